@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         WorkspaceService,
         WorkspaceSnapshot,
     )
-    from git_agentos.store.location import ensure_agentos_dir, get_checkpoint_db_path, get_repo_root
+    from git_agentos.store.database_path import ensure_agentos_dir, get_checkpoint_db_path, get_repo_root
     from git_agentos.workspace import Workspace, open_workspace
 
 _HOMES = {
@@ -37,9 +37,9 @@ _HOMES = {
     "WorkspaceContext": "git_agentos.run.workspace",
     "WorkspaceService": "git_agentos.run.workspace",
     "WorkspaceSnapshot": "git_agentos.run.workspace",
-    "ensure_agentos_dir": "git_agentos.store.location",
-    "get_checkpoint_db_path": "git_agentos.store.location",
-    "get_repo_root": "git_agentos.store.location",
+    "ensure_agentos_dir": "git_agentos.store.database_path",
+    "get_checkpoint_db_path": "git_agentos.store.database_path",
+    "get_repo_root": "git_agentos.store.database_path",
     "open_workspace": "git_agentos.workspace",
 }
 

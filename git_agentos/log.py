@@ -24,17 +24,17 @@ from git_agentos.git import worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
 from git_agentos.redact import redact, redact_value
-from git_agentos.store import database
+from git_agentos.store import database, database_path
 from git_agentos.store import entries as rows
-from git_agentos.store import location as place
 from git_agentos.store.database import Connection
-from git_agentos.store.entries import TYPES, Entry, Scope, Wanted
+from git_agentos.store.entries import TYPES, Entry, LogQuery
+from git_agentos.store.rows import RowOwner
 from git_agentos.util import times
 from git_agentos.util.values import is_hex, ordered_id
 
 __all__ = [
     "MOST_FILES", "TYPES", "Entry", "Reading", "Rebuilt", "add", "archive_files", "entries", "follow", "is_open",
-    "last", "note", "read", "rebuild", "revive",
+    "last", "read", "rebuild", "revive", "try_add",
 ]  # fmt: skip
 
 
@@ -86,7 +86,7 @@ def add(
         checkpoint_id=_checkpoint(context, checkpoint_id),
     )
 
-    def write(connection: Connection, scope: Scope) -> Entry:
+    def write(connection: Connection, scope: RowOwner) -> Entry:
         with database.transaction(connection):
             rows.insert(connection, scope, [entry], None)
             log_sync.drop_old(connection, scope, context.settings)
@@ -101,7 +101,7 @@ def is_by_guard(entry: Entry) -> bool:
     return entry.type == "decision" and {"layer", "identity", "operations", "run"} <= entry.details.keys()
 
 
-def note(
+def try_add(
     context: OpenWorktree,
     kind: str,
     summary: str,
@@ -189,7 +189,7 @@ def _checkpoint(context: OpenWorktree, spec: str | None) -> str | None:
     return timeline.find(context.repository, spec, [context.worktree_id]).checkpoint
 
 
-def _using(context: OpenWorktree, work: Callable[[Connection, Scope], Any], *, make: bool = True) -> Any:
+def _using(context: OpenWorktree, work: Callable[[Connection, RowOwner], Any], *, make: bool = True) -> Any:
     return log_sync.with_database(context.repository, context.settings, context.worktree_id, work, make=make)
 
 
@@ -245,7 +245,7 @@ def read(
             raise UsageError(f"'{kind}' is not a type of log entry", f"one of: {', '.join(TYPES)}")
     if limit is not None and limit < 0:
         raise UsageError("the number of entries cannot be negative")
-    wanted = Wanted(
+    wanted = LogQuery(
         agent=agent,
         kinds=tuple(kinds) if kinds is not None else None,
         since=times.to_text(since) if since is not None else None,
@@ -272,12 +272,14 @@ def last(where: Location, settings: Settings | None = None, repository: Reposito
     Without `settings` it is the worktree's own file that is looked into. Where that is missing, or cannot be read, the
     newest checkpoint is asked, if `repository` is given.
     """
-    path = place.file_of(where, settings.workflow_db if settings is not None else "")
+    path = database_path.path_of(where, settings.workflow_db if settings is not None else "")
     name = timeline.worktree_id(where)
     with contextlib.suppress(AgentosError, OSError):
-        place.check_place(where, settings.workflow_db if settings is not None else "")
+        database_path.check(where, settings.workflow_db if settings is not None else "")
         with database.opened_to_read(path) as opened:
-            found = rows.find(opened.connection, place.repository_id(where, make=False), Wanted(worktree=name, limit=1))
+            found = rows.find(
+                opened.connection, database_path.repository_id(where, make=False), LogQuery(worktree=name, limit=1)
+            )
             return found[0] if found else None
     with contextlib.suppress(AgentosError, OSError):
         part = None if repository is None else next(log_sync.parts_of(repository, name, problems=[]), None)
@@ -322,8 +324,8 @@ def follow(
         begin = max(start, datetime.fromtimestamp(time.time() - 2 * database.BUSY_SECONDS, UTC))
 
 
-def _own(context: OpenWorktree, wanted: Wanted, problems: Problems) -> list[Entry]:
-    def find(connection: Connection, scope: Scope) -> list[Entry]:
+def _own(context: OpenWorktree, wanted: LogQuery, problems: Problems) -> list[Entry]:
+    def find(connection: Connection, scope: RowOwner) -> list[Entry]:
         return rows.find(connection, scope.repository, wanted._replace(worktree=scope.worktree))
 
     own: Problems = []
@@ -347,14 +349,14 @@ def _others(context: OpenWorktree) -> dict[str, Location | None]:
 
 
 def _of_other(
-    context: OpenWorktree, name: str, where: Location | None, wanted: Wanted, problems: Problems
+    context: OpenWorktree, name: str, where: Location | None, wanted: LogQuery, problems: Problems
 ) -> list[Entry]:
     repository = context.repository
-    if where is None or not os.path.lexists(place.file_of(where, context.settings.workflow_db)):
+    if where is None or not os.path.lexists(database_path.path_of(where, context.settings.workflow_db)):
         return _of_timeline(repository, name, wanted, problems)
     try:
-        path = place.check_place(where, context.settings.workflow_db)
-        scope = Scope(place.repository_id(where), name)
+        path = database_path.check(where, context.settings.workflow_db)
+        scope = RowOwner(database_path.repository_id(where), name)
         with database.opened_to_read(path) as opened:
             known, reached = log_sync.reached_of(opened.connection, scope)
             found = rows.find(opened.connection, scope.repository, wanted._replace(worktree=name))
@@ -367,7 +369,7 @@ def _of_other(
 
 
 def _of_timeline(
-    repository: Repository, name: str, wanted: Wanted, problems: Problems, until: str | None = None
+    repository: Repository, name: str, wanted: LogQuery, problems: Problems, until: str | None = None
 ) -> list[Entry]:
     """What the checkpoints of a worktree carry, after the timeline commit `until`."""
     if until is not None and timeline.tip(repository.location, name) == until:
@@ -383,7 +385,7 @@ def _of_timeline(
     ]
 
 
-def _refuse_unknown(context: OpenWorktree, agent: str, wanted: Wanted) -> None:
+def _refuse_unknown(context: OpenWorktree, agent: str, wanted: LogQuery) -> None:
     if wanted.kinds is None and wanted.since is None and not wanted.text and wanted.limit != 0:
         raise CheckpointNotFound(
             f"there is no agent or worktree '{agent}' in this log", "git agentos log list --all shows everybody's"

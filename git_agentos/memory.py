@@ -18,12 +18,11 @@ from git_agentos.errors import AgentosError, CheckpointNotFound, UsageError
 from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.redact import redact
-from git_agentos.store import database
+from git_agentos.store import database, database_path
 from git_agentos.store import items as rows
-from git_agentos.store import location as place
 from git_agentos.store.database import Connection
-from git_agentos.store.entries import Scope
 from git_agentos.store.items import Contribution, Item
+from git_agentos.store.rows import RowOwner
 from git_agentos.util import times
 from git_agentos.util.values import ordered_id
 
@@ -161,7 +160,7 @@ def _commit(context: OpenWorktree, name: str) -> str:
 
 
 def _write(context: OpenWorktree, item: Item) -> Item:
-    def write(connection: Connection, scope: Scope) -> None:
+    def write(connection: Connection, scope: RowOwner) -> None:
         with database.transaction(connection):
             rows.insert(connection, scope, [item], None)
 
@@ -170,7 +169,7 @@ def _write(context: OpenWorktree, item: Item) -> Item:
 
 
 def _own(context: OpenWorktree, problems: Problems) -> list[Item]:
-    def find(connection: Connection, scope: Scope) -> list[Item]:
+    def find(connection: Connection, scope: RowOwner) -> list[Item]:
         return rows.find(connection, *scope)
 
     own: Problems = []
@@ -184,12 +183,12 @@ def _own(context: OpenWorktree, problems: Problems) -> list[Item]:
 
 
 def _of_other(context: OpenWorktree, name: str, where: Location | None, problems: Problems) -> list[Item]:
-    if where is None or not os.path.lexists(place.file_of(where, context.settings.workflow_db)):
+    if where is None or not os.path.lexists(database_path.path_of(where, context.settings.workflow_db)):
         return _of_timeline(context, name, problems)
     try:
-        path = place.check_place(where, context.settings.workflow_db)
+        path = database_path.check(where, context.settings.workflow_db)
         with database.opened_to_read(path) as opened:
-            scope = Scope(place.repository_id(where), name)
+            scope = RowOwner(database_path.repository_id(where), name)
             _, reached = log_sync.reached_of(opened.connection, scope)
             found = rows.find(opened.connection, *scope)
     except database.NotSetUp:

@@ -71,4 +71,4 @@ def _guard_problems(context: OpenWorktree) -> list[str]:
         return []
     from git_agentos.guard import tampering
 
-    return tampering.found_anywhere(context.location)
+    return tampering.in_repository(context.location)

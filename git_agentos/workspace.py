@@ -368,15 +368,15 @@ class Workspace:
 
     def _note(self, summary: str, done: Restoration | Recovery, details: dict[str, Any]) -> None:
         """Tell the log what was restored, where there is one; sqlite3 is not loaded where there is none."""
-        from git_agentos.store import location
+        from git_agentos.store import database_path
 
-        if not os.path.lexists(location.file_of(self._location, self._settings.workflow_db)):
+        if not os.path.lexists(database_path.path_of(self._location, self._settings.workflow_db)):
             return
         from git_agentos import log
 
         files = [*done.changed, *done.removed]
         details = {"saved": done.saved, "branch": done.branch, **details, "files": len(files)}
-        log.note(
+        log.try_add(
             self.context,
             "action",
             summary,

@@ -72,7 +72,7 @@ load() {
 	*) cache=$guard/chain/main ;;
 	esac
 	if [ -f "$cache" ]; then
-		# shellcheck disable=SC1090 # written by git_agentos.hooks.chain; its last command tells whether it is up to date
+		# shellcheck disable=SC1090 # written by git_agentos.hooks.user_hooks_cache; its last command tells whether it is up to date
 		. "$cache" && return 0
 	fi
 	# Two files of one second, a fraction apart: not every shell can tell which is newer.

@@ -30,8 +30,8 @@ from tests.support.documents import (
     run_python,
     run_shell,
 )  # fmt: skip
+from tests.support.lean_python import lean
 from tests.support.repo import git
-from tests.tdd.lean import lean
 
 ROOT = Path(__file__).resolve().parents[1]
 API, FORMAT = ROOT / "docs/api.md", ROOT / "docs/format.md"

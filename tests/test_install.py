@@ -345,7 +345,7 @@ def guarded_worktree(person: Newcomer, folder: Path, command: Path) -> Path:
     (guarded / "work.txt").write_text("not committed")
     status = person.run(command, "-C", guarded, "guard", "status", **settings)
     assert "fsmonitor  acts" in status.stdout, wrong(status)
-    assert "harness    does not act (harness hooks): no harness asks it here" in status.stdout, wrong(status)
+    assert "harness    does not act (harness hooks): no harness is integrated here" in status.stdout, wrong(status)
     made = person.run(command, "-C", guarded, "guard", "integrate", "codex", **settings)
     assert made.returncode == 0, wrong(made)
     status = person.run(command, "-C", guarded, "guard", "status", **settings)

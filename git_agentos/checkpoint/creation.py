@@ -10,7 +10,7 @@ import contextlib
 import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from git_agentos import __version__
 from git_agentos.checkpoint import format, nested, timeline
@@ -22,7 +22,7 @@ from git_agentos.git import gc, process, refs, state_dir, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
-from git_agentos.store import location as place
+from git_agentos.store import database_path
 
 if TYPE_CHECKING:
     from git_agentos.checkpoint.log_sync import PendingLog
@@ -83,7 +83,7 @@ def capture_worktree(
     """The state now; of each repository inside the worktree a checkpoint is created in that repository."""
     wanted = request or CaptureRequest()
     create = functools.partial(_create_nested, metadata=metadata, worktree=worktree, request=wanted.for_inner())
-    return capture_state(worktree.repository, writer, worktree.settings, scan, wanted._replace(take_nested=create))
+    return capture_state(worktree.repository, writer, worktree.settings, scan, _with_nested(wanted, create=create))
 
 
 def preview_worktree(
@@ -91,9 +91,14 @@ def preview_worktree(
 ) -> State:
     """The state as `capture_worktree` gives it, without a checkpoint in the repositories inside: of each, its newest
     checkpoint is named if it holds the state, else none."""
-    wanted = (request or CaptureRequest())._replace(keep=False)
+    wanted = _with_nested(request or CaptureRequest(), import_objects=False)
     preview = functools.partial(_preview_nested, worktree=worktree, request=wanted.for_inner())
-    return capture_state(worktree.repository, writer, worktree.settings, scan, wanted._replace(take_nested=preview))
+    return capture_state(worktree.repository, writer, worktree.settings, scan, _with_nested(wanted, create=preview))
+
+
+def _with_nested(request: CaptureRequest, **options: Any) -> CaptureRequest:
+    """The request with other options for repositories inside the worktree."""
+    return request._replace(nested=request.nested._replace(**options))
 
 
 def write_checkpoint(
@@ -148,7 +153,7 @@ def write_checkpoint(
 
 def _pending_log(worktree: OpenWorktree, worktree_id: str) -> PendingLog | None:
     """The rows of log and memory that wait for a checkpoint; None, without loading sqlite3, if there is no database."""
-    if not os.path.lexists(place.file_of(worktree.location, worktree.settings.workflow_db)):
+    if not os.path.lexists(database_path.path_of(worktree.location, worktree.settings.workflow_db)):
         return None
     from git_agentos.checkpoint import log_sync
 

@@ -14,7 +14,7 @@ from git_agentos.git import lockfile, process, refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.objects import KEEP_MARK
 from git_agentos.git.repository import Repository
-from git_agentos.store import location as store
+from git_agentos.store import database_path
 from git_agentos.util import files, locks
 
 _OLDEST_GIT = (2, 38)
@@ -139,14 +139,14 @@ def _databases(repository: Repository, settings: Settings) -> Iterator[Finding]:
     core = settings.values.get("core.worktree", [None])[-1]
     paths: dict[str, Location] = {}
     for where in worktrees.list_existing(repository.location, core):
-        paths.setdefault(store.file_of(where, settings.workflow_db), where)
+        paths.setdefault(database_path.path_of(where, settings.workflow_db), where)
     for path, where in paths.items():
         if not os.path.lexists(path):
             continue
         from git_agentos.store import database  # only where there is one: it loads sqlite3
 
         try:
-            store.check_place(where, settings.workflow_db)
+            database_path.check(where, settings.workflow_db)
             with database.opened_to_read(path) as opened:
                 database.check(opened)
         except database.NotSetUp:

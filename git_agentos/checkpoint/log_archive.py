@@ -12,11 +12,11 @@ from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import DamagedDatabase
 from git_agentos.git import state_dir, trees
 from git_agentos.git.repository import Repository, Writer
-from git_agentos.store import database, items
+from git_agentos.store import database, database_path, items
 from git_agentos.store import entries as rows
-from git_agentos.store import location as place
 from git_agentos.store.database import Connection
-from git_agentos.store.entries import Entry, Scope, Wanted
+from git_agentos.store.entries import Entry, LogQuery
+from git_agentos.store.rows import RowOwner
 
 _DATABASE = b"issue_workflow.db"
 
@@ -43,7 +43,7 @@ def rebuild(context: OpenWorktree) -> Rebuilt:
     A damaged one is moved aside first. Rows that no checkpoint carries yet are kept as far as they can be read.
     """
     repository, settings = context.repository, context.settings
-    path = place.make_place(context.location, settings.workflow_db)
+    path = database_path.prepare(context.location, settings.workflow_db)
     aside = None
     if os.path.lexists(path):
         try:
@@ -52,7 +52,7 @@ def rebuild(context: OpenWorktree) -> Rebuilt:
         except DamagedDatabase as damaged:
             aside = log_sync.rebuild_damaged(repository, settings, context.worktree_id, damaged)
 
-    def work(connection: Connection, scope: Scope) -> Rebuilt:
+    def work(connection: Connection, scope: RowOwner) -> Rebuilt:
         read = log_sync.catch_up(connection, repository, settings, scope, anew=True)
         for each in database.moved_aside(path):  # whoever moved it may have been killed before it read it
             log_sync.take_over(connection, each)
@@ -75,8 +75,8 @@ def archive_files(context: OpenWorktree, writer: Writer) -> Mapping[bytes, trees
     """What an archive holds of log, memory and database: the whole of both as JSON lines, and a copy of the worktree's
     own file (of one that worktrees share, nothing but the lines). Empty where there is no database."""
 
-    def read(connection: Connection, scope: Scope) -> tuple[list[Entry], list[items.Item]]:
-        found = rows.find(connection, scope.repository, Wanted(worktree=scope.worktree, newest_first=False))
+    def read(connection: Connection, scope: RowOwner) -> tuple[list[Entry], list[items.Item]]:
+        found = rows.find(connection, scope.repository, LogQuery(worktree=scope.worktree, newest_first=False))
         return found, items.find(connection, *scope)[::-1]
 
     repository = context.repository
@@ -93,12 +93,12 @@ def archive_files(context: OpenWorktree, writer: Writer) -> Mapping[bytes, trees
     if memory:
         lines = log_sync.lines(items.line(item) for item in sorted(memory.values(), key=items.order))
         files[b"database/" + log_sync.MEMORY] = (trees.REGULAR, writer.write("blob", lines))
-    if place.shared_file(context.settings.workflow_db) is None:
-        path = place.check_place(context.location, "")
+    if database_path.shared_file(context.settings.workflow_db) is None:
+        path = database_path.check(context.location, "")
         with state_dir.scratch(context.location) as folder:
             copy = os.path.join(folder, "copy.db")
             with database.opened(path) as opened:
-                database.copy_into(opened, copy)
+                database.backup(opened, copy)
             with open(copy, "rb") as file:
                 files[b"database/" + _DATABASE] = (trees.REGULAR, writer.write("blob", file.read()))
     return files
@@ -108,12 +108,12 @@ def revive(context: OpenWorktree) -> None:
     """Give a worktree that was made again its log and memory: the database of its newest archive, if it has one, and
     everything that its checkpoints carry."""
     repository, settings = context.repository, context.settings
-    path = place.make_place(context.location, settings.workflow_db)
-    if place.shared_file(settings.workflow_db) is None and not os.path.lexists(path):
+    path = database_path.prepare(context.location, settings.workflow_db)
+    if database_path.shared_file(settings.workflow_db) is None and not os.path.lexists(path):
         data = _archived(repository, context.worktree_id)
         if data is not None:
-            database.put(path, data)
-    _using(context, rows.waiting, make=True)
+            database.install_copy(path, data)
+    _using(context, lambda _connection, _owner: None, make=True)  # makes the database where there is none
 
 
 def _archived(repository: Repository, name: str) -> bytes | None:
@@ -126,5 +126,5 @@ def _archived(repository: Repository, name: str) -> bytes | None:
     return None
 
 
-def _using(context: OpenWorktree, work: Callable[[Connection, Scope], Any], *, make: bool) -> Any:
+def _using(context: OpenWorktree, work: Callable[[Connection, RowOwner], Any], *, make: bool) -> Any:
     return log_sync.with_database(context.repository, context.settings, context.worktree_id, work, make=make)

@@ -36,10 +36,11 @@ from git_agentos.errors import (
 from git_agentos.git import trees
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.redact import redact
-from git_agentos.store import database, entries, items, location, salvage
+from git_agentos.store import database, database_path, entries, items, rows, salvage
 from git_agentos.store.database import Connection
-from git_agentos.store.entries import Entry, Scope
+from git_agentos.store.entries import Entry
 from git_agentos.store.items import Item
+from git_agentos.store.rows import RowOwner
 from git_agentos.util import times
 
 T = TypeVar("T")
@@ -73,8 +74,8 @@ class Unread(DatabaseError):
 class PendingLog(NamedTuple):
     """What waits to be carried: the lines, and the numbers of their rows."""
 
-    log: list[entries.Waiting]
-    memory: list[entries.Waiting]
+    log: list[rows.PendingRow]
+    memory: list[rows.PendingRow]
 
     def __bool__(self) -> bool:
         return bool(self.log or self.memory)
@@ -82,9 +83,9 @@ class PendingLog(NamedTuple):
     def files(self, writer: Writer) -> dict[bytes, trees.Entry]:
         """The files of S that carry it."""
         found = {}
-        for name, rows in ((LOG, self.log), (MEMORY, self.memory)):
-            if rows:
-                found[name] = (trees.REGULAR, writer.write("blob", lines(row.line for row in rows)))
+        for name, part in ((LOG, self.log), (MEMORY, self.memory)):
+            if part:
+                found[name] = (trees.REGULAR, writer.write("blob", lines(row.line for row in part)))
         return found
 
 
@@ -116,7 +117,9 @@ def pending(repository: Repository, settings: Settings, worktree: str) -> Pendin
             repository,
             settings,
             worktree,
-            lambda connection, scope: PendingLog(entries.waiting(connection, scope), items.waiting(connection, scope)),
+            lambda connection, scope: PendingLog(
+                rows.pending(connection, rows.LOG, scope), rows.pending(connection, rows.MEMORY, scope)
+            ),
             make=False,
         )
     except (AgentosError, OSError) as error:
@@ -135,14 +138,14 @@ def mark_saved(
 ) -> None:
     """The timeline has the checkpoint: its rows do not wait any more. What is not noted here is found again later."""
     try:
-        path = location.check_place(repository.location, settings.workflow_db)
-        scope = Scope(location.repository_id(repository.location), worktree)
+        path = database_path.check(repository.location, settings.workflow_db)
+        scope = RowOwner(database_path.repository_id(repository.location), worktree)
         with database.opened(path) as opened:
-            database.hurry(opened)
+            database.relax_sync(opened)
             connection = opened.connection
             with database.transaction(connection):
-                entries.mark_rows(connection, (row.seq for row in load.log), checkpoint.id)
-                items.mark_rows(connection, (row.seq for row in load.memory), checkpoint.id)
+                rows.mark_rows_saved(connection, rows.LOG, (row.seq for row in load.log), checkpoint.id)
+                rows.mark_rows_saved(connection, rows.MEMORY, (row.seq for row in load.memory), checkpoint.id)
                 entries.insert(connection, scope, [entry_of(checkpoint)], checkpoint.id)
                 connection.execute(
                     "UPDATE agentos_worktrees SET tip = ? WHERE repository = ? AND worktree = ? AND tip = ?",
@@ -158,14 +161,14 @@ def mark_saved(
 
 def exists(repository: Repository, settings: Settings) -> bool:
     """Whether the worktree has a workflow database."""
-    return os.path.lexists(location.file_of(repository.location, settings.workflow_db))
+    return os.path.lexists(database_path.path_of(repository.location, settings.workflow_db))
 
 
 def with_database(
     repository: Repository,
     settings: Settings,
     worktree: str,
-    work: Callable[[Connection, Scope], T],
+    work: Callable[[Connection, RowOwner], T],
     *,
     make: bool,
     problems: Problems | None = None,
@@ -177,10 +180,10 @@ def with_database(
     where = repository.location
     if not make and not exists(repository, settings):
         return None
-    path = (location.make_place if make else location.check_place)(where, settings.workflow_db)
+    path = (database_path.prepare if make else database_path.check)(where, settings.workflow_db)
     for attempt in range(3):
         try:
-            scope = Scope(location.repository_id(where), worktree)
+            scope = RowOwner(database_path.repository_id(where), worktree)
             with database.opened(path) as opened:
                 catch_up(opened.connection, repository, settings, scope, problems=problems)
                 return work(opened.connection, scope)
@@ -197,7 +200,7 @@ def rebuild_damaged(repository: Repository, settings: Settings, worktree: str, d
     if aside is None:
         return None
     with database.opened(damaged.path) as opened:
-        scope = Scope(location.repository_id(repository.location), worktree)
+        scope = RowOwner(database_path.repository_id(repository.location), worktree)
         catch_up(opened.connection, repository, settings, scope)
         found = take_over(opened.connection, aside)
     warn(
@@ -209,13 +212,13 @@ def rebuild_damaged(repository: Repository, settings: Settings, worktree: str, d
 
 def take_over(connection: Connection, aside: str) -> int:
     """Bring in the rows of a damaged database that no checkpoint carries, as far as they can be read; how many."""
-    rows = salvage.uncarried(aside)
+    salvaged = salvage.pending_rows(aside)
     count = 0
     with database.transaction(connection):
-        for scope, line in rows.log:
+        for scope, line in salvaged.log:
             entry = entries.parse(line)
             count += entries.insert(connection, scope, [entry], None) if entry is not None else 0
-        for scope, line in rows.memory:
+        for scope, line in salvaged.memory:
             item = items.parse(line)
             count += items.insert(connection, scope, [item], None) if item is not None else 0
     return count
@@ -225,7 +228,7 @@ def catch_up(
     connection: Connection,
     repository: Repository,
     settings: Settings,
-    scope: Scope,
+    scope: RowOwner,
     *,
     anew: bool = False,
     problems: Problems | None = None,
@@ -240,8 +243,8 @@ def catch_up(
     with database.transaction(connection):
         for part in reversed(parts):
             checkpoint = part.link.checkpoint
-            entries.mark(connection, scope, (each.id for each in part.log), checkpoint)
-            items.mark(connection, scope, (each.id for each in part.memory), checkpoint)
+            rows.mark_saved(connection, rows.LOG, scope, (each.id for each in part.log), checkpoint)
+            rows.mark_saved(connection, rows.MEMORY, scope, (each.id for each in part.memory), checkpoint)
             kept = [each for each in (*part.log, part.own) if each.timestamp >= oldest]
             entries.insert(connection, scope, kept, checkpoint)
             items.insert(connection, scope, part.memory, checkpoint)
@@ -254,7 +257,7 @@ def catch_up(
     return len(parts)
 
 
-def reached_of(connection: Connection, scope: Scope) -> tuple[bool, str | None]:
+def reached_of(connection: Connection, scope: RowOwner) -> tuple[bool, str | None]:
     """Whether the worktree's timeline has been read into the database, and up to which commit."""
     row = connection.execute(
         "SELECT tip FROM agentos_worktrees WHERE repository = ? AND worktree = ?", scope
@@ -276,7 +279,7 @@ def _collect(
     return parts, not any(isinstance(each, NewerFormat | TimelineCut) for each in found)
 
 
-def drop_old(connection: Connection, scope: Scope, settings: Settings) -> None:
+def drop_old(connection: Connection, scope: RowOwner, settings: Settings) -> None:
     """Let go of what is older than agentos.logRetention and is in a checkpoint."""
     oldest = _oldest_kept(settings)
     if oldest:

@@ -47,7 +47,7 @@ class RunProgress(StatusLine):
 
 
 class WorkflowProgress(StatusLine):
-    """A `workflows.Watcher`: one line for each node. Output of agents and tests is shown only in the status line; all
+    """A `tdd.state.Observer`: one line for each node. Output of agents and tests is shown only in the status line; all
     of it is in the evidence. Without `asks`, a workflow that comes to its review waits."""
 
     def __init__(self, invocation: Invocation, *, asks: bool = True) -> None:

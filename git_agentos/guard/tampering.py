@@ -1,7 +1,7 @@
-"""Tampering with the guard, noticed by whatever of it is asked next: it is said each time, and written to the log once.
+"""Tampering with the guard. Every later use of the guard reports it; the log gets it once.
 
-Only files are looked at, and few: this is done by every command of ours in a guarded worktree, and by every layer that
-decides. git is started only where a configuration file was edited in a way that may matter.
+Every command of ours in a guarded worktree looks for it, and every layer that decides. So only few files are read; git
+is started only where a configuration file was edited in a way that may matter.
 """
 
 from __future__ import annotations
@@ -14,20 +14,22 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from git_agentos.errors import AgentosError, GuardError
+from git_agentos.git import process
 from git_agentos.git.location import Location, locate
+from git_agentos.guard import signing
 from git_agentos.guard.setup import activation, scripts
 from git_agentos.util import files
 
 if TYPE_CHECKING:
     from git_agentos.guard.identity import Identity
 
-HINT = "git agentos doctor --fix sets it again"
+HINT = "git agentos doctor --fix restores it"
 _SUMMARY = "the guard was tampered with"
-_MARK = "tampering"  # in the worktree's own folder of ours: the MAC of what was written to the log last
-_MOST_SAID = 3
+_LOGGED = "tampering"  # in our folder of the worktree: the MAC of what was logged last
+_MAX_SENTENCES = 3
 
 
-def found_in(location: Location) -> list[str]:
+def in_worktree(location: Location) -> list[str]:
     """What of this worktree's guard is not as it was set up, one sentence each."""
     if not os.path.lexists(os.path.join(location.git_dir, "config.worktree")) and not activation.has_record(location):
         return []
@@ -37,37 +39,35 @@ def found_in(location: Location) -> list[str]:
         return [error.message]
 
 
-def found_anywhere(location: Location) -> list[str]:
-    """The same of all worktrees of the repository."""
-    broken = scripts.changed_files(location.common_dir) if activation.is_set(location) else []
-    found = [
-        *activation.lost_settings(location),
-        *(f"'{path}' is not what git-agentos placed there" for path in broken),
-    ]
-    record = activation.record_problem(location)
-    return found if record is None else [*found, record]
+def in_repository(location: Location) -> list[str]:
+    """What of the guard of all worktrees is not as it was set up, one sentence each."""
+    changed = scripts.changed_files(location.common_dir) if activation.is_set(location) else []
+    sentences = activation.lost_settings(location)
+    sentences += [f"'{path}' is not what git-agentos placed there" for path in changed]
+    problem = activation.record_problem(location)
+    return sentences if problem is None else [*sentences, problem]
 
 
 def report(location: Location, agent: str | None, environment: Mapping[str, str]) -> str | None:
-    """What to tell of the guard of this worktree, which is written to its log; None where it is as it was set up."""
-    found = found_in(location)
-    mark = os.path.join(location.state_dir, _MARK)
-    if not found:
+    """A message about tampering with the guard of this worktree, which is also logged; None where there is none."""
+    sentences = in_worktree(location)
+    logged = os.path.join(location.state_dir, _LOGGED)
+    if not sentences:
         with contextlib.suppress(OSError):
-            os.unlink(mark)
+            os.unlink(logged)
         return None
-    said = f"{_SUMMARY}: {'; '.join(found[:_MOST_SAID])}"
-    if len(found) > _MOST_SAID:
-        said += f"; and {len(found) - _MOST_SAID} more"
-    code = scripts.sign(json.dumps(found).encode())
-    if code is None or _read(mark) != code:
-        why = _log(location, agent, environment, found)
-        if why is not None:
-            said += f" (this was not written to the log: {why})"
-        elif code is not None:
+    message = f"{_SUMMARY}: {'; '.join(sentences[:_MAX_SENTENCES])}"
+    if len(sentences) > _MAX_SENTENCES:
+        message += f"; and {len(sentences) - _MAX_SENTENCES} more"
+    mac = signing.sign(json.dumps(sentences).encode(), process.environment())
+    if mac is None or _read(logged) != mac:
+        problem = _log(location, agent, environment, sentences)
+        if problem is not None:
+            message += f" (this was not logged: {problem})"
+        elif mac is not None:
             with contextlib.suppress(OSError):
-                files.replace(mark, code.encode())
-    return said
+                files.replace(logged, mac.encode())
+    return message
 
 
 def report_at(path: str, who: Identity, environment: Mapping[str, str]) -> str | None:
@@ -87,18 +87,18 @@ def _read(path: str) -> str | None:
         return None
 
 
-def _log(location: Location, agent: str | None, environment: Mapping[str, str], found: list[str]) -> str | None:
-    """Write it to the log of an agent's worktree, or to any that is there; why that failed."""
+def _log(location: Location, agent: str | None, environment: Mapping[str, str], sentences: list[str]) -> str | None:
+    """Write to the log of an agent's worktree, or to any log that exists; why that failed, None where it did not."""
     from git_agentos import log
     from git_agentos.guard import identity
     from git_agentos.guard.enforcement import saving
 
     try:
-        with warnings.catch_warnings(record=True) as heard:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             context = saving.context_at(location, agent, environment)
             if agent is not None or identity.worktree_agent_id(location.git_dir) is not None or log.is_open(context):
-                log.note(context, "error", _SUMMARY, details={"found": found})
+                log.try_add(context, "error", _SUMMARY, details={"found": sentences})
     except (AgentosError, OSError) as error:
         return str(error)
-    return str(heard[0].message) if heard else None
+    return str(caught[0].message) if caught else None

@@ -1,19 +1,19 @@
 """What the git hooks do in Python: the entry points of the scripts in `hooks/` at the top of this project.
 
-    entry.py       a hook's name -> the function for it
-    called.py      a hook as git called it
-    subject.py     the git command that called, and who gave it
-    verdict.py     judged and enforced: the way of all that decide
-    files.py       core.fsmonitor: before files change
-    refs.py        reference-transaction: before refs change
-    gates.py       pre-commit, pre-rebase, pre-merge-commit, pre-push
-    record.py      the recorders: post-commit, post-checkout, post-merge, post-rewrite
-    pending.py     what they are to record, noted by the scripts and done in the background
-    passed.py      which git processes were let through, for the scripts to see
-    chain.py       where the user's own hooks are, for the scripts to see
-    talk.py        what is said on stderr
+    entry.py             a hook's name -> the function for it
+    git_command.py       the git command that called a hook, and who gave it
+    judges.py            core.fsmonitor, reference-transaction, pre-commit, pre-rebase, pre-merge-commit, pre-push
+    decision.py          assess, enforce, record what was allowed: what all judges do
+    allowed.py           which git processes were allowed, for the scripts to see
+    recorders.py         post-commit, post-checkout, post-merge, post-rewrite, new-worktree, stash
+    pending.py           what they have to record, noted by the scripts and done in the background
+    user_hooks_cache.py  where the user's own hooks are, for the scripts to see
+    shim.py              the shim's question
+    output.py            messages on stderr, answers on stdout
 
 They run inside of other people's git commands. Standard library only until something must be saved: everything else is
-imported where it is used. Exit code 0 lets git go on, 3 stops it; any other is a failure, and the script decides what
+imported where it is used. A hook's exit code is one of those below; any other is a failure, and the script decides what
 that means (`decide` in `hooks/guard.sh`).
 """
+
+CONTINUE, STOP, FAILED = 0, 3, 70

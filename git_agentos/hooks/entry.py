@@ -1,4 +1,4 @@
-"""A hook's name -> the function for it, and the one boundary for its errors."""
+"""Running a hook by its name, and the one boundary for its errors."""
 
 from __future__ import annotations
 
@@ -7,26 +7,24 @@ import os
 from collections.abc import Callable, Sequence
 
 from git_agentos.errors import AgentosError
-from git_agentos.hooks import talk
-from git_agentos.hooks.called import Called
+from git_agentos.hooks import FAILED, STOP, output
+from git_agentos.hooks.git_command import HookCall
 
-GO_ON, STOP, FAILED = 0, 3, 70
-
-_HOMES = {
-    "fsmonitor": "files",
-    "unlock": "files",
-    "reference-transaction": "refs",
-    "pre-commit": "gates",
-    "pre-rebase": "gates",
-    "pre-merge-commit": "gates",
-    "pre-push": "gates",
-    "post-commit": "record",
-    "post-checkout": "record",
-    "post-merge": "record",
-    "post-rewrite": "record",
-    "new-worktree": "record",
-    "stash": "record",
-    "refresh": "chain",
+_MODULES = {
+    "fsmonitor": "judges",
+    "unlock": "judges",
+    "reference-transaction": "judges",
+    "pre-commit": "judges",
+    "pre-rebase": "judges",
+    "pre-merge-commit": "judges",
+    "pre-push": "judges",
+    "post-commit": "recorders",
+    "post-checkout": "recorders",
+    "post-merge": "recorders",
+    "post-rewrite": "recorders",
+    "new-worktree": "recorders",
+    "stash": "recorders",
+    "refresh": "user_hooks_cache",
 }
 
 
@@ -37,30 +35,29 @@ def main(argv: Sequence[str]) -> int:
         from git_agentos.hooks import shim
 
         return shim.main(list(argv[1:]))
-    if len(argv) < 2 or argv[0] not in _HOMES or not argv[1].isdigit():
-        talk.tell("git-agentos: this is what git hooks start: hook NAME GIT-PID [ARG...]")
+    if len(argv) < 2 or argv[0] not in _MODULES or not argv[1].isdigit():
+        output.to_stderr("git-agentos: usage: git-agentos hook NAME GIT-PID [ARG...] (git hooks start it)")
         return 2
     try:
-        home = importlib.import_module(f"git_agentos.hooks.{_HOMES[argv[0]]}")
-        function: Callable[[Called], int] = getattr(home, argv[0].replace("-", "_"))
-        return function(Called(int(argv[1]), tuple(argv[2:])))
+        module = importlib.import_module(f"git_agentos.hooks.{_MODULES[argv[0]]}")
+        function: Callable[[HookCall], int] = getattr(module, argv[0].replace("-", "_"))
+        return function(HookCall(int(argv[1]), tuple(argv[2:])))
     except (AgentosError, OSError) as error:
-        talk.tell(f"git-agentos: {argv[0]}: {error}")
+        output.to_stderr(f"git-agentos: {argv[0]}: {error}")
         if isinstance(error, AgentosError) and error.hint:
-            talk.tell(f"  {error.hint}")
-    except Exception as error:  # noqa: BLE001 - the boundary: a hook has nobody above it to tell
-        # Inside of somebody's git command: what cannot be decided is told, and who can mend it is pointed at.
-        talk.tell(f"git-agentos: {argv[0]}: a bug: {type(error).__name__}: {error} (git agentos doctor)")
+            output.to_stderr(f"  {error.hint}")
+    except Exception as error:  # noqa: BLE001 - the boundary: nothing above a hook reports errors
+        output.to_stderr(f"git-agentos: {argv[0]}: a bug: {type(error).__name__}: {error} (git agentos doctor)")
     return _failed(argv[0], int(argv[1]))
 
 
 def _failed(name: str, pid: int) -> int:
-    """What cannot be decided is stopped for an agent, also where only we can see that it is one."""
+    """The exit code of a hook that failed: an agent's command stops, also where the script does not see the agent."""
     if name.startswith(("post-", "new-worktree", "refresh", "stash", "unlock")):
         return FAILED
     from git_agentos.guard import identity
 
     if identity.identify(os.environ, os.environ.get("GIT_DIR") or ".git", pid).agent is None:
         return FAILED
-    talk.tell("git-agentos: stopped: the guard cannot decide about this command, and an agent's does not run then")
+    output.to_stderr("git-agentos: stopped: the guard failed, and an agent's command needs its decision")
     return STOP

@@ -54,7 +54,7 @@ def record(location: Location) -> None:
             found = [_read(path) for path in _waiting(location)]
             if not found:
                 return
-            from git_agentos.hooks import record as recorders
+            from git_agentos.hooks import recorders
 
             recorders.record_noted(location, found[-1])
             for each in found:

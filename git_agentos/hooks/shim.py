@@ -16,7 +16,7 @@ from git_agentos.guard.assessment import assessor
 from git_agentos.guard.call import Call
 from git_agentos.guard.configuration import settings
 from git_agentos.guard.decision import ALLOW, FORBID
-from git_agentos.hooks import talk
+from git_agentos.hooks import output
 from git_agentos.process import table
 
 RUN, STOP, RUN_GUARDED, INTERRUPTED = 0, 3, 10, 130
@@ -29,12 +29,12 @@ def main(args: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except (AgentosError, OSError) as error:
-        talk.tell(f"git-agentos: stopped: it cannot be decided whether this may run: {error}")
+        output.to_stderr(f"git-agentos: stopped: it cannot be decided whether this may run: {error}")
         if isinstance(error, AgentosError) and error.hint:
-            talk.tell(f"  {error.hint}")
+            output.to_stderr(f"  {error.hint}")
         return STOP
     except Exception as error:  # noqa: BLE001 - the boundary: an agent's command that nobody could judge does not run
-        talk.tell(f"git-agentos: stopped: this is a bug in git-agentos: {type(error).__name__}: {error}")
+        output.to_stderr(f"git-agentos: stopped: this is a bug in git-agentos: {type(error).__name__}: {error}")
         return STOP
 
 
@@ -43,25 +43,25 @@ def _decide(args: tuple[str, ...], pid: int) -> int:
     git = shutil.which("git")
     if above and git is not None and ancestry.is_inner_step(args, above[0], git):
         return RUN  # what git starts itself, on a system where it finds its own commands by PATH
-    asked = call.current_call(("git", *args))
+    request = call.current_call(("git", *args))
     run = RUN
-    if "GIT_CONFIG_COUNT" in asked.environment:
+    if "GIT_CONFIG_COUNT" in request.environment:
         from git_agentos.guard.shim import client_configuration
 
-        rest = client_configuration.without_guard_pairs(asked.environment)
-        if rest is not None and client_configuration.are_the_clients(pid, asked.environment):
-            asked, run = asked._replace(environment=rest), RUN_GUARDED
-    return _answer(asked, pid, run)
+        rest = client_configuration.without_guard_pairs(request.environment)
+        if rest is not None and client_configuration.are_the_clients(pid, request.environment):
+            request, run = request._replace(environment=rest), RUN_GUARDED
+    return _answer(request, pid, run)
 
 
-def _answer(asked: Call, pid: int, run: int) -> int:
+def _answer(request: Call, pid: int, run: int) -> int:
     """Whether the command may run: `run`, or not."""
-    who = identity.identify(asked.environment, identity.find_git_dir(asked.cwd), pid)
-    known = settings.read(asked.cwd, asked.environment)
-    assessment = assessor.assess_git(asked, who, known)
-    edited = tampering.report_at(asked.cwd, who, asked.environment)
+    who = identity.identify(request.environment, identity.find_git_dir(request.cwd), pid)
+    known = settings.read(request.cwd, request.environment)
+    assessment = assessor.assess_git(request, who, known)
+    edited = tampering.report_at(request.cwd, who, request.environment)
     if edited is not None:
-        talk.tell(f"git-agentos: {edited} ({tampering.HINT})")
+        output.to_stderr(f"git-agentos: {edited} ({tampering.HINT})")
         if assessment.decision.decision == FORBID:
             known = known._replace(mode="strict")  # as for the hooks
     if assessment.decision.decision == ALLOW and assessment.save is None:
@@ -69,17 +69,17 @@ def _answer(asked: Call, pid: int, run: int) -> int:
     from git_agentos.git.location import locate
     from git_agentos.guard.enforcement.enforcer import LayerCall, enforce
     from git_agentos.guard.shim.shim import WAIT
-    from git_agentos.hooks import passed
+    from git_agentos.hooks import allowed
 
     verdict = enforce(
-        asked,
+        request,
         assessment,
         who,
-        LayerCall("shim", pid, known, on_wait=talk.tell if asked.environment.get(WAIT) else None),
+        LayerCall("shim", pid, known, on_wait=output.to_stderr if request.environment.get(WAIT) else None),
     )
-    talk.tell(verdict.message)
+    output.to_stderr(verdict.message)
     if verdict.run and assessment.root is not None:
         # The process is going to be this git: its hooks need not save and ask again.
-        what = passed.ALL if assessment.decision.decision != ALLOW else passed.FILES
-        passed.note(locate(assessment.root, use_environment=False).common_dir, pid, what)
+        what = allowed.ALL if assessment.decision.decision != ALLOW else allowed.FILES
+        allowed.record(locate(assessment.root, use_environment=False).common_dir, pid, what)
     return run if verdict.run else STOP

@@ -191,7 +191,7 @@ def rollback(context: OpenWorktree, run_id: str | None, point: str, *, dry_run: 
             judge_killed_step(context, found)
         done = rollback_and_record(context, run, found, point)
         inner = snapshot.run_context(context, run)
-        log.note(inner, "action", f"run {run_id} rolled back to {done.point}", task_id=run.task_id)
+        log.try_add(inner, "action", f"run {run_id} rolled back to {done.point}", task_id=run.task_id)
         if found.state().ended is not None:
             with contextlib.suppress(NoKey):
                 seal_run(context, found, again=True)

@@ -26,7 +26,7 @@ from git_agentos.git.repository import Repository, Writer
 from git_agentos.run import lock
 from git_agentos.run.context import CONTEXT, is_id, worktree_id
 from git_agentos.run.evidence_folder import Folder
-from git_agentos.store import location as place
+from git_agentos.store import database_path
 from git_agentos.util import directories, files, locks
 from git_agentos.worktree import layout as worktrees
 
@@ -143,14 +143,14 @@ def rebuild_folder(location: Location, run_id: str, *, parts: bool = False) -> b
     """Make the folder of a run's evidence again, where it is missing and no process is at work on the run; whether it
     was. With `parts` also the files that are missing in a folder that is there. RepositoryError where something else is
     in its place."""
-    runs = os.path.join(worktrees.main_folder(location), place.FOLDER, "runs")
+    runs = os.path.join(worktrees.main_folder(location), database_path.FOLDER, "runs")
     path = os.path.join(runs, run_id)
     if os.path.lexists(path) and not (parts and os.path.isdir(path) and not os.path.islink(path)):
         return False
     found = find_copy(location, run_id, path)
     if found is None or lock.holder(location, run_id) not in (None, os.getpid()):
         return False
-    place.ensure_folder(worktrees.main_folder(location))
+    database_path.ensure_folder(worktrees.main_folder(location))
     with contextlib.suppress(FileExistsError):
         os.mkdir(runs)
     with locks.hold(os.path.join(directories.make_own(location.shared_state_dir), "evidence.turn")):

@@ -23,21 +23,21 @@ from git_agentos.run.evidence import Evidence, writing
 from git_agentos.run.evidence_folder import Folder
 from git_agentos.run.journal import Journal
 from git_agentos.run.sealing import Verification
-from git_agentos.store import location as database
+from git_agentos.store import database_path
 from git_agentos.util import files
 from git_agentos.worktree import layout
 
 
 def runs_folder(location: Location) -> str:
     """The folder of all runs of the repository: `<repository root>/.agentos/runs`."""
-    return os.path.join(layout.main_folder(location), database.FOLDER, "runs")
+    return os.path.join(layout.main_folder(location), database_path.FOLDER, "runs")
 
 
 def create(location: Location, run_id: str) -> Evidence:
     """The folder for a new run, whose lock is held; RunError where the id is taken. An empty one is what a killed
     process left."""
     check_id(run_id)
-    top = database.ensure_folder(layout.main_folder(location))
+    top = database_path.ensure_folder(layout.main_folder(location))
     runs = os.path.join(top, "runs")
     path = os.path.join(runs, run_id)
     if not os.path.lexists(path) and evidence_copy.find_copy(location, run_id, path) is not None:
@@ -68,7 +68,7 @@ def end_destroyed(location: Location, run_id: str) -> Evidence:
     """The folder of a run whose own was removed or replaced, with the run on record as tampered."""
     with writing():
         journal.clear_path(os.path.join(runs_folder(location), run_id))
-    database.ensure_folder(layout.main_folder(location))
+    database_path.ensure_folder(layout.main_folder(location))
     found = Evidence(os.path.join(runs_folder(location), run_id), run_id, location)
     found.end_as_tampered("its evidence was removed or replaced")
     return found

@@ -46,7 +46,7 @@ def end(
         details = {"reason": reason} if reason else {}
         kind = "action" if state == PASSED else "error"
         here = snapshot.run_context(context, run)
-        log.note(here, kind, f"run {run_id} {state}", details=details, task_id=run.task_id)
+        log.try_add(here, kind, f"run {run_id} {state}", details=details, task_id=run.task_id)
     kept.event("ended", state=state, reason=reason)
     seal_run(context, kept)
     return cleaning.finish(context, kept, wanted=cleanup)

@@ -184,12 +184,12 @@ def _fill(context: OpenWorktree, new: Made, plan: WorkspaceSpec, kept: Evidence)
         task_id=plan.task_id,
         agent_id=plan.agent_id or made.id,
     )
-    log.note(inner, "action", f"run {run.run_id} prepared", commit=run.base_sha, task_id=run.task_id)
+    log.try_add(inner, "action", f"run {run.run_id} prepared", commit=run.base_sha, task_id=run.task_id)
     text = run.to_json()
     metadata = inner._replace(agent=run.agent_id).metadata(
         trigger="pre_run", description=f"run {run.run_id}: before it begins", task_id=run.task_id, run_id=run.run_id
     )
-    request = CaptureRequest(exact=True)
+    request = CaptureRequest(complete=True)
 
     def attach(writer: Writer) -> Mapping[bytes, trees.Entry]:
         return {_attachment_path(run.run_id): (trees.REGULAR, writer.write("blob", text.encode()))}

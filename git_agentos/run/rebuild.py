@@ -41,7 +41,7 @@ from git_agentos.git.location import Location
 from git_agentos.run import baseline, evidence_store, interrupted_restore, worktree_config
 from git_agentos.run.baseline import Baseline
 from git_agentos.run.context import WorkspaceContext, worktree_id
-from git_agentos.store import location as place_of_database
+from git_agentos.store import database_path
 from git_agentos.util import directories, times
 from git_agentos.worktree import layout, record
 from git_agentos.worktree.record import AgentWorktree, Record
@@ -270,7 +270,7 @@ class _Mending:
             self._lost(path, f"it was no folder: it is at '{kept}' now")
         if os.path.isdir(path) and not os.path.lexists(os.path.join(path, ".gitignore")) and not self.dry_run:
             with contextlib.suppress(AgentosError):
-                place_of_database.ensure_folder(self.location.root)  # git would see it otherwise
+                database_path.ensure_folder(self.location.root)  # git would see it otherwise
 
     def _record(self) -> None:
         """The worktree is on record as the run's."""

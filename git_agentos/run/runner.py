@@ -217,7 +217,7 @@ class Runner:
     def _note(self, kind: str, summary: str, details: dict[str, Any]) -> None:
         run = self._workspace()
         inner = snapshot.run_context(self._context, run)
-        log.note(inner, kind, summary, details=details, task_id=run.task_id)
+        log.try_add(inner, kind, summary, details=details, task_id=run.task_id)
 
 
 def spec_to_resume(context: OpenWorktree, evidence: Evidence) -> RunSpec:
@@ -297,6 +297,6 @@ def end_as_tampered(context: OpenWorktree, evidence: Evidence, reason: str) -> N
     with contextlib.suppress(AgentosError, OSError):
         here = snapshot.run_context(context, run)
         details = {"reason": reason}
-        log.note(here, "error", f"run {run.run_id} was tampered with", details=details, task_id=run.task_id)
+        log.try_add(here, "error", f"run {run.run_id} was tampered with", details=details, task_id=run.task_id)
     with contextlib.suppress(AgentosError, OSError):
         seal_run(context, evidence, again=True)

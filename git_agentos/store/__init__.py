@@ -1,14 +1,16 @@
 """The workflow database: SQLite, one file for each worktree, in its `.agentos/`. The only folder that imports sqlite3.
 
-location    where the file is
-database    opening it: WAL, migrations, damage
-migrations  the tables, version by version
-entries     rows of the agent log
-items       rows of the working memory
+database_path  where the file is
+database       opening it: WAL, migrations, damage
+migrations     the tables, version by version
+entries        rows of the agent log
+items          rows of the working memory
+salvage        rows of a damaged database that no checkpoint carries yet
+threads        LangGraph's rows of one workflow
 
 The three functions below are the public part; they load neither sqlite3 nor pygit2.
 """
 
-from git_agentos.store.location import ensure_agentos_dir, get_checkpoint_db_path, get_repo_root
+from git_agentos.store.database_path import ensure_agentos_dir, get_checkpoint_db_path, get_repo_root
 
 __all__ = ["ensure_agentos_dir", "get_checkpoint_db_path", "get_repo_root"]

@@ -1,8 +1,8 @@
 """Opening the workflow database: WAL, busy timeout, foreign keys, migrations; and what to do with a damaged one.
 
-Whoever has the file open holds a shared flock(2) on `<file>.lock`; whoever changes what it is (sets it up, moves a
-damaged one aside) holds it alone. SQLite itself cannot be told of a file that is renamed: a process that still had it
-open would end by removing the write-ahead log of the one that took its place.
+A process that has the file open holds a shared flock(2) on `<file>.lock`; one that sets it up or moves a damaged one
+aside holds an exclusive lock. SQLite does not notice that a file is renamed: a process that still had it open would end
+by removing the write-ahead log of the file that took its place.
 
 A file of a newer version is refused before anything in it or beside it is written. A file without our tables is given
 them, whatever else is in it.
@@ -31,7 +31,7 @@ Connection = sqlite3.Connection  # for the signatures of those who must not impo
 
 
 class InUse(DatabaseError):
-    """Another process keeps the file locked, or has it open where it has to be had alone."""
+    """Another process keeps the file locked, or has it open when the exclusive lock is needed."""
 
 
 class Newer(DatabaseError):
@@ -43,24 +43,24 @@ class NotSetUp(DatabaseError):
 
 
 class Database(NamedTuple):
-    """An open database; `gate` is the descriptor of the lock that keeps the file where it is."""
+    """An open database; `lock` is the descriptor of the lock that keeps the file where it is."""
 
     connection: sqlite3.Connection
     path: str
-    gate: int | None
+    lock: int | None
 
 
 @contextlib.contextmanager
-def opened(path: str, *, handed_on: bool = False) -> Iterator[Database]:
+def opened(path: str, *, across_threads: bool = False) -> Iterator[Database]:
     """The database at `path`, made and brought up to date if need be. Writes are durable when they return.
 
-    `handed_on` is for a library that does as Python's sqlite3 has it: its threads use the connection one after the
+    `across_threads` is for a library that does as Python's sqlite3 has it: its threads use the connection one after the
     other, and what it writes is one transaction until it commits. Raises DamagedDatabase, or DatabaseError where it
     cannot be used.
     """
-    database = _open(path, handed_on=handed_on)
+    database = _open(path, across_threads=across_threads)
     try:
-        with guarded(path):
+        with sqlite_errors(path):
             yield database
     finally:
         _close(database)
@@ -68,20 +68,20 @@ def opened(path: str, *, handed_on: bool = False) -> Iterator[Database]:
 
 @contextlib.contextmanager
 def opened_to_read(path: str) -> Iterator[Database]:
-    """A database to look at and nothing else; DatabaseError where it has not been set up."""
-    gate = None
-    with guarded(path):
+    """A database that is only read; DatabaseError where it has not been set up."""
+    lock = None
+    with sqlite_errors(path):
         with contextlib.suppress(FileNotFoundError):
-            gate = _lock(path, alone=False, make=False)
+            lock = _lock(path, exclusive=False, make=False)
         try:
             if _inode(path) is None:
                 raise NotSetUp(f"there is no workflow database '{path}'")
-            database = Database(_connect(path, read_only=_is_read_only(path)), path, gate)
+            database = Database(_connect(path, read_only=_is_read_only(path)), path, lock)
         except BaseException:
-            _unlock(gate)
+            _unlock(lock)
             raise
     try:
-        with guarded(path):
+        with sqlite_errors(path):
             database.connection.execute("PRAGMA query_only = ON")
             if _version(database.connection, path) < LATEST:
                 raise NotSetUp(f"the workflow database '{path}' has not been set up", "use the log in its worktree")
@@ -91,15 +91,15 @@ def opened_to_read(path: str) -> Iterator[Database]:
 
 
 @contextlib.contextmanager
-def guarded(path: str) -> Iterator[None]:
-    """Turn SQLite's errors into ours."""
+def sqlite_errors(path: str) -> Iterator[None]:
+    """Raise SQLite's errors as DatabaseError, InUse or DamagedDatabase."""
     inode = _inode(path)
     try:
         yield
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0)
         if code & 0xFF in _DAMAGE or code == sqlite3.SQLITE_IOERR_SHORT_READ:
-            raise DamagedDatabase(path, _told(str(error)), inode) from error
+            raise DamagedDatabase(path, _one_line(str(error)), inode) from error
         if code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise InUse(
                 f"the workflow database '{path}' is kept locked by another process", "try again when it has finished"
@@ -126,24 +126,24 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def hurry(database: Database) -> None:
-    """What is written from here on can be had again: it need not be on disk when the write returns."""
+def relax_sync(database: Database) -> None:
+    """Do not wait for the disk after each write from here on: checkpoints hold the same rows."""
     database.connection.execute("PRAGMA synchronous = NORMAL")
 
 
 def check(database: Database) -> None:
-    """Read all of it; DamagedDatabase where something does not fit."""
+    """Read the whole file; DamagedDatabase where SQLite finds it inconsistent."""
     inode = _inode(database.path)
     answer = database.connection.execute("PRAGMA integrity_check(1)").fetchone()
     if answer is None or answer[0] != "ok":
-        raise DamagedDatabase(database.path, _told(str(answer[0])) if answer else "it cannot be checked", inode)
+        raise DamagedDatabase(database.path, _one_line(str(answer[0])) if answer else "it cannot be checked", inode)
 
 
 def move_aside(path: str, inode: Inode | None) -> str | None:
-    """Move a damaged database away, never deleting it; where to. None where it is another file by now."""
+    """Rename a damaged database, never deleting it; its new path. None where another file has its name by now."""
     stamp = times.name_stamp()
-    with guarded(path):
-        gate = _lock(path, alone=True)
+    with sqlite_errors(path):
+        lock = _lock(path, exclusive=True)
         try:
             if inode is None or _inode(path) != inode:
                 return None
@@ -157,38 +157,38 @@ def move_aside(path: str, inode: Inode | None) -> str | None:
                     os.rename(path + end, target + end)
             return target
         finally:
-            _unlock(gate)
+            _unlock(lock)
 
 
 def moved_aside(path: str) -> list[str]:
-    """Where damaged databases of `path` were moved to, the oldest first."""
+    """The paths that `move_aside` gave to damaged databases of `path`, the oldest first."""
     folder, name = os.path.split(path)
     found = [each for each in os.listdir(folder) if each.startswith(f"{name}.damaged-") and not each.endswith(_ENDS)]
     return [os.path.join(folder, each) for each in sorted(found)]
 
 
-def copy_into(database: Database, path: str) -> None:
+def backup(database: Database, path: str) -> None:
     """Write a copy of the whole database, without a log beside it, as a new file."""
     database.connection.execute("VACUUM INTO ?", (path,))
 
 
-def put(path: str, data: bytes) -> None:
-    """Make `data`, a copy made by `copy_into`, the database at `path`, where there is none."""
-    with guarded(path):
-        gate = _lock(path, alone=True)
+def install_copy(path: str, data: bytes) -> None:
+    """Make `data`, a copy made by `backup`, the database at `path`, where there is none."""
+    with sqlite_errors(path):
+        lock = _lock(path, exclusive=True)
         try:
             # The lock is exclusive: no other process makes a database here meanwhile.
             if not os.path.lexists(path):
                 files.replace(path, data)
         finally:
-            _unlock(gate)
+            _unlock(lock)
 
 
 # -- inside -----------------------------------------------------------------------------------------------------------
 
 
-def _open(path: str, *, handed_on: bool = False) -> Database:
-    """The gate is taken shared to use the database, alone to set it up; then from the beginning, as it is now.
+def _open(path: str, *, across_threads: bool = False) -> Database:
+    """The lock is taken shared to use the database, exclusive to set it up; then from the beginning, as it is now.
 
     One that is complete, and has no write-ahead log since its file system cannot do that, is as good while somebody has
     it open: it is not waited for.
@@ -196,12 +196,12 @@ def _open(path: str, *, handed_on: bool = False) -> Database:
     set_up = False
     while True:
         complete = False
-        with guarded(path):
+        with sqlite_errors(path):
             _refuse_foreign(path)
-            gate = _lock(path, alone=False)
+            lock = _lock(path, exclusive=False)
             try:
                 if _inode(path) is not None:
-                    database = Database(_connect(path, handed_on=handed_on), path, gate)
+                    database = Database(_connect(path, across_threads=across_threads), path, lock)
                     try:
                         complete = _version(database.connection, path) == LATEST
                         if complete and (set_up or _is_wal(database.connection)):
@@ -211,12 +211,12 @@ def _open(path: str, *, handed_on: bool = False) -> Database:
                         raise
                     database.connection.close()
             except BaseException:
-                _unlock(gate)
+                _unlock(lock)
                 raise
-            _unlock(gate)
+            _unlock(lock)
             set_up = True
             try:
-                gate = _lock(path, alone=True, patience=0 if complete else None)
+                lock = _lock(path, exclusive=True, patience=0 if complete else None)
             except InUse:
                 if not complete:
                     raise
@@ -224,7 +224,7 @@ def _open(path: str, *, handed_on: bool = False) -> Database:
             try:
                 _set_up(path)
             finally:
-                _unlock(gate)
+                _unlock(lock)
 
 
 def _close(database: Database) -> None:
@@ -232,18 +232,18 @@ def _close(database: Database) -> None:
         with contextlib.suppress(sqlite3.Error):
             database.connection.close()
     finally:
-        _unlock(database.gate)
+        _unlock(database.lock)
 
 
-def _connect(path: str, *, handed_on: bool = False, read_only: bool = False) -> sqlite3.Connection:
+def _connect(path: str, *, across_threads: bool = False, read_only: bool = False) -> sqlite3.Connection:
     _check_header(path)
-    level: Literal["DEFERRED"] | None = "DEFERRED" if handed_on else None
+    level: Literal["DEFERRED"] | None = "DEFERRED" if across_threads else None
     name = path
     if read_only:
         # Without a log beside it nothing is missing in the file; SQLite would want to make one.
         name = f"file:{quote(os.fsencode(path))}?mode=ro" + ("" if os.path.exists(path + "-wal") else "&immutable=1")
     connection = sqlite3.connect(
-        name, timeout=BUSY_SECONDS, isolation_level=level, check_same_thread=not handed_on, uri=read_only
+        name, timeout=BUSY_SECONDS, isolation_level=level, check_same_thread=not across_threads, uri=read_only
     )
     try:
         connection.execute("PRAGMA foreign_keys = ON")
@@ -298,7 +298,7 @@ def _is_wal(connection: sqlite3.Connection) -> bool:
 
 
 def _set_up(path: str) -> None:
-    """Make the file and its tables, each version in a transaction of its own; the gate is held alone."""
+    """Make the file and its tables, each version in a transaction of its own; the lock is held exclusively."""
     connection = _connect(path)
     try:
         _version(connection, path)
@@ -327,7 +327,7 @@ def _has_trigrams(connection: sqlite3.Connection) -> bool:
 
 
 def _refuse_foreign(path: str) -> None:
-    """A file that is no database and that we have never opened is somebody's: it is not moved aside."""
+    """A file that is no database and that git-agentos has never opened belongs to somebody: it is not moved aside."""
     if os.path.lexists(path + ".lock"):
         return
     try:
@@ -339,14 +339,14 @@ def _refuse_foreign(path: str) -> None:
             ) from error
 
 
-def _lock(path: str, *, alone: bool, make: bool = True, patience: float | None = None) -> int:
+def _lock(path: str, *, exclusive: bool, make: bool = True, patience: float | None = None) -> int:
     flags = os.O_CLOEXEC | os.O_NOFOLLOW
-    if make or alone:
+    if make or exclusive:
         descriptor = os.open(path + ".lock", os.O_RDWR | flags | (os.O_CREAT if make else 0), 0o644)
     else:
         descriptor = os.open(path + ".lock", os.O_RDONLY | flags)
     try:
-        if locks.try_acquire(descriptor, shared=not alone, patience=BUSY_SECONDS if patience is None else patience):
+        if locks.try_acquire(descriptor, shared=not exclusive, patience=BUSY_SECONDS if patience is None else patience):
             return descriptor
         raise InUse(f"the workflow database '{path}' is in use by another process", "try again when it has finished")
     except BaseException:
@@ -367,8 +367,8 @@ def _inode(path: str) -> Inode | None:
     return (found.st_ino, found.st_dev)
 
 
-def _told(reason: str) -> str:
-    """What SQLite says, on one line."""
+def _one_line(reason: str) -> str:
+    """A message of SQLite on one line."""
     return " ".join(reason.replace("*** in database main ***", "").split())
 
 

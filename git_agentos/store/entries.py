@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from git_agentos.store.rows import RowOwner, storable
+
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
@@ -44,23 +46,9 @@ class Entry:
 _FIELDS = frozenset(each.name for each in fields(Entry))
 
 
-class Scope(NamedTuple):
-    """Whose rows: a repository's id (`location.repository_id`) and a worktree's."""
-
-    repository: str
-    worktree: str
-
-
-class Waiting(NamedTuple):
-    """A row that no checkpoint carries yet."""
-
-    seq: int
-    line: str
-
-
-class Wanted(NamedTuple):
-    """Which entries: all conditions hold. `agent` made them, or theirs is the worktree; `text` occurs in them;
-    `since` is a timestamp; `after` a row number."""
+class LogQuery(NamedTuple):
+    """Which entries to find: those that meet all conditions. `agent` made them or owns their worktree; `text` occurs in
+    them; `since` is a timestamp; `after` a row number."""
 
     worktree: str | None = None
     agent: str | None = None
@@ -78,7 +66,7 @@ def line(entry: Entry) -> str:
 
 
 def parse(text: str | bytes) -> Entry | None:
-    """The entry that a line holds; None for what is none."""
+    """The entry that a line holds; None where it is no entry."""
     try:
         body: dict[str, Any] = json.loads(text)
         known = {name: body[name] for name in _FIELDS if name in body}
@@ -100,8 +88,8 @@ def _is_sound(known: dict[str, Any]) -> bool:
 
 
 def _of_row(body: str) -> Entry:
-    """The entry of a row, which was an entry when it was written. A frozen dataclass takes its time with its fields one
-    by one, and a log has many."""
+    """The entry of a row, which was valid when it was written. Not by `Entry(...)`: a frozen dataclass sets its fields
+    one by one, which takes long for a whole log."""
     known = json.loads(body)
     if known.keys() != _FIELDS:
         known = {name: known[name] for name in _FIELDS if name in known}
@@ -121,12 +109,12 @@ def parse_lines(data: bytes) -> Iterator[Entry]:
 
 
 def order(entry: Entry) -> tuple[str, str]:
-    """What a stream of entries is sorted by."""
+    """The key by which entries are sorted."""
     return (entry.timestamp, entry.id)
 
 
-def insert(connection: Connection, scope: Scope, entries: Iterable[Entry], carried: str | None) -> int:
-    """Add entries, within a transaction; those that are there are left alone. How many were new."""
+def insert(connection: Connection, scope: RowOwner, entries: Iterable[Entry], carried: str | None) -> int:
+    """Add entries, within a transaction; those that exist are not changed. How many were new."""
     before = last_row(connection)
     done = connection.executemany(
         "INSERT OR IGNORE INTO agentos_log (repository, worktree, id, timestamp, type, agent, body, text, carried)"
@@ -146,64 +134,40 @@ def insert(connection: Connection, scope: Scope, entries: Iterable[Entry], carri
     return done.rowcount
 
 
-def mark(connection: Connection, scope: Scope, ids: Iterable[str], carried: str) -> None:
-    """These entries are in a checkpoint now."""
-    connection.executemany(
-        "UPDATE agentos_log SET carried = ? WHERE repository = ? AND worktree = ? AND id = ? AND carried IS NULL",
-        ((carried, *scope, storable(each)) for each in ids),
-    )
-
-
-def mark_rows(connection: Connection, rows: Iterable[int], carried: str) -> None:
-    """The same for row numbers."""
-    connection.executemany(
-        "UPDATE agentos_log SET carried = ? WHERE seq = ? AND carried IS NULL", ((carried, seq) for seq in rows)
-    )
-
-
-def waiting(connection: Connection, scope: Scope) -> list[Waiting]:
-    """The entries that no checkpoint carries yet, in the order in which they were added."""
-    rows = connection.execute(
-        "SELECT seq, body FROM agentos_log WHERE repository = ? AND worktree = ? AND carried IS NULL ORDER BY seq",
-        scope,
-    )
-    return [Waiting(seq, body) for seq, body in rows]
-
-
-def find(connection: Connection, repository: str, wanted: Wanted) -> list[Entry]:
+def find(connection: Connection, repository: str, query: LogQuery) -> list[Entry]:
     """Entries of one repository, by time."""
     conditions, values = ["repository = ?"], [repository]
-    if wanted.worktree is not None:
+    if query.worktree is not None:
         conditions.append("worktree = ?")
-        values.append(wanted.worktree)
-    if wanted.agent is not None:
+        values.append(query.worktree)
+    if query.agent is not None:
         conditions.append("(agent = ? OR worktree = ?)")
-        values += [wanted.agent, wanted.agent]
-    if wanted.kinds is not None:
-        conditions.append(f"type IN ({', '.join('?' * len(wanted.kinds))})")
-        values += wanted.kinds
-    if wanted.since is not None:
+        values += [query.agent, query.agent]
+    if query.kinds is not None:
+        conditions.append(f"type IN ({', '.join('?' * len(query.kinds))})")
+        values += query.kinds
+    if query.since is not None:
         conditions.append("timestamp >= ?")
-        values.append(wanted.since)
+        values.append(query.since)
     more: list[object] = [*values]
-    if wanted.after:
+    if query.after:
         conditions.append("seq > ?")
-        more.append(wanted.after)
-    if wanted.text:
-        condition, value = _containing(connection, wanted.text)
+        more.append(query.after)
+    if query.text:
+        condition, value = _containing(connection, query.text)
         conditions.append(condition)
         more.append(value)
-    direction = "DESC" if wanted.newest_first else "ASC"
-    query = (
+    direction = "DESC" if query.newest_first else "ASC"
+    statement = (
         f"SELECT body FROM agentos_log WHERE {' AND '.join(conditions)} ORDER BY timestamp {direction}, id {direction}"
     )
-    if wanted.limit is not None:
-        query += " LIMIT ?"
-        more.append(min(wanted.limit, _MOST))
-    return [_of_row(body) for (body,) in connection.execute(query, more)]
+    if query.limit is not None:
+        statement += " LIMIT ?"
+        more.append(min(query.limit, _MOST))
+    return [_of_row(body) for (body,) in connection.execute(statement, more)]
 
 
-def of_others(connection: Connection, scope: Scope, agent: str, after: str) -> Entry | None:
+def first_by_other_agent(connection: Connection, scope: RowOwner, agent: str, after: str) -> Entry | None:
     """The first entry about files that another agent made in a worktree after a time, checkpoints left out."""
     rows = connection.execute(
         "SELECT body FROM agentos_log WHERE repository = ? AND worktree = ? AND timestamp > ? AND agent != ?"
@@ -220,7 +184,7 @@ def last_row(connection: Connection) -> int:
     return int(row[0]) if row is not None else 0
 
 
-def drop_older(connection: Connection, scope: Scope, timestamp: str) -> int:
+def drop_older(connection: Connection, scope: RowOwner, timestamp: str) -> int:
     """Remove entries from before a time that checkpoints carry, within a transaction; how many."""
     which = "repository = ? AND worktree = ? AND timestamp < ? AND carried IS NOT NULL"
     if has_index(connection):
@@ -233,7 +197,7 @@ def drop_older(connection: Connection, scope: Scope, timestamp: str) -> int:
 
 
 def _containing(connection: Connection, text: str) -> tuple[str, str]:
-    """The condition that `text` occurs: by the index where it can tell, else by reading."""
+    """The condition that `text` occurs: by the search index where that is possible, else by LIKE."""
     plain = storable(text)
     if len(plain) >= _SHORTEST and has_index(connection):
         phrase = '"' + plain.replace('"', '""') + '"'
@@ -248,7 +212,7 @@ def has_index(connection: Connection) -> bool:
 
 
 def contains(entry: Entry, text: str) -> bool:
-    """The same question for an entry that is in no database."""
+    """Whether `text` occurs in an entry, for one that is in no database."""
     return storable(text).casefold() in searchable(entry).casefold()
 
 
@@ -269,10 +233,3 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(inner)
     elif value is not None:
         yield str(value)
-
-
-def storable(text: str) -> str:
-    """Text that SQLite takes: bytes that are not UTF-8 are replaced, and NUL, at which its functions stop."""
-    if text.isascii() and "\0" not in text:
-        return text
-    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace").replace("\0", "\ufffd")

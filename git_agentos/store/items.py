@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from git_agentos.store.entries import Scope, Waiting, storable
+from git_agentos.store.rows import RowOwner, storable
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -87,42 +87,18 @@ def parse_lines(data: bytes) -> Iterator[Item]:
 
 
 def order(item: Item) -> tuple[str, str]:
-    """What a list of items is sorted by."""
+    """The key by which items are sorted."""
     return (item.created_at, item.id)
 
 
-def insert(connection: Connection, scope: Scope, items: Iterable[Item], carried: str | None) -> int:
-    """Add items; those that are there are left alone. How many were new."""
+def insert(connection: Connection, scope: RowOwner, items: Iterable[Item], carried: str | None) -> int:
+    """Add items; those that exist are not changed. How many were new."""
     done = connection.executemany(
         "INSERT OR IGNORE INTO agentos_memory (repository, worktree, id, created_at, body, carried)"
         " VALUES (?, ?, ?, ?, ?, ?)",
         ((*scope, storable(each.id), storable(each.created_at), line(each), carried) for each in items),
     )
     return done.rowcount
-
-
-def mark(connection: Connection, scope: Scope, ids: Iterable[str], carried: str) -> None:
-    """These items are in a checkpoint now."""
-    connection.executemany(
-        "UPDATE agentos_memory SET carried = ? WHERE repository = ? AND worktree = ? AND id = ? AND carried IS NULL",
-        ((carried, *scope, storable(each)) for each in ids),
-    )
-
-
-def mark_rows(connection: Connection, rows: Iterable[int], carried: str) -> None:
-    """The same for row numbers."""
-    connection.executemany(
-        "UPDATE agentos_memory SET carried = ? WHERE seq = ? AND carried IS NULL", ((carried, seq) for seq in rows)
-    )
-
-
-def waiting(connection: Connection, scope: Scope) -> list[Waiting]:
-    """The items that no checkpoint carries yet, in the order in which they were added."""
-    rows = connection.execute(
-        "SELECT seq, body FROM agentos_memory WHERE repository = ? AND worktree = ? AND carried IS NULL ORDER BY seq",
-        scope,
-    )
-    return [Waiting(seq, body) for seq, body in rows]
 
 
 def find(connection: Connection, repository: str, worktree: str | None = None) -> list[Item]:

@@ -3,7 +3,7 @@
 The version is SQLite's `user_version`. A migration runs in a transaction of its own (`database.open_`), and is never
 changed once it was released. All tables of this tool begin with `agentos_`: others may have theirs in the same file.
 
-`repository` is `store.location.repository_id`, `worktree` the worktree's id: a file that several worktrees share keeps
+`repository` is `database_path.repository_id`, `worktree` the worktree's id: a file that several worktrees share keeps
 their rows apart by these. `body` is the row as JSON, the line that a checkpoint carries; `carried` the checkpoint that
 does, NULL while none does.
 """

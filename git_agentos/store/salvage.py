@@ -1,4 +1,4 @@
-"""What can still be read out of a database that was moved aside: the rows that nothing else holds."""
+"""Reading a damaged database that was moved aside: the rows that no checkpoint carries."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ import sqlite3
 from typing import NamedTuple
 from urllib.parse import quote
 
-from git_agentos.store.entries import Scope
+from git_agentos.store.rows import LOG, MEMORY, RowOwner
 
 
 class Rows(NamedTuple):
     """Rows that no checkpoint carries: whose, and the line of each."""
 
-    log: list[tuple[Scope, str]]
-    memory: list[tuple[Scope, str]]
+    log: list[tuple[RowOwner, str]]
+    memory: list[tuple[RowOwner, str]]
 
 
-def uncarried(path: str) -> Rows:
+def pending_rows(path: str) -> Rows:
     """The rows that no checkpoint carries, as far as the file can be read. Nothing is written to it."""
     with contextlib.suppress(sqlite3.Error, ValueError):
         connection = sqlite3.connect(f"file:{quote(os.fsencode(path))}?mode=ro", uri=True, isolation_level=None)
         try:
-            return Rows(_read(connection, "agentos_log"), _read(connection, "agentos_memory"))
+            return Rows(_read(connection, LOG), _read(connection, MEMORY))
         finally:
             connection.close()
     return Rows([], [])
 
 
-def _read(connection: sqlite3.Connection, table: str) -> list[tuple[Scope, str]]:
-    """By the index; where that is torn, row by row from either end as far as it goes."""
-    found: dict[int, tuple[Scope, str]] = {}
+def _read(connection: sqlite3.Connection, table: str) -> list[tuple[RowOwner, str]]:
+    """Read by the index; where that is damaged, row by row from either end as far as possible."""
+    found: dict[int, tuple[RowOwner, str]] = {}
     query = f"SELECT seq, repository, worktree, body FROM {table}"
     for rest in (
         " WHERE carried IS NULL",
@@ -41,7 +41,7 @@ def _read(connection: sqlite3.Connection, table: str) -> list[tuple[Scope, str]]
         try:
             for seq, repository, worktree, body in connection.execute(query + rest):
                 if all(isinstance(each, str) for each in (repository, worktree, body)):
-                    found[seq] = (Scope(repository, worktree), body)
+                    found[seq] = (RowOwner(repository, worktree), body)
         except sqlite3.Error:
             continue
         break

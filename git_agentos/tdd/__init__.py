@@ -1,16 +1,17 @@
 """`git agentos tdd`: tests come first, exit codes decide.
 
-    state, routing    what a workflow knows, and where it goes next (pure)
+    state, routing    the state of a workflow, and which node is next (pure)
     context/          what may leave the machine, and the prompts made of it
-    arbiter/          running pytest; the red and green gates with their vetoes; freezing tests; the audit
+    gate/             running pytest; the red and green gates with their vetoes; the audit
     models/           who writes: a script (mock), a headless agent's command, a chat model
-    nodes, graph      what each node does; the graph, in LangGraph
-    service           starting, resuming, deciding, looking: what the commands call
-    saver, signed     where the graph's state is kept: the workflow database, or PostgreSQL; its rows are signed
+    nodes, code_nodes what each node does; `node_run` has what is common to them
+    graph             the graph, in LangGraph
+    workflows, query  starting, resuming and deciding; showing: what the commands call
+    state_database    the database of the graph's state: SQLite or PostgreSQL; `signed_rows`, `state_copies`
 
-The only folder that imports langgraph and langchain, and `graph`, `saver` and `models.chat` alone do, inside of
-functions or as modules that nothing else loads: the names below cost nothing until they are used, and those for tools
-that want nothing but them never load LangGraph.
+The only folder that imports langgraph and langchain. `graph`, `state_database` and `models.chat` alone do, inside of
+functions or as modules that nothing else loads: the names below cost nothing until they are used, and tools that use
+nothing else never load LangGraph.
 """
 
 from __future__ import annotations

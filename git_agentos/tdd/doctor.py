@@ -9,7 +9,7 @@ from git_agentos.errors import AgentosError, StorageError
 from git_agentos.findings import DOCTOR_FIX, Finding, Fixable, fixable
 from git_agentos.run import doctor
 from git_agentos.tdd import query, state_copies
-from git_agentos.tdd.state import STOPPED
+from git_agentos.tdd.state import INTERRUPTED
 
 
 def examine(context: OpenWorktree, environment: Mapping[str, str]) -> Iterator[Finding | Fixable]:
@@ -25,7 +25,7 @@ def examine(context: OpenWorktree, environment: Mapping[str, str]) -> Iterator[F
 def _state_missing(context: OpenWorktree, id_: str) -> Fixable:
     def put_back() -> str:
         if id_ in state_copies.lost(context):
-            state_copies.bring_back(context, every=True)
+            state_copies.restore_missing(context, every=True)
         if id_ in state_copies.lost(context):
             raise StorageError("the rows that git has cannot be written to the database")
         return "it was rebuilt from git"
@@ -37,13 +37,13 @@ def _state_missing(context: OpenWorktree, id_: str) -> Fixable:
 
 def _interrupted(context: OpenWorktree, environment: Mapping[str, str]) -> Iterator[Finding]:
     try:
-        workflows = query.list_(context, environment)
+        workflows = query.list_workflows(context, environment)
     except AgentosError as error:
         yield Finding("workflow-unreadable", "warning", f"workflows cannot be read: {error}", error.hint)
         return
     for each in workflows:
-        if each.here and each.state == STOPPED:
+        if each.here and each.state == INTERRUPTED:
             where = f" at {each.node}" if each.node is not None else ""
-            hint = f"git agentos tdd resume {each.id} goes on with it\ngit agentos tdd abort {each.id} gives it up"
+            hint = f"git agentos tdd resume {each.id} resumes it\ngit agentos tdd abort {each.id} ends it"
             message = f"workflow '{each.id}' was interrupted{where}"
             yield Finding("workflow-interrupted", "warning", message, hint)

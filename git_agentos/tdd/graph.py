@@ -1,8 +1,8 @@
-"""The graph, in LangGraph: built and drawn from `routing.ROUTES`, and every call into LangGraph that there is.
+"""The graph, in LangGraph: built and drawn from `routing.ROUTES`; every call into LangGraph is here.
 
-What LangGraph does that one has to know (its version 1.2): a node that was interrupted runs again from its top; only
-with `durability="sync"` is a finished node never repeated after a kill; new input to a graph that waits silently starts
-it again, so that nothing but `Command(resume=…)` is given to one. Tracing to its makers' service is off, whatever the
+What one has to know about LangGraph (version 1.2): a node that was interrupted runs again from its top; only with
+`durability="sync"` is a finished node never repeated after a kill; new input to a graph that waits silently starts it
+again, so that it is only ever given `Command(resume=…)`. Tracing to its makers' service is off, whatever the
 environment says.
 """
 
@@ -22,108 +22,107 @@ from git_agentos.tdd.state import N0, N6, N8, NODES, ImplementationState
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
-    from git_agentos.tdd.node_run import Site
-    from git_agentos.tdd.nodes.frame import Node
+    from git_agentos.tdd.node_run import Session
+    from git_agentos.tdd.nodes import Node
 
-_STEPS = 10_000  # LangGraph's own limit would end a workflow in its third round; ours are in the state
+_MAX_STEPS = 10_000  # LangGraph's own limit would end a workflow in its third round; ours are in the state
 
 
 @dataclass(frozen=True)
 class Position:
-    """Where a thread stands: its state, the node that comes next (None: it has ended), whether it waits there for a
-    word, and when it was last written (ISO 8601)."""
+    """Where a workflow stands: its state, the next node (None: it has ended), and whether it waits for a decision."""
 
     state: ImplementationState
     node: str | None
     waits: bool
-    updated_at: str | None
 
 
 class Graph:
-    """The compiled graph of one workflow, on its saver."""
+    """The compiled graph of one workflow, with its checkpointer. Without a session its nodes do nothing."""
 
-    def __init__(self, site: Site | None, saver: BaseCheckpointSaver[Any]) -> None:
-        from git_agentos.tdd.nodes import NODES as WORK
+    def __init__(self, session: Session | None, checkpointer: BaseCheckpointSaver[Any]) -> None:
+        from git_agentos.tdd.nodes import NODES as FUNCTIONS
 
-        nodes: Mapping[str, Node] = WORK
-        self._saver = saver
-        self._app = _built(lambda name: partial(nodes[name], site) if site is not None else _nothing).compile(
-            checkpointer=saver
-        )
+        functions: Mapping[str, Node] = FUNCTIONS
+        self._checkpointer = checkpointer
+        self._app = _build(
+            lambda name: partial(functions[name], session) if session is not None else _do_nothing
+        ).compile(checkpointer=checkpointer)
 
     def begin(self, id_: str, state: ImplementationState) -> None:
-        """Start a thread, and go on until it ends or waits."""
-        self._go(id_, state, _metadata(state))
+        """Start a thread, and run it until it ends or waits."""
+        self._run(id_, state, _metadata(state))
 
-    def go_on(self, id_: str) -> None:
-        """Go on with a thread that was interrupted."""
-        self._go(id_, None)
+    def resume(self, id_: str) -> None:
+        """Resume a thread that was interrupted."""
+        self._run(id_, None)
 
-    def answer(self, id_: str, word: str) -> None:
-        """Give a thread that waits its word, and go on."""
+    def decide(self, id_: str, decision: str) -> None:
+        """Resume a thread that waits, with the decision."""
         from langgraph.types import Command
 
-        self._go(id_, Command(resume=word))
+        self._run(id_, Command(resume=decision))
 
-    def say(self, id_: str, update: Mapping[str, Any]) -> None:
-        """Put into a thread that was interrupted what a person said of it, as if it had waited; `go_on` goes on."""
+    def set_decision(self, id_: str, update: Mapping[str, Any]) -> None:
+        """Write a decision into the state of a thread that was interrupted, as if it had waited."""
         with _untraced():
             self._app.update_state(_config(id_), dict(update), as_node=N6)
 
     def replace(self, id_: str, state: ImplementationState) -> None:
-        """Make a thread anew that has ended in `state`."""
-        self.forget(id_)
+        """Replace a thread by one that has ended in `state`."""
+        self.delete(id_)
         with _untraced():
             self._app.update_state(_config(id_, _metadata(state)), dict(state), as_node=N8)
 
     def position(self, id_: str) -> Position | None:
-        """Where a thread stands; None where there is none. Tampered where its rows are not as they were written."""
+        """Where a thread stands; None if there is none. Tampered if its rows are not as they were written."""
         with _untraced():
             try:
-                found = self._app.get_state(_config(id_))
-            except (LookupError, TypeError, ValueError, AttributeError) as error:  # of a thread that is none of ours
+                snapshot = self._app.get_state(_config(id_))
+            except (LookupError, TypeError, ValueError, AttributeError) as error:  # the rows of another application
                 raise Tampered(id_, f"it cannot be read ({error})") from error
-        if not found.values:
+        if not snapshot.values:
             return None
-        node = found.next[0] if found.next else None
-        return Position(found.values, node, node == N6 and bool(found.interrupts), found.created_at)
+        node = snapshot.next[0] if snapshot.next else None
+        return Position(snapshot.values, node, node == N6 and bool(snapshot.interrupts))
 
-    def forget(self, id_: str) -> None:
-        """Remove a thread that has come to nothing."""
-        self._saver.delete_thread(id_)
+    def delete(self, id_: str) -> None:
+        """Delete a thread."""
+        self._checkpointer.delete_thread(id_)
 
-    def _go(self, id_: str, value: Any, metadata: Mapping[str, str] | None = None) -> None:
+    def _run(self, id_: str, value: Any, metadata: Mapping[str, str] | None = None) -> None:
         with _untraced():
             self._app.invoke(value, _config(id_, metadata), durability="sync")
 
 
-def threads(saver: BaseCheckpointSaver[Any], repository: str | None) -> list[str]:
-    """The ids of all threads that are workflows of ours, the newest first; of one repository, or of all. One that is
-    damaged is among them, as far as that can be told."""
-    if hasattr(saver, "first_metadata"):
-        firsts = sorted(saver.first_metadata(), key=lambda each: str(each[1]), reverse=True)
-        return [str(id_) for id_, _, metadata in firsts if _is_wanted(metadata, repository)]
+def threads(checkpointer: BaseCheckpointSaver[Any], repository: str | None) -> list[str]:
+    """The ids of all threads that are workflows, newest first; of one repository, or of all. Damaged ones are included
+    as far as they can be recognized."""
+    if hasattr(checkpointer, "first_metadata"):
+        firsts = sorted(checkpointer.first_metadata(), key=lambda each: str(each[1]), reverse=True)
+        return [str(id_) for id_, _, metadata in firsts if _is_workflow(metadata, repository)]
     wanted = {"agentos": "tdd", "source": "input"}
     if repository is not None:
         wanted["repository"] = repository
     found = [
-        (each.checkpoint["ts"], each.config["configurable"]["thread_id"]) for each in saver.list(None, filter=wanted)
+        (each.checkpoint["ts"], each.config["configurable"]["thread_id"])
+        for each in checkpointer.list(None, filter=wanted)
     ]
     return list(dict.fromkeys(id_ for _, id_ in sorted(found, reverse=True)))
 
 
-def _is_wanted(metadata: object, repository: str | None) -> bool:
+def _is_workflow(metadata: object, repository: str | None) -> bool:
     try:
         found = json.loads(metadata)  # type: ignore[arg-type]  # TypeError for what is no text
         return found["agentos"] == "tdd" and repository in (None, found["repository"])
     except (ValueError, RecursionError):
         return True  # damaged
     except (TypeError, KeyError):
-        return False  # somebody else's
+        return False  # another application's
 
 
-def ask(value: Mapping[str, Any]) -> str:
-    """Stop here until a person has said a word, and return it. Stands alone in its node."""
+def wait_for_decision(value: Mapping[str, Any]) -> str:
+    """Wait until a person has decided, and return the decision. Must be the first call of its node."""
     from langgraph.types import interrupt
 
     return str(interrupt(dict(value)))
@@ -131,20 +130,20 @@ def ask(value: Mapping[str, Any]) -> str:
 
 def mermaid() -> str:
     """The graph as Mermaid, drawn from the code."""
-    return str(_built(lambda _: _nothing).compile().get_graph().draw_mermaid())
+    return str(_build(lambda _: _do_nothing).compile().get_graph().draw_mermaid())
 
 
-def _built(work: Callable[[str], Callable[[Any], Any]]) -> Any:
+def _build(function_of: Callable[[str], Callable[[Any], Any]]) -> Any:
     try:
         from langgraph.graph import START, StateGraph
     except ImportError as error:
         from git_agentos.tdd import state_database
 
-        raise state_database.missing("tdd", error) from error
+        raise state_database.missing_extra("tdd", error) from error
 
-    builder: Any = StateGraph(ImplementationState)  # its signature has no room for plain functions of a TypedDict
+    builder: Any = StateGraph(ImplementationState)  # its signature does not take plain functions of a TypedDict
     for name in NODES:
-        builder.add_node(name, work(name))
+        builder.add_node(name, function_of(name))
     builder.add_edge(START, N0)
     for name, (route, targets) in ROUTES.items():
         if len(targets) == 1:
@@ -154,7 +153,7 @@ def _built(work: Callable[[str], Callable[[Any], Any]]) -> Any:
     return builder
 
 
-def _nothing(_: ImplementationState) -> dict[str, Any]:
+def _do_nothing(_: ImplementationState) -> dict[str, Any]:
     return {}
 
 
@@ -163,7 +162,7 @@ def _metadata(state: ImplementationState) -> Mapping[str, str]:
 
 
 def _config(id_: str, metadata: Mapping[str, str] | None = None) -> Any:
-    config: dict[str, Any] = {"configurable": {"thread_id": id_}, "recursion_limit": _STEPS}
+    config: dict[str, Any] = {"configurable": {"thread_id": id_}, "recursion_limit": _MAX_STEPS}
     if metadata is not None:
         config["metadata"] = dict(metadata)
     return config

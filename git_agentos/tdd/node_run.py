@@ -1,7 +1,7 @@
-"""Where the nodes of a workflow work, and the record of each: checkpoints before and after, events, evidence.
+"""A node at work: the checkpoints before and after it, its events in the evidence of the run, and its record.
 
-A node that was killed is begun again: its event is there and its record is not, so that its worktree is first set to
-where it began. Everything that counts is on disk before the graph goes on.
+A node that was killed runs again: its event exists and its record does not, so that its worktree is first restored to
+the checkpoint before it. Everything that counts is on disk before the graph continues.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from typing import Any
 
 from git_agentos import redact_lines
 from git_agentos.checkpoint.creation import Created, create_checkpoint
@@ -23,102 +23,111 @@ from git_agentos.errors import RunError, TddError
 from git_agentos.git import process, trees
 from git_agentos.process import contained
 from git_agentos.redact import redact_value
-from git_agentos.run import branches, evidence_store, patches, preparation, query, rebuild
+from git_agentos.run import branches as protected
+from git_agentos.run import evidence_store, patches, preparation, rebuild
+from git_agentos.run import query as run_query
 from git_agentos.run.context import WorkspaceContext
 from git_agentos.run.events import FAILED_STEP, OK
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.rollback import rollback_and_record
 from git_agentos.run.snapshot import run_context, take_snapshot
 from git_agentos.run.stop import Stop
-from git_agentos.tdd.state import N1, N2, N3, N4, ImplementationState, Record
+from git_agentos.tdd.routing import ROUTES
+from git_agentos.tdd.state import N1, N2, N3, N4, ImplementationState, Observer, Record, Workflow
 from git_agentos.util import times
 
-# What a node is, as a step of the run: an agent writes, or something is validated.
-STEPS = {N1: "agent", N2: "validate", N3: "agent", N4: "validate"}
+Update = dict[str, Any]  # what a node changes in the state
+# The nodes that are steps of the run, and their kinds: an agent writes, or something is validated.
+_STEP_KINDS = {N1: "agent", N2: "validate", N3: "agent", N4: "validate"}
 _BEGUN = "node-begun"
 
 
-class Stopped(Exception):
-    """The workflow is to stop: a signal has come. The node at hand is done again later."""
-
-
-class Listener(Protocol):
-    """The part of `service.Watcher` that nodes speak to."""
-
-    def node_begins(self, state: ImplementationState, node: str) -> None:
-        """A node begins."""
-
-    def output(self, line: bytes) -> None:
-        """A line that an agent or the tests said."""
-
-    def node_ended(self, state: ImplementationState, record: Record) -> None:
-        """A node has ended."""
+class Interrupted(Exception):
+    """A signal has come: the workflow stops, and the node runs again when it is resumed."""
 
 
 @dataclass(frozen=True)
-class Site:
-    """One workflow and who works on it: `context` is the user's worktree, `place` the database that has the state; the
-    run's lock is held, which `is_ours` tells. The record of the run is in memory once it was read."""
+class Session:
+    """One process that works on a workflow, and holds the lock of its run (`holds_lock` tells). `context` is the user's
+    worktree; `database` has the state; `describe` makes the workflow as it is shown of the state and the next node.
+    `pinned` has the evidence once its record was read, which then is in memory."""
 
     context: OpenWorktree
     id: str
-    place: str
+    database: str
     environment: Mapping[str, str]
     stop: Stop
-    listener: Listener
-    is_ours: Callable[[], bool] = lambda: True
+    observer: Observer
+    describe: Callable[[ImplementationState, str], Workflow]
+    holds_lock: Callable[[], bool] = lambda: True
     pinned: list[Evidence] = field(default_factory=list)
 
     def run(self) -> WorkspaceContext:
         """The workspace; TddError before there is one."""
-        found = preparation.recorded_context(self.context, self.id)
-        if found is None:
+        run = preparation.recorded_context(self.context, self.id)
+        if run is None:
             raise TddError(f"workflow '{self.id}' has no worktree", f"git agentos tdd show {self.id}")
-        return found
+        return run
+
+    def worktree(self) -> OpenWorktree:
+        """The agent in the workflow's worktree."""
+        return run_context(self.context, self.run())
 
     def evidence(self) -> Evidence:
-        """The run's evidence; `journal.Tampered` where its record cannot be believed."""
+        """The run's evidence; `journal.Tampered` where its record was tampered with."""
         if not self.pinned:
-            found = evidence_store.open_existing(self.context.location, self.id)
-            found.pin(self.is_ours)
-            self.pinned.append(found)
+            evidence = evidence_store.open_existing(self.context.location, self.id)
+            evidence.pin(self.holds_lock)
+            self.pinned.append(evidence)
         return self.pinned[0]
+
+    def save(self, description: str, node: str, phase: str) -> Created:
+        """Create a checkpoint of the worktree between two nodes."""
+        worktree, run = self.worktree(), self.run()
+        meta = {"node": node, "phase": phase}
+        metadata = worktree.metadata(
+            trigger="phase_complete", description=description, task_id=run.task_id, run_id=run.run_id, meta=meta
+        )
+        return create_checkpoint(worktree, metadata)
 
 
 @dataclass(frozen=True)
-class Begun:
-    """A node at work: `here` is the agent in the worktree; `checkpoint`, `tree` (of all visible files) and `skipped`
-    (what was not saved) are how it found that; `folder` is in the evidence, relative to it, None for a node that is no
-    step. `branches` are where protected branches were; `touched` is what a killed try of this node did to them."""
+class NodeRun:
+    """A node at work. `worktree` is the agent there; `checkpoint`, `tree` (of all visible files) and `skipped` (what
+    was not saved) are the state before it. `folder` is relative to the evidence, None for a node that is no step.
+    `branches` are the positions of protected branches; `violations_before` is what a killed attempt did to them."""
 
-    site: Site
+    session: Session
     state: ImplementationState
     n: int
     node: str
     run: WorkspaceContext
-    here: OpenWorktree
+    worktree: OpenWorktree
     checkpoint: str
     tree: str
     skipped: Sequence[Skipped]
     folder: str | None
     step: int | None
     branches: Mapping[str, str]
-    touched: Sequence[str]
-    began_at: str
-    clock: float
+    violations_before: Sequence[str]
+    began: float
 
     @property
     def path(self) -> str:
         """The folder, absolute."""
-        assert self.folder is not None
-        return os.path.join(self.site.evidence().folder, self.folder)
+        return os.path.join(self.session.evidence().folder, self.folder or "")
+
+    def violations(self) -> list[str]:
+        """What this node did to protected branches, for people."""
+        return [*self.violations_before, *_violations(self.session, self.state, self.run, self.branches)]
 
 
 @dataclass
-class Done:
-    """What came of a node: `update` is for the state, the rest for its record."""
+class NodeResult:
+    """The result of a node: `update` is for the state, the rest for its record; `holds` is False where the step
+    failed."""
 
-    update: dict[str, Any]
+    update: Update
     summary: str
     exit_code: int | None = None
     vetoes: Sequence[str] = ()
@@ -130,194 +139,231 @@ class Done:
     holds: bool = True
 
 
-def last(state: ImplementationState) -> str | None:
-    """The node that was done last."""
-    history = state.get("history") or []
-    return history[-1]["node"] if history else None
+def run_node(
+    session: Session,
+    state: ImplementationState,
+    node: str,
+    work: Callable[[NodeRun], NodeResult],
+    command: str | None,
+) -> Update:
+    """Run a node that works in the worktree, between two checkpoints, and record it. `command` is for its event."""
+    if session.stop():
+        raise Interrupted
+    session.observer.node_begins(session.describe(state, node), node)
+    node_run = _begin(session, state, node, command)
+    try:
+        result = work(node_run)
+    except OSError:
+        session.evidence().check()  # where its folder is gone, that is the reason
+        raise
+    if session.stop():
+        raise Interrupted
+    record, tree = _end(node_run, result)
+    if node in (N1, N3):
+        result.update["changed_files"] = changed_files(node_run.worktree, state["base_sha"], tree)
+    return _report(session, state, result.update, record)
 
 
-def save(here: OpenWorktree, run: WorkspaceContext, description: str, **meta: str) -> Created:
-    """A checkpoint of the worktree between two nodes."""
-    metadata = here.metadata(
-        trigger="phase_complete", description=description, task_id=run.task_id, run_id=run.run_id, meta=meta
-    )
-    return create_checkpoint(here, metadata)
+def record_node(
+    session: Session,
+    state: ImplementationState,
+    node: str,
+    result: NodeResult,
+    began: float,
+    checkpoints: tuple[str | None, str | None] = (None, None),
+) -> Update:
+    """Record a node that is no step; `checkpoints` are those before and after it."""
+    record = make_record(state, node, result, began, checkpoints)
+    return _report(session, state, result.update, record)
 
 
-def begin(site: Site, state: ImplementationState, node: str, command: str | None) -> Begun:
-    """Begin a node: the checkpoint before it, and its event. One that was killed finds its worktree as it was then."""
-    n = len(state.get("history") or []) + 1
-    run, kept = site.run(), site.evidence()
-    events = kept.events()
-    earlier = next((each for each in reversed(events) if each["event"] == _BEGUN and each["n"] == n), None)
-    touched: list[str] = []
-    if earlier is not None:
-        contained.sweep(state["mark"])
-        unlock(site, run)
-        # Before the worktree is taken back: what it did is told by its reflogs.
-        touched = [*(earlier.get("touched") or ()), *_touched(site, state, run, earlier.get("branches"))]
-        if touched:
-            kept.event(_BEGUN, n=n, node=node, checkpoint=earlier["checkpoint"], touched=touched)
-        rollback_and_record(site.context, run, kept, earlier["checkpoint"])
-    here = run_context(site.context, run)
-    before = save(here, run, f"tdd {site.id}: before {node}", node=node, phase="before")
-    folder = step = None
-    kind = STEPS.get(node)
-    if kind is not None:
-        step = 1 + sum(each["node"] in STEPS for each in state.get("history") or [])
-        folder = kept.step_folder(step, kind)
-    protected = branches.protected_heads(site.context.location, state["protected"])
-    kept.event(_BEGUN, n=n, node=node, checkpoint=before.checkpoint.id, branches=dict(protected), touched=list(touched))
-    if step is not None:
-        kept.event(
-            "step-begun",
-            n=step,
-            kind=kind,
-            attempt=1,
-            command=command,
-            checkpoint=before.checkpoint.id,
-            stdout=f"{folder}/stdout",
-            stderr=None,
-        )
-    return Begun(
-        site=site,
-        state=state,
-        n=n,
-        node=node,
-        run=run,
-        here=here,
-        checkpoint=before.checkpoint.id,
-        tree=before.state.visible_tree,
-        skipped=before.state.skipped,
-        folder=folder,
-        step=step,
-        branches=protected,
-        touched=touched,
-        began_at=now(),
-        clock=time.monotonic(),
-    )
-
-
-def violations(begun: Begun) -> list[str]:
-    """What this node did to protected branches, for people; a killed try of it counts."""
-    return [*begun.touched, *_touched(begun.site, begun.state, begun.run, begun.branches)]
-
-
-def _touched(
-    site: Site, state: ImplementationState, run: WorkspaceContext, before: Mapping[str, str] | None
-) -> list[str]:
-    if before is None:  # of a version that did not note them
-        return []
-    return branches.check_branches(site.context, run, before, state["protected"])
-
-
-def unlock(site: Site, run: WorkspaceContext, *, killed: bool = True) -> None:
-    """Remove the locks that a killed git has left in the worktree; see `rebuild.unlock`."""
-    with contextlib.suppress(RunError):  # it is wrecked
-        rebuild.unlock(run_context(site.context, run).location, run, killed=killed)
-
-
-def end(begun: Begun, done: Done, next_: str) -> tuple[Record, str]:
-    """End a node: the checkpoint after it, its events; its record, and the tree of all visible files."""
-    site, run = begun.site, begun.run
-    kept = site.evidence()
-    here = run_context(site.context, run)
-    after = save(here, run, f"tdd {site.id}: {begun.node}: {done.summary}", node=begun.node, phase="after")
-    changed = trees.diff(here.repository, begun.tree, after.state.visible_tree)
-    seconds = round(time.monotonic() - begun.clock, 3)
-    if begun.step is not None:
-        _keep(begun, done, kept, here)
-        kept.event(
-            "step-ended",
-            n=begun.step,
-            outcome=OK if done.holds else FAILED_STEP,
-            exit_code=done.exit_code,
-            seconds=seconds,
-            checkpoint=after.checkpoint.id,
-            changed=len(changed),
-            detail=f"{begun.node}: {done.summary}",
-            stdout=f"{begun.folder}/stdout",
-            stderr=None,
-        )
-    record = Record(
-        n=begun.n,
-        node=begun.node,
-        began_at=begun.began_at,
-        ended_at=now(),
-        seconds=seconds,
-        summary=done.summary,
-        exit_code=done.exit_code,
-        next=next_,
-        vetoes=list(done.vetoes),
-        changed=[os.fsdecode(path) for path in sorted(changed)],
-        files=dict(done.files),
-        red=list(done.red),
-        output=done.output,
-        checkpoint_before=begun.checkpoint,
-        checkpoint_after=after.checkpoint.id,
-        tokens_in=done.tokens_in,
-        tokens_out=done.tokens_out,
-    )
-    return record, after.state.visible_tree
-
-
-def _keep(begun: Begun, done: Done, kept: Evidence, here: OpenWorktree) -> None:
-    """Put into the evidence of a step how it ended, the state after it, and what it changed; the event that follows
-    has the hashes of all that is there."""
-    folder = f"{begun.folder}/"
-    shot = take_snapshot(here, begun.run)
-    if done.exit_code is not None:
-        kept.put(f"{folder}exit_code", f"{done.exit_code}\n".encode())
-    state = redact_value(asdict(shot))[0]
-    kept.put(f"{folder}snapshot.json", (json.dumps(state, indent=1) + "\n").encode("ascii"))
-    changes = query.patch(here.repository, begun.tree, shot.tree)
-    values = redact_lines.secrets_of(process.user_environment({}))
-    kept.put(f"{folder}diff.patch", patches.without_secrets(here.repository, changes, values))
-    for name, regular in kept.files():
-        if regular and name.startswith(folder):
-            kept.wrote(name)
-
-
-def reached(kept: Evidence, state: ImplementationState, kind: str = "node") -> None:
-    """Put on record how far a workflow has come, by nodes that are no steps (`node`), or that it waits for a person
-    (`waiting`): an older state in its newest one's place is seen by that (`furthest`)."""
-    n = len(state.get("history") or []) + 1
-    if n > furthest(kept):
-        kept.event(kind, n=n)
-
-
-def furthest(kept: Evidence) -> int:
-    """The number of the last node that has begun, by the record of the run."""
-    return max((each["n"] for each in kept.events() if each["event"] in (_BEGUN, "node", "waiting")), default=0)
-
-
-def plain(state: ImplementationState, node: str, summary: str, next_: str, began: float, **more: Any) -> Record:
-    """The record of a node that leaves the worktree alone."""
+def make_record(
+    state: ImplementationState,
+    node: str,
+    result: NodeResult,
+    began: float,
+    checkpoints: tuple[str | None, str | None] = (None, None),
+    changed: Sequence[str] = (),
+) -> Record:
+    """The record of a node that has just ended; `began` is of `time.monotonic`."""
     seconds = time.monotonic() - began
     ended_at = datetime.now(UTC)
-    record = Record(
+    return Record(
         n=len(state.get("history") or []) + 1,
         node=node,
         began_at=times.to_text(ended_at - timedelta(seconds=seconds)),
         ended_at=times.to_text(ended_at),
         seconds=round(seconds, 3),
-        summary=summary,
-        exit_code=None,
-        next=next_,
-        vetoes=[],
-        changed=[],
-        files={},
-        red=[],
-        output=None,
-        checkpoint_before=None,
-        checkpoint_after=None,
-        tokens_in=None,
-        tokens_out=None,
+        summary=result.summary,
+        exit_code=result.exit_code,
+        next=ROUTES[node][0]({**state, **result.update}),
+        vetoes=list(result.vetoes),
+        changed=list(changed),
+        files=dict(result.files),
+        red=list(result.red),
+        output=result.output,
+        checkpoint_before=checkpoints[0],
+        checkpoint_after=checkpoints[1],
+        tokens_in=result.tokens_in,
+        tokens_out=result.tokens_out,
     )
-    record.update(more)  # type: ignore[typeddict-item]  # the keys are those of Record
-    return record
 
 
-def now() -> str:
-    """ISO 8601, UTC."""
-    return times.now_text()
+def _report(session: Session, state: ImplementationState, update: Update, record: Record) -> Update:
+    after: ImplementationState = {**state, **update}  # type: ignore[typeddict-item]  # the keys are those of the state
+    session.observer.node_ended(session.describe(after, record["next"]), record)
+    return {**update, "history": [record]}
+
+
+# -- before and after --------------------------------------------------------------------------------------------------
+
+
+def _begin(session: Session, state: ImplementationState, node: str, command: str | None) -> NodeRun:
+    """The checkpoint before a node, and its event. If the node was killed, its worktree is restored first."""
+    began = time.monotonic()
+    n = len(state.get("history") or []) + 1
+    run, evidence = session.run(), session.evidence()
+    violations = _restore_killed(session, state, n, node)
+    before = session.save(f"tdd {session.id}: before {node}", node, "before")
+    folder = step = None
+    kind = _STEP_KINDS.get(node)
+    if kind is not None:
+        step = 1 + sum(each["node"] in _STEP_KINDS for each in state.get("history") or [])
+        folder = evidence.step_folder(step, kind)
+    branches = protected.protected_heads(session.context.location, state["protected"])
+    checkpoint = before.checkpoint.id
+    evidence.event(_BEGUN, n=n, node=node, checkpoint=checkpoint, branches=dict(branches), touched=violations)
+    if step is not None:
+        evidence.event(
+            "step-begun",
+            n=step,
+            kind=kind,
+            attempt=1,
+            command=command,
+            checkpoint=checkpoint,
+            stdout=f"{folder}/stdout",
+            stderr=None,
+        )
+    return NodeRun(
+        session=session,
+        state=state,
+        n=n,
+        node=node,
+        run=run,
+        worktree=session.worktree(),
+        checkpoint=checkpoint,
+        tree=before.state.visible_tree,
+        skipped=before.state.skipped,
+        folder=folder,
+        step=step,
+        branches=branches,
+        violations_before=violations,
+        began=began,
+    )
+
+
+def _restore_killed(session: Session, state: ImplementationState, n: int, node: str) -> list[str]:
+    """Restore the worktree if an attempt at this node was killed; what that did to protected branches."""
+    run, evidence = session.run(), session.evidence()
+    earlier = next((each for each in reversed(evidence.events()) if each["event"] == _BEGUN and each["n"] == n), None)
+    if earlier is None:
+        return []
+    contained.sweep(state["mark"])
+    unlock(session)
+    # Before the worktree is restored: its reflogs tell what was done.
+    violations = [*(earlier.get("touched") or ()), *_violations(session, state, run, earlier.get("branches"))]
+    if violations:
+        evidence.event(_BEGUN, n=n, node=node, checkpoint=earlier["checkpoint"], touched=violations)
+    rollback_and_record(session.context, run, evidence, earlier["checkpoint"])
+    return violations
+
+
+def _violations(
+    session: Session, state: ImplementationState, run: WorkspaceContext, branches: Mapping[str, str] | None
+) -> list[str]:
+    if branches is None:  # recorded by a version that did not note them
+        return []
+    return protected.check_branches(session.context, run, branches, state["protected"])
+
+
+def _end(node_run: NodeRun, result: NodeResult) -> tuple[Record, str]:
+    """The checkpoint after a node, its events and its record; the record, and the tree of all visible files."""
+    session, node = node_run.session, node_run.node
+    evidence = session.evidence()
+    after = session.save(f"tdd {session.id}: {node}: {result.summary}", node, "after")
+    worktree = session.worktree()
+    changed = trees.diff(worktree.repository, node_run.tree, after.state.visible_tree)
+    paths = [os.fsdecode(path) for path in sorted(changed)]
+    checkpoints = (node_run.checkpoint, after.checkpoint.id)
+    record = make_record(node_run.state, node, result, node_run.began, checkpoints, paths)
+    if node_run.step is not None:
+        _write_step(node_run, result, evidence, worktree)
+        evidence.event(
+            "step-ended",
+            n=node_run.step,
+            outcome=OK if result.holds else FAILED_STEP,
+            exit_code=result.exit_code,
+            seconds=record["seconds"],
+            checkpoint=after.checkpoint.id,
+            changed=len(changed),
+            detail=f"{node}: {result.summary}",
+            stdout=f"{node_run.folder}/stdout",
+            stderr=None,
+        )
+    return record, after.state.visible_tree
+
+
+def _write_step(node_run: NodeRun, result: NodeResult, evidence: Evidence, worktree: OpenWorktree) -> None:
+    """Write the exit code, the snapshot and the patch of a step into the evidence; the event that follows has the
+    hashes of all files of the step."""
+    folder = f"{node_run.folder}/"
+    snapshot = take_snapshot(worktree, node_run.run)
+    if result.exit_code is not None:
+        evidence.put(f"{folder}exit_code", f"{result.exit_code}\n".encode())
+    state = redact_value(asdict(snapshot))[0]
+    evidence.put(f"{folder}snapshot.json", (json.dumps(state, indent=1) + "\n").encode("ascii"))
+    patch = run_query.patch(worktree.repository, node_run.tree, snapshot.tree)
+    values = redact_lines.secrets_of(process.user_environment({}))
+    evidence.put(f"{folder}diff.patch", patches.without_secrets(worktree.repository, patch, values))
+    for name, regular in evidence.files():
+        if regular and name.startswith(folder):
+            evidence.wrote(name)
+
+
+# -- what nodes use ----------------------------------------------------------------------------------------------------
+
+
+def unlock(session: Session, *, killed: bool = True) -> None:
+    """Remove the locks that a killed git left in the worktree; see `rebuild.unlock`."""
+    with contextlib.suppress(RunError):  # the worktree is wrecked
+        rebuild.unlock(session.worktree().location, session.run(), killed=killed)
+
+
+def record_event_once(session: Session, kind: str, **fields: Any) -> None:
+    """Record an event, unless it exists: a node may run again."""
+    evidence = session.evidence()
+    if not any(each["event"] == kind for each in evidence.events()):
+        evidence.event(kind, **fields)
+
+
+def record_progress(evidence: Evidence, state: ImplementationState, kind: str = "node") -> None:
+    """Record how far a workflow has come, by nodes that are no steps (`node`), or that it waits for a person
+    (`waiting`): `furthest_node` reveals an older state in the newest one's place."""
+    n = len(state.get("history") or []) + 1
+    if n > furthest_node(evidence):
+        evidence.event(kind, n=n)
+
+
+def furthest_node(evidence: Evidence) -> int:
+    """The number of the last node that began, by the record of the run."""
+    return max((each["n"] for each in evidence.events() if each["event"] in (_BEGUN, "node", "waiting")), default=0)
+
+
+def changed_files(worktree: OpenWorktree, base: str, tree: str) -> list[str]:
+    """The paths in which a tree of visible files differs from the base."""
+    changed = trees.diff(worktree.repository, worktree.repository.commit_tree(base), tree)
+    return [os.fsdecode(path) for path in sorted(changed)]
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    return f"{number} {one}" if number == 1 else f"{number} {many or one + 's'}"

@@ -3,9 +3,9 @@
     rows.json      its rows in the workflow database (`store.threads`), which are signed
     place.json     {"repository", "database"}: whose it is, and the file that has it
 
-It is made anew with every row that is written, so it is as new as the database. `git clean -fdx` takes the database
-and the evidence of the run, and neither copy: both are made again before workflows are looked at. What an agent puts
-in the copy's place is no better than what it puts in the database.
+It is written with every row, so it is as new as the database. `git clean -fdx` removes the database and the evidence of
+the run, and neither copy: both are rebuilt before workflows are read. An agent that replaces a copy gains nothing that
+it could not gain in the database.
 """
 
 from __future__ import annotations
@@ -23,24 +23,23 @@ from git_agentos.git.location import Location
 from git_agentos.git.repository import Writer
 from git_agentos.run import evidence_store
 from git_agentos.run.context import is_id
-from git_agentos.store import database, threads
-from git_agentos.store import location as places
+from git_agentos.store import database, database_path, threads
 from git_agentos.store.database import Connection
-from git_agentos.worktree import layout as tops
+from git_agentos.worktree import layout
 
 PREFIX = "refs/agentos/workflows/"
 _ROWS, _PLACE = b"rows.json", b"place.json"
 
 
 def save(location: Location, connection: Connection, id_: str, path: str) -> None:
-    """Copy the rows of a workflow. Where that fails it is a warning: the next row is copied with them."""
+    """Copy the rows of a workflow. A failure is a warning: they are copied again with the next row."""
     if not is_id(id_):
         return
     try:
         data = threads.take(connection, id_)
         if data is None:
             return
-        where = {"repository": places.repository_id(location), "database": path}
+        where = {"repository": database_path.repository_id(location), "database": path}
         files = {_ROWS: data, _PLACE: json.dumps(where).encode("ascii") + b"\n"}
 
         def make(writer: Writer) -> tree_refs.Files:
@@ -53,13 +52,12 @@ def save(location: Location, connection: Connection, id_: str, path: str) -> Non
 
 
 def copy_missing(location: Location) -> None:
-    """Copy the state of the workflows in a worktree's own database that have no copy, as those of a version that made
-    none."""
-    path = places.file_of(location, "")
+    """Copy the state of the workflows in a worktree's own database that have no copy: an older version made none."""
+    path = database_path.path_of(location, "")
     if not os.path.lexists(path):
         return
     with contextlib.suppress(AgentosError, OSError):
-        places.check_place(location, "")
+        database_path.check(location, "")
         copied = set(ids(location))
         with database.opened_to_read(path) as opened:
             for id_ in threads.names(opened.connection):
@@ -67,8 +65,8 @@ def copy_missing(location: Location) -> None:
                     save(location, opened.connection, id_, path)
 
 
-def drop(location: Location, id_: str) -> None:
-    """Forget the copy of a workflow that has come to nothing."""
+def delete(location: Location, id_: str) -> None:
+    """Delete the copy of a workflow."""
     if is_id(id_):
         with contextlib.suppress(AgentosError, OSError):
             tree_refs.delete(location, PREFIX + id_)
@@ -79,28 +77,28 @@ def ids(location: Location) -> list[str]:
     return [name for name in tree_refs.names(location, PREFIX) if is_id(name)]
 
 
-def bring_back(context: OpenWorktree, *, every: bool = False) -> list[str]:
-    """Put into the database what is missing there, and make the evidence of those workflows again; their ids.
+def restore_missing(context: OpenWorktree, *, every: bool = False) -> list[str]:
+    """Restore rows that the database lacks, and rebuild the evidence of those workflows; their ids.
 
-    Rows are missing where the file is gone, or was made anew since; where the file is there and has been robbed of
-    rows, they are missing only if the evidence is gone too. Evidence that is gone while the rows are there is made
-    again where all of `.agentos` is gone, or with `every`.
+    Rows are missing if the file is gone, or was created again since; if the file exists and only rows were removed,
+    they are missing only if the evidence is gone too. Evidence alone is rebuilt if all of `.agentos` is gone, or with
+    `every`.
     """
     location = context.location
-    if not os.path.lexists(os.path.join(tops.main_folder(location), places.FOLDER)):
+    if not os.path.lexists(os.path.join(layout.main_folder(location), database_path.FOLDER)):
         evidence_store.rebuild_folders(location)
     known = ids(location)
     if every:
-        _evidence(location, known)
-    return [id_ for id_ in known if _bring_back(context, id_)]
+        _rebuild_evidence(location, known)
+    return [id_ for id_ in known if _restore(context, id_)]
 
 
 def lost(context: OpenWorktree) -> list[str]:
-    """The ids of the workflows whose state is not in the database any more, while git has a copy."""
+    """The ids of the workflows whose state is missing in the database, while git has a copy."""
     return [id_ for id_ in ids(context.location) if _missing(context, id_) is not None]
 
 
-def _evidence(location: Location, known: list[str]) -> None:
+def _rebuild_evidence(location: Location, known: list[str]) -> None:
     for id_ in known:
         with contextlib.suppress(AgentosError, OSError):
             evidence_store.open_or_rebuild(location, id_)
@@ -113,14 +111,14 @@ class _Missing(NamedTuple):
     rows: bytes
 
 
-def _bring_back(context: OpenWorktree, id_: str) -> bool:
-    found = _missing(context, id_)
+def _restore(context: OpenWorktree, id_: str) -> bool:
+    missing = _missing(context, id_)
     with contextlib.suppress(AgentosError, OSError):
-        if found is not None:
-            places.ensure_folder(os.path.dirname(os.path.dirname(found.database)))
-            places.refuse_links(found.database)
-            threads.give(found.database, id_, found.rows)
-            _evidence(context.location, [id_])
+        if missing is not None:
+            database_path.ensure_folder(os.path.dirname(os.path.dirname(missing.database)))
+            database_path.refuse_links(missing.database)
+            threads.give(missing.database, id_, missing.rows)
+            _rebuild_evidence(context.location, [id_])
             return True
     return False
 
@@ -131,9 +129,9 @@ def _missing(context: OpenWorktree, id_: str) -> _Missing | None:
     found = tree_refs.files(repository, PREFIX + id_)
     with contextlib.suppress(AgentosError, OSError, ValueError, KeyError, TypeError, RecursionError):
         where = json.loads(repository.blob(found[_PLACE][1]))
-        if where["repository"] != places.repository_id(location, make=False):
+        if where["repository"] != database_path.repository_id(location, make=False):
             return None
-        target = _target(context, str(where["database"]))
+        target = _database_for(context, str(where["database"]))
         at = threads.state(target, id_)
         is_robbed = at == threads.WITHOUT and target == where["database"] and _has_evidence(location, id_)
         if at == threads.THERE or is_robbed:
@@ -142,12 +140,12 @@ def _missing(context: OpenWorktree, id_: str) -> _Missing | None:
     return None
 
 
-def _target(context: OpenWorktree, recorded: str) -> str:
-    """The file that the rows go to: where they were, if a worktree of this repository has its database there, else that
-    of the main worktree. A copy can name any path."""
+def _database_for(context: OpenWorktree, recorded: str) -> str:
+    """The file that the rows are restored to: the recorded one, if it is the database of a worktree of this repository,
+    else that of the main worktree. A copy can name any path."""
     core = context.settings.values.get("core.worktree", [None])[-1]
     living = worktrees.list_existing(context.location, core)
-    own = [os.path.join(each.root, places.FOLDER, places.NAME) for each in (*living, context.location)]
+    own = [os.path.join(each.root, database_path.FOLDER, database_path.NAME) for each in (*living, context.location)]
     return recorded if recorded in own else own[0]
 
 

@@ -1,7 +1,7 @@
-"""What the commands call: starting a workflow, going on with it, deciding, looking.
+"""Starting, resuming and deciding about workflows: what the commands call.
 
-One process at a time works on a workflow: it holds the run's lock. SIGINT, SIGTERM and SIGHUP interrupt it; whatever
-ended it, `resume` goes on without doing a finished node again.
+One process at a time works on a workflow: it holds the lock of its run. SIGINT, SIGTERM and SIGHUP interrupt it;
+whatever ended it, `resume` continues without repeating a finished node.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError, TddError, UsageError
@@ -23,17 +22,14 @@ from git_agentos.process import contained
 from git_agentos.run import branches, evidence_store, journal, lock
 from git_agentos.run.runner import end_as_tampered
 from git_agentos.run.stop import Stop
-from git_agentos.store import location as places
-from git_agentos.tdd import node_run as sites
-from git_agentos.tdd import query, state_database
-from git_agentos.tdd.context import material, policy
+from git_agentos.store import database_path
+from git_agentos.tdd import node_run, nodes, query, state_database
+from git_agentos.tdd.context import material
 from git_agentos.tdd.gate import setup
 from git_agentos.tdd.graph import Graph, Position
-from git_agentos.tdd.ids import branch_of, check_issue, new_id
 from git_agentos.tdd.models import model
-from git_agentos.tdd.node_run import Site, Stopped, now
-from git_agentos.tdd.nodes import ground_work
-from git_agentos.tdd.query import Found, list_, output, patch, review, show, without_secrets
+from git_agentos.tdd.node_run import Interrupted, NodeResult, Session
+from git_agentos.tdd.query import WorkflowRef, list_workflows
 from git_agentos.tdd.signed_rows import Tampered
 from git_agentos.tdd.state import (
     ABORT,
@@ -46,41 +42,26 @@ from git_agentos.tdd.state import (
     N4,
     N5,
     N6,
-    N8,
     RETRY,
     TAMPERED,
     ImplementationState,
-    Record,
-    Review,
+    Observer,
     Workflow,
-    words,
+    branch_of,
+    check_issue,
+    new_id,
+    possible_decisions,
 )
+from git_agentos.util import times
 from git_agentos.worktree import layout
 
-__all__ = [
-    "Nobody",
-    "Order",
-    "Watcher",
-    "decide",
-    "list_",
-    "output",
-    "patch",
-    "resume",
-    "review",
-    "show",
-    "start",
-    "without_secrets",
-]
-
-
-_GIVEN_UP = (N0, N1, N2, N3, N4, N5)  # where one that was interrupted can be aborted: nothing is merged
+_NOT_MERGING = (N0, N1, N2, N3, N4, N5)  # a workflow that was interrupted at one of these can be aborted
 
 
 @dataclass(frozen=True)
-class Order:
-    """What is to be done; as `git agentos tdd run` has it. `lld` and `context` are relative to the worktree that one
-    stands in. `into` None: the branch that is checked out there. `tests` limits which tests are run (none: what the
-    project's configuration says)."""
+class WorkflowSpec:
+    """What `git agentos tdd run` is asked for. `lld` and `context` are relative to the current worktree. `into` None:
+    the branch that is checked out there. `tests` limits which tests are run (none: all that the project has)."""
 
     issue_id: str
     lld: str
@@ -92,336 +73,276 @@ class Order:
     tests: tuple[str, ...] = ()
 
 
-class Watcher(Protocol):
-    """Who is told how a workflow goes, while it goes, and asked where a person has to say something."""
-
-    def began(self, workflow: Workflow) -> None:
-        """The workflow begins, or is gone on with."""
-
-    def node_begins(self, workflow: Workflow, node: str) -> None:
-        """A node begins."""
-
-    def output(self, line: bytes) -> None:
-        """A line that an agent or the tests said, without secrets."""
-
-    def node_ended(self, workflow: Workflow, record: Record) -> None:
-        """A node has ended."""
-
-    def ask(self, review: Review) -> str | None:
-        """A person's word at N6, as it was typed; None where nobody can be asked (the workflow then waits)."""
-
-
-class Nobody:
-    """Is told, and says nothing."""
-
-    def began(self, workflow: Workflow) -> None:
-        pass
-
-    def node_begins(self, workflow: Workflow, node: str) -> None:
-        pass
-
-    def output(self, line: bytes) -> None:
-        pass
-
-    def node_ended(self, workflow: Workflow, record: Record) -> None:
-        pass
-
-    def ask(self, review: Review) -> str | None:  # noqa: ARG002 (as Watcher has it)
-        return None
-
-
 @authorize.entry("tdd", "run")
 def start(
     context: OpenWorktree,
-    order: Order,
+    spec: WorkflowSpec,
     environment: Mapping[str, str],
-    watcher: Watcher,
+    observer: Observer,
     *,
     consent: Callable[[Sequence[str]], None],
 ) -> Workflow:
-    """Start a workflow, and go on until it ends, waits, or is interrupted.
+    """Start a workflow, and work on it until it ends, waits, or is interrupted.
 
-    `consent` is given the lines of the data policy before anything is made or sent; it raises where there is none.
-    ContextError for what must not be sent, TddError where the issue has an unfinished workflow; nothing was made then.
+    `consent` gets the lines of the data policy before anything is created or sent; it raises if there is no consent.
+    ContextError for what must not be sent, TddError if the issue has an unfinished workflow; nothing was created then.
     """
-    issue = check_issue(order.issue_id)
+    issue = check_issue(spec.issue_id)
     authorship.require(context.location.root, process.user_environment({}))
-    chosen = model.choose(order.agent, context.settings, environment, context.location.root)
-    into = _into(context, order.into)
-    read = material.load(context.location.root, order.lld, order.context)
+    agent = model.choose(spec.agent, context.settings, environment, context.location.root)
+    into = _target_branch(context, spec.into)
+    documents = material.load(context.location.root, spec.lld, spec.context)
     id_ = new_id(issue)
     mark = f"{id_}-{os.urandom(8).hex()}"
-    setup.of(context, environment, timeout=order.test_timeout, sandbox=order.sandbox, mark=mark)
+    setup.prepare(context, environment, timeout=spec.test_timeout, sandbox=spec.sandbox, mark=mark)
     _refuse_second(context, issue, environment)
-    consent(policy.told(read, chosen.recipient))
+    consent(material.policy_lines(documents, agent.recipient))
     state = ImplementationState(
         id=id_,
         issue_id=issue,
-        repository=places.repository_id(context.location),
+        repository=database_path.repository_id(context.location),
         machine=platform.node(),
         mark=mark,
         protected=branches.protected_patterns(context, None),
-        agent=chosen.name,
+        agent=agent.name,
         into=into,
         branch=branch_of(issue),
-        lld_path=read.lld.path,
-        lld_content=read.lld.text,
-        context_paths=[each.path for each in read.context],
-        context_content={each.path: each.text for each in read.context},
-        test_timeout=order.test_timeout,
-        sandbox=order.sandbox,
-        tests=list(order.tests),
+        lld_path=documents.lld.path,
+        lld_content=documents.lld.text,
+        context_paths=[each.path for each in documents.context],
+        context_content={each.path: each.text for each in documents.context},
+        test_timeout=spec.test_timeout,
+        sandbox=spec.sandbox,
+        tests=list(spec.tests),
         retry_count=0,
         scaffold_retry_count=0,
-        created_at=now(),
+        created_at=times.now_text(),
         history=[],
     )
-    where = state_database.place(context.location, environment)
-    with _at_work(context, id_, where, environment, watcher) as work:
+    ref = WorkflowRef(context, id_, state_database.location_of(context.location, environment))
+    with _open(ref, environment, observer) as worker:
         try:
-            return work.begin(state)
+            return worker.begin(state)
         except (Tampered, journal.Tampered):
             raise
         except AgentosError:
-            # Two for the same issue at the same moment: the branch can be only one's, so the second fails at N0.
+            # Two for the same issue at the same moment: only one can have the branch, so the second fails at N0.
             _refuse_second(context, issue, environment)
             raise
 
 
 @authorize.entry("tdd", "resume")
 def resume(
-    context: OpenWorktree, id_: str, environment: Mapping[str, str], watcher: Watcher, *, retry: bool = False
+    context: OpenWorktree, id_: str, environment: Mapping[str, str], observer: Observer, *, retry: bool = False
 ) -> Workflow:
-    """Go on with an interrupted workflow where it was, or ask again for one that waits; `retry` gives one that waits
-    another round. TddError for an unknown or an ended one."""
-    found = query.find(context, id_, environment)
-    with _at_work(context, found.id, found.place, environment, watcher) as work:
-        at = work.position()
-        _refuse(found, at)
+    """Resume an interrupted workflow, or ask again about one that waits; `retry` sends one that waits back for another
+    attempt. TddError for an unknown or an ended one."""
+    ref = query.find(context, id_, environment)
+    with _open(ref, environment, observer) as worker:
+        at = worker.position()
+        _refuse_ended(ref, at)
         if retry and not at.waits:
             raise TddError(
-                f"workflow '{found.id}' does not wait for a word",
-                f"git agentos tdd resume {found.id} goes on with it",
+                f"workflow '{ref.id}' is not waiting for a decision", f"git agentos tdd resume {ref.id} continues it"
             )
-        return work.go_on(at, RETRY if retry else None)
+        return worker.resume(at, RETRY if retry else None)
 
 
-def decide(context: OpenWorktree, id_: str, word: str, environment: Mapping[str, str], watcher: Watcher) -> Workflow:
-    """Say `approve` or `abort` to a workflow that waits; `abort` also to one that was interrupted while it was worked
-    on (not while it was merged). TddError where it does not wait, and for `approve` where the work is not green.
-    Whether the one who says it may is asked before (`guard.approval.authority`)."""
-    authorize.require(context, "tdd", word, operands=(id_,))
-    found = query.find(context, id_, environment)
-    with _at_work(context, found.id, found.place, environment, watcher) as work:
-        if word == ABORT and (tampered := work.tampering()) is not None:
-            return work.abandon(tampered)
-        at = work.position()
-        _refuse(found, at)
-        if word == ABORT and at.node in _GIVEN_UP:
-            return work.give_up(at)
+def decide(
+    context: OpenWorktree, id_: str, decision: str, environment: Mapping[str, str], observer: Observer
+) -> Workflow:
+    """Decide `approve` or `abort` for a workflow that waits; `abort` also for one that was interrupted before the
+    merge. TddError if it does not wait, and for `approve` if the work is not green. Who may decide was checked before
+    (`guard.approval.authority`)."""
+    authorize.require(context, "tdd", decision, operands=(id_,))
+    ref = query.find(context, id_, environment)
+    with _open(ref, environment, observer) as worker:
+        if decision == ABORT and (tampering := worker.tampering()) is not None:
+            return worker.abandon(tampering)
+        at = worker.position()
+        _refuse_ended(ref, at)
+        if decision == ABORT and at.node in _NOT_MERGING:
+            return worker.abort(at)
         if at.node != N6:
             raise TddError(
-                f"workflow '{found.id}' does not wait for a word: it was interrupted at {at.node}",
-                f"git agentos tdd resume {found.id} goes on with it",
+                f"workflow '{ref.id}' is not waiting for a decision: it was interrupted at {at.node}",
+                f"git agentos tdd resume {ref.id} continues it",
             )
-        if word not in words(at.state):
+        if decision not in possible_decisions(at.state):
             raise TddError(
-                f"workflow '{found.id}' cannot be approved: its work is not green",
-                f"git agentos tdd resume {found.id} --retry gives it another round, git agentos tdd abort {found.id}"
-                " ends it",
+                f"workflow '{ref.id}' cannot be approved: its work is not green",
+                f"git agentos tdd resume {ref.id} --retry tries again, git agentos tdd abort {ref.id} ends it",
             )
-        return work.go_on(at, word)
+        return worker.resume(at, decision)
 
 
-# -- at work ----------------------------------------------------------------------------------------------------------
+# -- working on a workflow ---------------------------------------------------------------------------------------------
 
 
-class _Work:
-    """One workflow at work; its lock is ours."""
+class _Worker:
+    """Works on one workflow, in a session."""
 
-    def __init__(self, found: Found, graph: Graph, site: Site, watcher: Watcher) -> None:
-        self._found = found
+    def __init__(self, ref: WorkflowRef, graph: Graph, session: Session) -> None:
+        self._ref = ref
         self._graph = graph
-        self._site = site
-        self._stop = site.stop
-        self._watcher = watcher
+        self._session = session
+        self._observer = session.observer
 
     def position(self) -> Position:
-        """Where it stands; TddError where there is no such thread, Tampered where that cannot be believed."""
-        at = self._graph.position(self._found.id)
+        """Where it stands; TddError if it does not exist, Tampered if its state or record was tampered with."""
+        at = self._graph.position(self._ref.id)
         if at is None:
-            raise query.unknown(self._found.id) if self._found.place else Tampered(self._found.id, query.MISSING)
-        if query.is_here(self._found, at.state):
+            raise query.unknown(self._ref.id) if self._ref.database else Tampered(self._ref.id, query.MISSING)
+        if query.is_local(self._ref, at.state):
             self._check(at)
         return at
 
+    def _check(self, at: Position) -> None:
+        """Tampered if the record of the run was tampered with, or knows of more than the state does."""
+        try:
+            evidence = self._session.evidence()
+        except journal.Tampered:
+            raise
+        except RunError as error:
+            if at.state.get("history") and at.node is not None:
+                raise Tampered(self._ref.id, error.message) from error
+            return
+        reason = query.contradiction(evidence, at)
+        if reason is not None:
+            raise Tampered(self._ref.id, reason)
+
     def tampering(self) -> str | None:
-        """Why its state cannot be believed; None where it can."""
+        """How it was tampered with; None if it was not."""
         try:
             self.position()
         except (Tampered, journal.Tampered) as error:
             return error.reason
         return None
 
-    def note(self, reason: str) -> None:
-        """Put on record that it was tampered with: its worktree is kept as it is, and it is never merged."""
+    def record_tampering(self, reason: str) -> None:
+        """Record that it was tampered with: its worktree stays as it is, and it is never merged."""
         with contextlib.suppress(AgentosError, OSError):
-            location = self._found.context.location
+            location = self._ref.context.location
             try:
-                found = evidence_store.open_existing(location, self._found.id)
+                evidence = evidence_store.open_existing(location, self._ref.id)
             except (RunError, RepositoryError):  # it was removed
-                found = evidence_store.end_destroyed(location, self._found.id)
-            record = found.record()
+                evidence = evidence_store.end_destroyed(location, self._ref.id)
+            record = evidence.record()
             if record.problem is not None or not any(each["event"] == "tampered" for each in record.events):
-                end_as_tampered(self._found.context, found, reason)
+                end_as_tampered(self._ref.context, evidence, reason)
 
     def abandon(self, reason: str) -> Workflow:
-        """End one whose state cannot be believed: what is there is saved, and nothing is merged."""
-        self.note(reason)
-        self._site.pinned.clear()
-        known = query.untold(self._found, reason)
-        self._watcher.began(known)
+        """End one that was tampered with: its worktree is saved, and nothing is merged."""
+        self.record_tampering(reason)
+        self._session.pinned.clear()
+        workflow = query.describe_tampered(self._ref, reason)
+        self._observer.began(workflow)
         state = ImplementationState(
-            id=known.id,
-            issue_id=known.issue_id,
-            repository=places.repository_id(self._found.context.location),
+            id=workflow.id,
+            issue_id=workflow.issue_id,
+            repository=database_path.repository_id(self._ref.context.location),
             machine=platform.node(),
             agent="",
-            into=known.into,
-            branch=known.branch,
+            into=workflow.into,
+            branch=workflow.branch,
             lld_path="",
-            created_at=known.created_at,
+            created_at=workflow.created_at,
             human_decision=ABORT,
             error_message=reason,
             history=[],
         )
-        update = ground_work.clean_up(self._site, state)
-        self._graph.replace(known.id, {**state, **update})  # type: ignore[typeddict-item]  # the state's keys
-        return self._end()
-
-    def _check(self, at: Position) -> None:
-        """Tampered where the record of the run is not as it was written, or knows of more than the state does."""
-        try:
-            kept = self._site.evidence()
-        except journal.Tampered:
-            raise
-        except RunError as error:
-            if at.state.get("history") and at.node is not None:
-                raise Tampered(self._found.id, error.message) from error
-            return
-        reason = query.contradiction(kept, at)
-        if reason is not None:
-            raise Tampered(self._found.id, reason)
+        update = nodes.clean_up(self._session, state)
+        self._graph.replace(workflow.id, {**state, **update})  # type: ignore[typeddict-item]  # the state's keys
+        return self._finish()
 
     def begin(self, state: ImplementationState) -> Workflow:
-        """From the beginning. Where no worktree can be made there is no workflow, and nothing is left."""
-        self._watcher.began(self._told(Position(state, N0, False, None)))
+        """Work from the beginning. If no worktree can be created, there is no workflow, and nothing is left of it."""
+        self._observer.began(self._session.describe(state, N0))
         try:
-            self._run(lambda: self._graph.begin(self._found.id, state))
+            self._run(lambda: self._graph.begin(self._ref.id, state))
         except AgentosError:
-            at = self._graph.position(self._found.id)
+            at = self._graph.position(self._ref.id)
             if at is not None and at.node == N0:
-                self._graph.forget(self._found.id)
+                self._graph.delete(self._ref.id)
             raise
-        return self._end()
+        return self._finish()
 
-    def go_on(self, at: Position, word: str | None) -> Workflow:
-        """From where it stands, with the word that was said, if one was."""
-        self._watcher.began(self._told(at))
+    def resume(self, at: Position, decision: str | None) -> Workflow:
+        """Work from where it stands, with a decision if there is one."""
+        self._observer.began(query.describe(self._ref, at, alive=True))
         if not at.waits:
-            self._run(lambda: self._graph.go_on(self._found.id))
-        if word is not None and self._stop.signal is None:
-            self._run(lambda: self._graph.answer(self._found.id, word))
-        return self._end()
+            self._run(lambda: self._graph.resume(self._ref.id))
+        if decision is not None and self._session.stop.signal is None:
+            self._run(lambda: self._graph.decide(self._ref.id, decision))
+        return self._finish()
 
-    def give_up(self, at: Position) -> Workflow:
-        """End one that was interrupted: what the node at hand has started is ended, and all that is there is saved."""
-        self._watcher.began(self._told(at))
+    def abort(self, at: Position) -> Workflow:
+        """Abort one that was interrupted: its processes are ended, and its worktree is saved."""
+        self._observer.began(query.describe(self._ref, at, alive=True))
         contained.sweep(at.state["mark"])
         with contextlib.suppress(AgentosError):
-            sites.unlock(self._site, self._site.run())
-        said = sites.plain(at.state, N6, f"'{ABORT}', interrupted at {at.node}", N8, time.monotonic())
-        self._graph.say(self._found.id, {"human_decision": ABORT, "error_message": None, "history": [said]})
-        self._run(lambda: self._graph.go_on(self._found.id))
-        return self._end()
+            node_run.unlock(self._session)
+        update: node_run.Update = {"human_decision": ABORT, "error_message": None}
+        result = NodeResult(update, f"'{ABORT}', interrupted at {at.node}")
+        record = node_run.make_record(at.state, N6, result, time.monotonic())
+        self._graph.set_decision(self._ref.id, {**update, "history": [record]})
+        self._run(lambda: self._graph.resume(self._ref.id))
+        return self._finish()
 
-    def _end(self) -> Workflow:
-        """Ask, as long as somebody answers; then how it stands."""
-        while self._stop.signal is None and (at := self.position()).waits:
-            sites.reached(self._site.evidence(), at.state, "waiting")
-            word = self._watcher.ask(self._review(at))
-            if word is None:
+    def _finish(self) -> Workflow:
+        """Ask for decisions as long as somebody answers; the workflow as it then is."""
+        stop = self._session.stop
+        while stop.signal is None and (at := self.position()).waits:
+            node_run.record_progress(self._session.evidence(), at.state, "waiting")
+            decision = self._observer.ask(query.make_review(self._ref, at, query.describe(self._ref, at, alive=True)))
+            if decision is None:
                 break
-            if word in words(at.state):
-                self._run(lambda said=word: self._graph.answer(self._found.id, said))  # type: ignore[misc]
-        number = self._stop.signal
-        name = signal.Signals(number).name if number is not None else None
-        return replace(query.told(self._found, self.position(), alive=False), interrupted_by=name)
+            if decision in possible_decisions(at.state):
+                self._run(lambda made=decision: self._graph.decide(self._ref.id, made))  # type: ignore[misc]
+        name = signal.Signals(stop.signal).name if stop.signal is not None else None
+        return replace(query.describe(self._ref, self.position(), alive=False), interrupted_by=name)
 
-    def _run(self, go: Callable[[], None]) -> None:
-        with contextlib.suppress(Stopped):
-            go()
-
-    def _told(self, at: Position) -> Workflow:
-        return query.told(self._found, at, alive=True)
-
-    def _review(self, at: Position) -> Review:
-        return query.reviewed(self._found, at, self._told(at))
-
-
-class _Listener:
-    """What nodes tell, told on with the workflow as it then is."""
-
-    def __init__(self, found: Found, watcher: Watcher) -> None:
-        self._found = found
-        self._watcher = watcher
-
-    def node_begins(self, state: ImplementationState, node: str) -> None:
-        self._watcher.node_begins(self._told(state, node), node)
-
-    def output(self, line: bytes) -> None:
-        self._watcher.output(line)
-
-    def node_ended(self, state: ImplementationState, record: Record) -> None:
-        self._watcher.node_ended(self._told(state, record["next"]), record)
-
-    def _told(self, state: ImplementationState, node: str) -> Workflow:
-        return query.told(self._found, Position(state, node, False, None), alive=True)
+    @staticmethod
+    def _run(work: Callable[[], None]) -> None:
+        with contextlib.suppress(Interrupted):
+            work()
 
 
 @contextlib.contextmanager
-def _at_work(
-    context: OpenWorktree, id_: str, where: str, environment: Mapping[str, str], watcher: Watcher
-) -> Iterator[_Work]:
-    found = Found(context, id_, where)
-    try:
-        turn = lock.hold(context.location, id_)
-        is_ours = turn.__enter__()
-    except LockedError as error:
-        raise TddError(f"another process is at work on workflow '{id_}': {error.message}", "wait for it") from error
+def _open(ref: WorkflowRef, environment: Mapping[str, str], observer: Observer) -> Iterator[_Worker]:
+    """Hold the lock of a workflow's run, and open its state."""
+    context = ref.context
     with contextlib.ExitStack() as stack:
-        stack.push(turn.__exit__)
-        stop = stack.enter_context(Stop(context.location, id_))
-        where = where or state_database.place(context.location, environment)
-        opened = stack.enter_context(state_database.opened(where, context.location))
-        site = Site(context, id_, where, environment, stop, _Listener(found, watcher), is_ours)
-        work = _Work(found, Graph(site, opened), site, watcher)
         try:
-            yield work
+            holds_lock = stack.enter_context(lock.hold(context.location, ref.id))
+        except LockedError as error:
+            message = f"another process works on workflow '{ref.id}': {error.message}"
+            raise TddError(message, "wait for it") from error
+        stop = stack.enter_context(Stop(context.location, ref.id))
+        database = ref.database or state_database.location_of(context.location, environment)
+        checkpointer = stack.enter_context(state_database.open_checkpointer(database, context.location))
+
+        def describe(state: ImplementationState, node: str) -> Workflow:
+            return query.describe(ref, Position(state, node, False), alive=True)
+
+        session = Session(context, ref.id, database, environment, stop, observer, describe, holds_lock)
+        worker = _Worker(ref, Graph(session, checkpointer), session)
+        try:
+            yield worker
         except (Tampered, journal.Tampered) as error:
-            work.note(error.reason)
-            raise error if isinstance(error, Tampered) else Tampered(id_, error.reason) from error
+            worker.record_tampering(error.reason)
+            raise error if isinstance(error, Tampered) else Tampered(ref.id, error.reason) from error
 
 
-# -- what speaks against it -------------------------------------------------------------------------------------------
+# -- refusals ----------------------------------------------------------------------------------------------------------
 
 
-def _into(context: OpenWorktree, given: str | None) -> str:
-    """The branch that the work goes into, short."""
+def _target_branch(context: OpenWorktree, given: str | None) -> str:
+    """The short name of the branch that the work is merged into."""
     if given is None:
         head = refs.read_head(context.location)
         if head.branch is None:
-            raise UsageError("HEAD is detached here", "say where the work is to be merged: --into BRANCH")
+            raise UsageError("HEAD is detached here", "name the branch to merge into: --into BRANCH")
         given = head.branch
     name = given.removeprefix(layout.HEADS)
     if refs.resolve(context.location, layout.HEADS + name) is None:
@@ -430,7 +351,7 @@ def _into(context: OpenWorktree, given: str | None) -> str:
 
 
 def _refuse_second(context: OpenWorktree, issue: str, environment: Mapping[str, str]) -> None:
-    for each in list_(context, environment):
+    for each in list_workflows(context, environment):
         if each.issue_id == issue and (each.node is not None or each.state == TAMPERED):
             raise TddError(
                 f"issue '{issue}' has an unfinished workflow, '{each.id}', which is {each.state}",
@@ -438,14 +359,12 @@ def _refuse_second(context: OpenWorktree, issue: str, environment: Mapping[str, 
             )
 
 
-def _refuse(found: Found, at: Position) -> None:
-    """What cannot be gone on with: what has ended, and what is another clone's."""
-    hint = f"git agentos tdd show {found.id} tells how it went"
+def _refuse_ended(ref: WorkflowRef, at: Position) -> None:
+    """Refuse a workflow that has ended, and one of another clone."""
+    hint = f"git agentos tdd show {ref.id} shows its nodes and results"
     if at.node is None:
         how = MERGED if at.state.get("merge_commit") else ABORTED
-        raise TddError(f"workflow '{found.id}' has ended: it was {how}", hint)
-    if not query.is_here(found, at.state):
-        raise TddError(
-            f"workflow '{found.id}' is at work in another clone, on '{at.state['machine']}': its worktree is not here",
-            hint,
-        )
+        raise TddError(f"workflow '{ref.id}' has ended: it was {how}", hint)
+    if not query.is_local(ref, at.state):
+        machine = at.state["machine"]
+        raise TddError(f"workflow '{ref.id}' belongs to another clone, on '{machine}': its worktree is not here", hint)

@@ -372,9 +372,9 @@ def _write_down(context: OpenWorktree, made: Merge, works: Sequence[AgentBranch]
         warnings.append(f"the merge is done, but memory has no record of it: {error}")
     details = {"target": made.target, "sources": merged, "squashed": made.squashed}
     summary = f"merged {', '.join(merged)} into {made.target}"
-    log.note(there, "action", summary, details=details, commit=made.merge_commit, checkpoint_id=made.saved)
+    log.try_add(there, "action", summary, details=details, commit=made.merge_commit, checkpoint_id=made.saved)
     for each in works:
         if each.id in merged and each.location is not None and each.location.git_dir != there.location.git_dir:
             inner = context.in_worktree(each.location)
-            log.note(inner, "action", f"merged into {made.target}", details=details, commit=made.merge_commit)
+            log.try_add(inner, "action", f"merged into {made.target}", details=details, commit=made.merge_commit)
     return warnings

@@ -109,7 +109,7 @@ def _complete(context: OpenWorktree, id_: str, *, push: bool) -> Completion:
     head = refs.read_head(inner.location)
     if head.commit is None:
         raise WorktreeError(f"nothing is committed in the worktree '{id_}'", "commit the work first")
-    log.note(inner, "action", f"worktree {id_} complete", task_id=known.task)
+    log.try_add(inner, "action", f"worktree {id_} complete", task_id=known.task)
     saved = _save(inner, known)
     try:
         record.write(managed.git_dir, replace(known, state=record.COMPLETE, completed_at=record.now()))

@@ -91,7 +91,7 @@ def _open(made: Made) -> Checkpoint:
     inner, known = made.inner, made.record
     scan = made.scan()  # git looks at the files, where that is needed, while the log is written
     try:
-        log.note(inner, "action", f"worktree {known.id} created", commit=known.base_sha, task_id=known.task)
+        log.try_add(inner, "action", f"worktree {known.id} created", commit=known.base_sha, task_id=known.task)
     except BaseException:
         scan.discard()
         raise

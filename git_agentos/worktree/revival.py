@@ -80,7 +80,7 @@ def bring_back(
         if saved.part is not None and saved.of is not None:
             commands.restore(inner, metadata, saved.of, RestoreOptions.of_part(saved.part))
         log.revive(inner)
-        log.note(inner, "action", f"worktree {id_} revived", checkpoint_id=found.source.id, task_id=wanted.task)
+        log.try_add(inner, "action", f"worktree {id_} revived", checkpoint_id=found.source.id, task_id=wanted.task)
         return done
 
     done = creation.make(context, wanted, bring_up)

@@ -29,7 +29,7 @@ from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RepositoryError, WorktreeError
 from git_agentos.git import merge_tree, process, refs, worktrees
 from git_agentos.git.location import Location
-from git_agentos.guard.setup import effect
+from git_agentos.guard.setup import probe
 from git_agentos.process import occupants
 from git_agentos.process.occupants import Occupant
 from git_agentos.worktree import journal, layout, pruned, record
@@ -264,7 +264,7 @@ def _look(
         locked=os.path.exists(os.path.join(known.git_dir, "locked")),
         process=_first(there.get(known.root, [])),
         disk_bytes=size,
-        guard=effect.state(location),
+        guard=probe.state(location),
     )
 
 

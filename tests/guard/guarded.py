@@ -13,7 +13,7 @@ from git_agentos import open_workspace
 from git_agentos.checkpoint.model import Checkpoint
 from git_agentos.git.location import Location, locate
 from git_agentos.guard.approval import approvals
-from git_agentos.guard.setup import activation, scripts
+from git_agentos.guard.setup import activation, own_files, scripts
 from tests.support.agents import agent
 from tests.support.repo import Repo
 
@@ -44,12 +44,12 @@ def scripts_dir(repo: Repo) -> Path:
 
 
 def sign_placed(common_dir: str) -> None:
-    """Take the scripts that lie there for what was placed, as an earlier installation would have signed them."""
+    """Sign the scripts as they are, as an earlier installation would have placed them."""
     found = {}
     for path in (*Path(scripts.hooks_dir(common_dir)).iterdir(), *Path(scripts.shim_dir(common_dir)).iterdir()):
         mode = path.stat().st_mode & 0o777
         found[f"{path.parent.name}/{path.name}"] = (hashlib.sha256(path.read_bytes()).hexdigest(), mode)
-    scripts.write(scripts.digests_path(common_dir), scripts._record(found), 0o644)
+    own_files.write(scripts.digests_path(common_dir), own_files.signed_json("files", found), 0o644)
 
 
 def sh(repo: Repo, text: str, env: Mapping[str, str] | None = None, stdin: bytes = b"", cwd: str = "") -> Ran:

@@ -372,7 +372,7 @@ def test_status_tries_the_layers(repo: Repo) -> None:
     assert not layers(status(made))["harness"]
     shim = next(each for each in found.layers if each.name == "shim")
     assert not shim.acts  # nobody runs us below it
-    assert (shim.reason or "").startswith("it works below `git agentos guard exec")
+    assert (shim.reason or "").startswith("this was not started by 'git agentos guard exec'")
     below = {**os.environ, "PATH": f"{scripts.shim_dir(str(repo.git_dir))}:{os.environ['PATH']}"}
     assert layers(checks.guard_status(location(made), below))["shim"]
     assert found.findings == []
@@ -491,8 +491,8 @@ def test_a_shim_that_is_not_first(repo: Repo) -> None:
     shim = scripts.shim_dir(str(repo.git_dir))
     first = {"AGENTOS_GUARD": "dev", "PATH": f"{shim}:{os.environ['PATH']}"}
     last = {"AGENTOS_GUARD": "dev", "PATH": f"{os.environ['PATH']}:{shim}"}
-    assert probe.first_on_path(location(made), first).acts
-    assert not probe.first_on_path(location(made), last).acts
+    assert probe.shim_on_path(location(made), first).acts
+    assert not probe.shim_on_path(location(made), last).acts
     assert list(checks.examine(location(repo), {**os.environ, **last}, fix=False))[-1].code == "guard-shim"
 
 

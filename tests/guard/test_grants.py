@@ -348,11 +348,11 @@ def test_denied_stays_denied_without_its_request(store: Store) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"argv": ("git", "merge", "another"), "bound": approvals.command_digest(("git", "merge", "another"))},
-        {"bound": "0" * 64}, {"operation": "push"}, {"operations": ("merge", "push")}, {"cwd": "/w/docs"},
+        {"argv": ("git", "merge", "another"), "command_digest": approvals.command_digest(("git", "merge", "another"))},
+        {"command_digest": "0" * 64}, {"operation": "push"}, {"operations": ("merge", "push")}, {"cwd": "/w/docs"},
         {"worktree": "/v"}, {"head": None}, {"branch": None}, {"agent": "other"}, {"environment": ()},
-        {"bound_environment": "0" * 64}, {"configuration": ()}, {"bound_configuration": "0" * 64}, {"text": "x"},
-        {"bound_text": "0" * 64},
+        {"environment_digest": "0" * 64}, {"configuration": ()}, {"configuration_digest": "0" * 64}, {"text": "x"},
+        {"text_digest": "0" * 64},
     ],
 )  # fmt: skip
 def test_grant_is_for_this_and_nothing_else(store: Store, change: dict[str, Any]) -> None:
@@ -384,7 +384,7 @@ def test_what_cannot_be_shown_cannot_be_asked_for_without_a_key(store: Store) ->
     with pytest.raises(GuardError, match="secret") as error:
         approvals.file_request(sandbox, asked(argv=words, command_digest="5" * 64))
     assert error.value.hint
-    with pytest.raises(GuardError, match="no request"):
+    with pytest.raises(GuardError, match="cannot be filed"):
         approvals.file_request(store, asked(argv=("git", "x" * (2 << 20))))
     assert approvals.read_all(store) == []
     assert signing.problem(os.environ) is None

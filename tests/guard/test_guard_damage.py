@@ -15,7 +15,7 @@ import pytest
 from git_agentos.guard import signing
 from git_agentos.guard.approval import approvals, documents
 from git_agentos.guard.harness import backup, integration
-from git_agentos.guard.setup import scripts
+from git_agentos.guard.setup import launcher, scripts
 from tests.guard.asking import AGENT, approve, at_terminal, run_by
 from tests.guard.guarded import guarded, location
 from tests.support.agents import agent
@@ -235,7 +235,7 @@ def test_remove_brings_no_older_hooks_of_ours_back(repo: Repo, name: str, edited
     """Ours were put in by another Python; the file was edited since, or its record is gone."""
     done = integration.add(name, str(repo.path), os.environ)
     path = Path(done.path)
-    older = path.read_text().replace(scripts.command().split("'")[1], "/gone/python")
+    older = path.read_text().replace(launcher.command().split("'")[1], "/gone/python")
     if other and name != "opencode":
         body = json.loads(older)
         body["theirs"] = True

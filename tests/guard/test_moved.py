@@ -13,7 +13,7 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.git.location import Location
-from git_agentos.guard.setup import activation, checks, effect, repository_hooks, scripts
+from git_agentos.guard.setup import activation, checks, launcher, probe, repository_hooks, scripts
 from git_agentos.worktree import creation, repair
 from tests.guard.guarded import location, sh, sign_placed
 from tests.support.repo import Repo, git
@@ -37,7 +37,8 @@ def mend(repo: Repo) -> None:
 def assert_guarded(agent: Repo) -> None:
     """git starts the guard in this worktree, and a destructive command does not happen."""
     here = location(agent)
-    assert (effect.fsmonitor(here, os.environ), effect.hooks(here, os.environ)) == (None, None)
+    assert probe.config_problems(here, os.environ) == (None, None)
+    assert probe.fsmonitor_problem(here, os.environ) is None
     agent.write("notes.txt", "not committed\n")
     done = sh(agent, "git reset --hard")
     assert done.code != 0
@@ -119,10 +120,11 @@ def test_hooks_for_everybody_after_a_move(repo: Repo, tmp_path: Path) -> None:
     make(repo, "dev-1")
     repository_hooks.install(location(repo), save=True)
     moved = move_both(repo, tmp_path / "elsewhere")
-    assert effect.hooks(location(moved), os.environ) is not None
+    assert probe.config_problems(location(moved), os.environ)[1] is not None
     mend(moved)
-    assert effect.hooks(location(moved), os.environ) is None
-    assert effect.fsmonitor(location(moved), os.environ) is None
+    assert probe.config_problems(location(moved), os.environ)[1] is None
+    assert probe.config_problems(location(moved), os.environ)[0] is None
+    assert probe.fsmonitor_problem(location(moved), os.environ) is None
     assert repository_hooks.saves(location(moved))
     activation.disable(location(Repo(tmp_path / "elsewhere" / f"{repo.path.name}.worktrees" / "dev-1")))
     repository_hooks.uninstall(location(moved))
@@ -234,7 +236,7 @@ def test_what_git_cannot_start_is_noticed_and_mended(repo: Repo, damage: Callabl
     (agent,) = make(repo, "dev-1")
     here = location(agent)
     damage(here)
-    reasons = effect.fsmonitor(here, os.environ), effect.hooks(here, os.environ)
+    reasons = probe.config_problems(here, os.environ)
     assert reasons != (None, None)
     found = checks.problems(here, os.environ)
     assert found, reasons
@@ -267,13 +269,13 @@ def test_the_python_of_the_hooks_is_gone(repo: Repo, tmp_path: Path) -> None:
     (agent,) = make(repo, "dev-1")
     script = Path(scripts.hooks_dir(location(agent).common_dir)) / "guard.sh"
     text = script.read_text()
-    python, _ = scripts.launcher()
+    python, _ = launcher.hook_launcher()
     script.write_text(text.replace(python, str(tmp_path / "gone" / "python")))
     sign_placed(location(agent).common_dir)  # as an earlier installation has placed it
     env = {"PATH": "/usr/bin:/bin"}
-    reason = effect.program(location(agent).common_dir, env)
+    reason = probe.program_problem(location(agent).common_dir, env)
     assert reason is not None
     assert str(tmp_path / "gone" / "python") in reason
     mend(repo)
-    assert effect.program(location(agent).common_dir, env) is None
+    assert probe.program_problem(location(agent).common_dir, env) is None
     assert_guarded(agent)

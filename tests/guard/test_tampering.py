@@ -17,7 +17,7 @@ from git_agentos.findings import Finding
 from git_agentos.guard import tampering
 from git_agentos.guard.harness import handler, integration
 from git_agentos.guard.harness.handler import Caller
-from git_agentos.guard.setup import activation, checks, effect, manifest, probe, scripts
+from git_agentos.guard.setup import activation, checks, launcher, manifest, probe, scripts
 from tests.guard.guarded import guarded, location, sh
 from tests.support.repo import Repo, git
 from tests.support.tool import run
@@ -126,7 +126,7 @@ def test_enable_sets_it_again_and_disable_leaves_what_others_wrote(repo: Repo, n
     assert acting(dev) == [True, True]
     assert problems(repo) == []
     activation.disable(location(dev))
-    assert effect.state(location(dev)) == "off"
+    assert probe.state(location(dev)) == "off"
     left = own_config(dev).read_text() if own_config(dev).exists() else ""
     assert "agentos" not in left
     if name == "appended":
@@ -267,7 +267,7 @@ def test_settings_that_do_not_matter_are_no_tampering(repo: Repo) -> None:
     try:
         assert acting(dev) == [True, True]
         assert problems(repo) == []
-        assert tampering.found_in(location(dev)) == []
+        assert tampering.in_worktree(location(dev)) == []
     finally:
         config(dev, "--global", "--unset", "core.hooksPath")
 
@@ -312,7 +312,7 @@ def test_a_harness_whose_hook_cannot_be_started(repo: Repo) -> None:
     assert not acts()
     settings = Path(integration.add("claude-code", str(dev.path), os.environ).path)
     assert acts()
-    settings.write_text(settings.read_text().replace(scripts.command().split("'")[1], "/gone/python"))
+    settings.write_text(settings.read_text().replace(launcher.command().split("'")[1], "/gone/python"))
     assert not acts()
     integration.remove("claude-code", str(dev.path), os.environ)
     assert not acts()
@@ -342,4 +342,4 @@ def test_a_repository_that_came_back_from_a_backup_is_guarded(repo: Repo, words:
     assert acting(dev) == [True, True]
     before = own_config(dev).exists()
     activation.disable(location(dev))
-    assert (before, effect.state(location(dev))) == (True, "off")
+    assert (before, probe.state(location(dev))) == (True, "off")

@@ -14,7 +14,7 @@ import pytest
 from git_agentos import ensure_agentos_dir, get_checkpoint_db_path, get_repo_root
 from git_agentos.errors import AgentosError, WorkflowConfigurationError
 from git_agentos.git.location import locate
-from git_agentos.store import location
+from git_agentos.store import database_path
 from tests.support.repo import Repo
 
 NAME = "AGENTOS_WORKFLOW_DB"
@@ -101,7 +101,7 @@ def test_a_server_is_for_the_workflow_alone(repo: Repo, monkeypatch: pytest.Monk
     monkeypatch.setenv(NAME, url)
     assert get_checkpoint_db_path() == url
     own = str(repo.path / ".agentos/issue_workflow.db")
-    assert location.database_path(locate("."), os.environ) == own
+    assert database_path.path_of(locate("."), "") == own
     from git_agentos import log, open_workspace
 
     log.add(open_workspace(".").context, "action", "done")
@@ -319,7 +319,7 @@ def test_nothing_heavy_is_loaded(repo: Repo) -> None:
 
 
 def test_a_repository_keeps_its_id_when_it_moves(repo: Repo, tmp_path: Path) -> None:
-    first = location.repository_id(locate(str(repo.path)))
+    first = database_path.repository_id(locate(str(repo.path)))
     assert len(first) == 32
     os.rename(repo.path, tmp_path / "moved")
-    assert location.repository_id(locate(str(tmp_path / "moved"))) == first
+    assert database_path.repository_id(locate(str(tmp_path / "moved"))) == first

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from git_agentos.tdd.models import answer, edits, file_changes
-from git_agentos.tdd.models.answer import Change, Unusable
+from git_agentos.tdd.models.answer import Change, InvalidAnswer
 from git_agentos.tdd.models.edits import Edit
 from git_agentos.workspace import open_workspace
+from tests.support import model_requests
+from tests.support.model_requests import Site
 from tests.support.repo import Repo
-from tests.tdd import asking
-from tests.tdd.asking import Site
 
 MARK = "abc123"
 
@@ -28,7 +28,7 @@ def parsed(text: str) -> tuple[Change, ...]:
 
 
 def problems(text: str) -> tuple[str, ...]:
-    with pytest.raises(Unusable) as error:
+    with pytest.raises(InvalidAnswer) as error:
         parsed(text)
     return error.value.problems
 
@@ -106,15 +106,15 @@ def test_how_models_really_write(text: str, expected: Change) -> None:
         ("@ edit a.py\nx = 1\n@ search\nx\n@ replace\n@ end", "line 2 of the answer: 'a.py' has text before its first"),
         ("@ file a.py\n@ end\n@ delete a.py", "'a.py' has two blocks that do not go together"),
         ("@ file a.py\n@ end\n@ file a.py\n@ end", "'a.py' has two blocks that do not go together"),
-        ("x" * (answer.MOST + 1), f"the answer has {answer.MOST + 1} characters"),
+        ("x" * (answer.MAX_LENGTH + 1), f"the answer has {answer.MAX_LENGTH + 1} characters"),
     ],
 )
-def test_what_is_wrong_with_an_answer(text: str, problem: str) -> None:
+def test_malformed_answers_are_refused(text: str, problem: str) -> None:
     found = problems(text)
     assert any(each.startswith(problem.replace("@", f"[{MARK}]")) for each in found), found
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
+def test_all_problems_of_an_answer_are_reported() -> None:
     assert len(problems("@ nonsense\n@ end\n@ file a.py\nx\n")) == 3
 
 
@@ -165,7 +165,7 @@ def test_any_file_can_be_said(lines: list[str]) -> None:
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
         assert answer.parse(text, MARK)
-    except Unusable as error:
+    except InvalidAnswer as error:
         assert error.problems
 
 
@@ -173,7 +173,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 
 def edited(text: str, *pairs: tuple[str, str]) -> str:
-    made, wrong = edits.replaced(text, [Edit(_split(search), _split(replace)) for search, replace in pairs])
+    made, wrong = edits.apply_edits(text, [Edit(_split(search), _split(replace)) for search, replace in pairs])
     assert wrong == []
     return made
 
@@ -221,8 +221,8 @@ def test_edits_are_done_one_after_the_other() -> None:
         ("a\n\n", "\n", "its search block is empty"),
     ],
 )
-def test_what_is_wrong_with_an_edit(text: str, search: str, problem: str) -> None:
-    made, wrong = edits.replaced(text, [Edit(_split(search), ("x",))])
+def test_edits_that_do_not_match_once_are_refused(text: str, search: str, problem: str) -> None:
+    made, wrong = edits.apply_edits(text, [Edit(_split(search), ("x",))])
     assert made == text
     assert len(wrong) == 1
     assert problem in wrong[0]
@@ -231,7 +231,7 @@ def test_what_is_wrong_with_an_edit(text: str, search: str, problem: str) -> Non
 def test_the_nearest_lines_are_bounded() -> None:
     text = "".join(f"{'long ' * 100}{n}\n" for n in range(3000))
     search = [f"{'long ' * 100}{n}!" for n in range(1000, 1200)]
-    _, wrong = edits.replaced(text, [Edit(tuple(search), ())])
+    _, wrong = edits.apply_edits(text, [Edit(tuple(search), ())])
     assert len(wrong[0]) < 2500
 
 
@@ -256,7 +256,7 @@ def test_an_edit_is_done_exactly_where_it_matches_once(
     lines: list[str], end: str, is_ended: bool, search: list[str], replace: list[str]
 ) -> None:
     text = end.join(lines) + (end if is_ended else "")
-    made, wrong = edits.replaced(text, [Edit(tuple(search), tuple(replace))])
+    made, wrong = edits.apply_edits(text, [Edit(tuple(search), tuple(replace))])
     bare, count = _bare(text), len(search)
     places = [at for at in range(len(bare) - count + 1) if bare[at : at + count] == search]
     if len(places) != 1 or not any(line.strip() for line in search):
@@ -283,7 +283,7 @@ def test_an_edit_is_done_exactly_where_it_matches_once(
 def test_a_whole_file_gets_the_ends_of_the_one_that_it_replaces(
     lines: tuple[str, ...], present: str | None, expected: str
 ) -> None:
-    assert edits.whole(lines, present) == expected
+    assert edits.whole_text(lines, present) == expected
 
 
 # -- doing it ----------------------------------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ def test_a_whole_file_gets_the_ends_of_the_one_that_it_replaces(
 
 @pytest.fixture
 def site(empty_repo: Repo) -> Site:
-    return asking.plain(empty_repo)
+    return model_requests.plain(empty_repo)
 
 
 def whole(path: str, *lines: str) -> Change:
@@ -301,7 +301,7 @@ def whole(path: str, *lines: str) -> Change:
 def refused(site: Site, *changes: Change) -> str:
     """Why changes are refused; that nothing has changed is looked at."""
     before = {path: look(site.root / path) for path in everything(site.root)}
-    with pytest.raises(Unusable) as error:
+    with pytest.raises(InvalidAnswer) as error:
         file_changes.apply(changes, site.here)
     assert {path: look(site.root / path) for path in everything(site.root)} == before
     return "; ".join(error.value.problems)
@@ -354,7 +354,7 @@ WHERE_NOT = [
     ("a\0b", "a control character"),
     ("\ud800", "cannot be the name"),
     ("x" * 5000, "is too long"),
-    ("x" * 300, "cannot be looked at"),
+    ("x" * 300, "cannot be checked"),
     (".git", "is not yours to write"),
     (".git/hooks/pre-commit", "is not yours to write"),
     (".GIT/config", "is not yours to write"),
@@ -378,7 +378,7 @@ WHERE_NOT = [
 ]
 
 
-def test_where_nothing_may_be_written(site: Site, tmp_path: Path) -> None:
+def test_paths_that_must_not_be_written(site: Site, tmp_path: Path) -> None:
     (site.root / "to").symlink_to(tmp_path)
     (site.root / "out").symlink_to(tmp_path / "mine")
     (site.root / "inner").mkdir()
@@ -412,7 +412,7 @@ DOES_NOT_GO = [
 ]
 
 
-def test_what_does_not_go_with_the_files(site: Site) -> None:
+def test_changes_that_do_not_fit_the_files_are_refused(site: Site) -> None:
     (site.root / "long.py").write_text("x\n" * 401)
     for changes, why in DOES_NOT_GO:
         assert why in refused(site, whole("good.py", "x"), *changes), changes

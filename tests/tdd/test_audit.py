@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from git_agentos import open_workspace
 from git_agentos.tdd.gate import tamper
-from git_agentos.tdd.gate.audit import Finding, _json_in, audit
+from git_agentos.tdd.gate.audit import Finding, _find_json_list, audit
 from tests.support.env import PROJECT_ROOT
+from tests.support.pytest_project import place, setup_of
 from tests.support.repo import Repo
-from tests.tdd.place import ground_of, place
 
 
 def said(source: str, path: str = "shop/basket.py") -> list[str]:
-    return [message for _, message in tamper.look(source.encode(), path)]
+    return [message for _, message in tamper.scan(source.encode(), path)]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def said(source: str, path: str = "shop/basket.py") -> list[str]:
         ("import builtins\nsetattr(builtins, 'isinstance', print)", "what is built in (isinstance)"),
     ],
 )  # fmt: skip
-def test_what_is_found(source: str, words: str | None) -> None:
+def test_tampering_is_found(source: str, words: str | None) -> None:
     found = said(source)
     assert len(found) == (0 if words is None else 1), found
     assert words is None or words in found[0]
@@ -87,15 +88,15 @@ def test_a_main_module_may_leave() -> None:
     assert said("import sys\nsys.exit(0)", "shop/__main__.py") == []
 
 
-def test_of_our_own_code_only_what_does_such_things_is_found() -> None:
+def test_own_code_with_findings() -> None:
     """Three end their own process; one tells pytest where temporary folders go."""
     found = set()
     for folder, _, files in os.walk(PROJECT_ROOT / "git_agentos"):
         for name in files:
             path = os.path.join(folder, name)
             if name.endswith(".py"):
-                found |= {name for _ in tamper.look(Path(path).read_bytes(), path)}
-    assert found == {"entry.py", "supervisor.py", "evidence_plugin.py", "desk.py"}
+                found |= {name for _ in tamper.scan(Path(path).read_bytes(), path)}
+    assert found == {"entry.py", "supervisor.py", "plugin.py", "pytest_run.py"}
 
 
 @pytest.mark.parametrize(
@@ -109,8 +110,8 @@ def test_of_our_own_code_only_what_does_such_things_is_found() -> None:
         (b"", None),
     ],
 )
-def test_what_a_program_says_beside_its_answer(output: bytes, found: list[object] | None) -> None:
-    assert _json_in(output) == found
+def test_json_list_is_found_beside_other_output(output: bytes, found: list[object] | None) -> None:
+    assert _find_json_list(output) == found
 
 
 # -- in a worktree -----------------------------------------------------------------------------------------------------
@@ -127,7 +128,7 @@ def shop(tmp_path: Path) -> Repo:
 
 
 def audited(repo: Repo, *changed: str) -> list[Finding]:
-    return list(audit(ground_of(repo), repo.oid(), changed))
+    return list(audit(open_workspace(repo.path).context, setup_of(repo), repo.oid(), changed))
 
 
 def test_clean_code_has_no_findings(shop: Repo) -> None:
@@ -136,7 +137,7 @@ def test_clean_code_has_no_findings(shop: Repo) -> None:
     assert audited(shop, "shop/new.py", "readme.txt", "shop/gone.py") == []
 
 
-def test_only_what_is_new_is_found(shop: Repo) -> None:
+def test_only_new_tampering_is_found(shop: Repo) -> None:
     shop.append("shop/old.py", "\n\ndef g():\n    return 1\n")
     assert audited(shop, "shop/old.py") == []
     shop.append("shop/old.py", "\n\ndef h():\n    os._exit(1)\n")
@@ -207,6 +208,6 @@ def test_ruff_where_the_project_configures_it(shop: Repo, tmp_path: Path) -> Non
     assert "ruff could not be run" in found.message
 
 
-def test_what_python_only_warns_of(shop: Repo) -> None:
+def test_syntax_warnings_are_no_findings(shop: Repo) -> None:
     shop.write("shop/new.py", 'def f(c):\n    return c is "x"\n')
-    assert list(audit(ground_of(shop), "HEAD", ["shop/new.py"])) == []
+    assert audited(shop, "shop/new.py") == []

@@ -19,14 +19,14 @@ from langchain_core.tracers.langchain import wait_for_all_tracers
 from git_agentos.errors import TddError, UsageError
 from git_agentos.tdd import workflows
 from git_agentos.tdd.models import failures
-from git_agentos.tdd.models.chat import PROVIDERS, Chat, of_name
-from git_agentos.tdd.models.model import IMPLEMENT, Work
-from git_agentos.tdd.workflows import Order
+from git_agentos.tdd.models.chat import PROVIDERS, Chat, choose_chat
+from git_agentos.tdd.models.model import IMPLEMENT, ModelResult
+from git_agentos.tdd.workflows import WorkflowSpec
+from tests.support import model_requests, tdd_project
 from tests.support.env import PROJECT_ROOT
+from tests.support.model_requests import PROMPT, Site
+from tests.support.model_server import Reply, Server, serving
 from tests.support.repo import Repo
-from tests.tdd import asking, field
-from tests.tdd.asking import PROMPT, Site
-from tests.tdd.model_server import Reply, Server, serving
 
 KEY = f"of-no-known-form-{uuid.uuid4().hex}"
 LIMITED = Reply(status=429, text="slow down")
@@ -34,7 +34,7 @@ LIMITED = Reply(status=429, text="slow down")
 
 @pytest.fixture
 def site(empty_repo: Repo) -> Site:
-    return asking.plain(empty_repo)
+    return model_requests.plain(empty_repo)
 
 
 def answering(blocks: str) -> Callable[[str], str]:
@@ -72,9 +72,9 @@ def model(
     )
 
 
-def everything_kept(site: Site, work: Work) -> str:
+def everything_kept(site: Site, work: ModelResult) -> str:
     kept = "".join(path.read_text() for path in site.folder.iterdir())
-    return kept + work.said + (work.error or "") + b"\n".join(site.shown).decode()
+    return kept + (work.error or "") + b"\n".join(site.shown).decode()
 
 
 # -- it answers --------------------------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ def test_one_answer_by_each_protocol(site: Site, provider: str) -> None:
         pytest.skip(f"{PROVIDERS[provider].library} is not installed")
     with serving(GOOD) as server:
         work = model(server, provider).work(site.asked(IMPLEMENT))
-    assert (work.error, work.requests, work.tokens_in, work.tokens_out) == (None, 1, 100, 10)
+    assert (work.error, len(server.bodies), work.tokens_in, work.tokens_out) == (None, 1, 100, 10)
     assert (work.exit_code, work.interrupted) == (None, False)
     assert (site.root / "new.py").read_text() == "x = 1\n"
     assert [body["model"] for body in server.bodies] == ["some-model"]
@@ -97,7 +97,7 @@ def test_one_answer_by_each_protocol(site: Site, provider: str) -> None:
         assert server.bodies[0]["max_tokens"] == 32000
 
 
-def test_what_is_sent_and_what_is_kept(site: Site) -> None:
+def test_prompt_is_sent_and_recorded(site: Site) -> None:
     with serving(GOOD) as server:
         work = model(server).work(site.asked())
     assert server.paths == ["/v1/chat/completions"]
@@ -106,7 +106,7 @@ def test_what_is_sent_and_what_is_kept(site: Site) -> None:
     assert site.kept("prompt.txt") == server.messages()[1][1]
     assert "The work so far" not in server.messages()[1][1]
     assert "Here it is." in site.kept("answer-1.txt")
-    assert work.said == "asks model:openai:some-model (1 of at most 3)\nwrote new.py\n"
+    assert site.said() == "asks model:openai:some-model (1 of at most 3)\nwrote new.py\n"
     assert KEY not in everything_kept(site, work)
 
 
@@ -119,7 +119,7 @@ def test_precise_errors_are_fed_back_and_tokens_are_summed(site: Site) -> None:
     right = Reply(text=answering("@ edit old.py\n@ search\na = 1\n@ replace\na = 3\n@ end\n"), tokens=(11, 3))
     with serving(BAD, wrong, right) as server:
         work = model(server).work(site.asked())
-    assert (work.error, work.requests, work.tokens_in, work.tokens_out) == (None, 3, 118, 18)
+    assert (work.error, len(server.bodies), work.tokens_in, work.tokens_out) == (None, 3, 118, 18)
     assert (site.root / "old.py").read_text() == "a = 3\nb = 2\n"
     assert not (site.root / "new.py").exists()
     assert [role for role, _ in server.messages()] == ["system", "user", "assistant", "user", "assistant", "user"]
@@ -135,7 +135,7 @@ def test_after_three_answers_that_cannot_be_used_it_is_given_up(site: Site) -> N
     before = site.files()
     with serving(BAD) as server:
         work = model(server).work(site.asked())
-    assert len(server.bodies) == work.requests == 3
+    assert len(server.bodies) == 3
     assert work.error is not None
     assert work.error.startswith("no usable answer in 3 tries: the answer has no block")
     assert site.files() == before
@@ -162,7 +162,7 @@ def test_a_secret_in_an_answer_is_not_kept(site: Site) -> None:
     assert KEY not in everything_kept(site, work)
 
 
-def test_it_is_shown_the_work_so_far(site: Site) -> None:
+def test_changed_files_are_in_the_prompt(site: Site) -> None:
     work = {
         "pkg/code.py": "def stub():\n    raise NotImplementedError\n",
         "tests/test_a.py": "frozen = 1\n",
@@ -196,21 +196,23 @@ def test_the_work_so_far_is_bounded(site: Site) -> None:
         model(server).work(site.asked())
     said = server.messages()[1][1]
     assert "file large1.py" in said
-    assert "- large2.py: there is no more room for it\n- large3.py: there is no more room for it\n" in said
+    assert "- large2.py: there is no room left for it\n- large3.py: there is no room left for it\n" in said
 
 
 def test_a_whole_workflow(repo: Repo) -> None:
-    field.project(repo)
-    scaffold = f"@ file calc/more.py\n{field.STUB}@ end\n@ file tests/test_more.py\n{field.TESTS}@ end\n"
+    tdd_project.project(repo)
+    scaffold = f"@ file calc/more.py\n{tdd_project.STUB}@ end\n@ file tests/test_more.py\n{tdd_project.TESTS}@ end\n"
     edit = "@ edit calc/more.py\n@ search\n    {}\n@ replace\n    {}\n@ end\n"
     wrong = edit.format("raise NotImplementedError", "return number")
     right = edit.format("return number", "return 2 * number")
     policy: list[Sequence[str]] = []
     with serving(*(Reply(text=answering(each)) for each in (scaffold, wrong, right))) as server:
-        environment = {**field.environment(), "OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": KEY}
-        order = Order(issue_id="87", lld=field.LLD, agent="model:openai:some-model")
-        workflow = workflows.start(field.context_of(repo), order, environment, field.Person(), consent=policy.append)
-    assert field.way(workflow) == ["N0", "N1", "N2", "N3", "N4", "N3", "N4", "N5"]
+        environment = {**tdd_project.environment(), "OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": KEY}
+        order = WorkflowSpec(issue_id="87", lld=tdd_project.LLD, agent="model:openai:some-model")
+        workflow = workflows.start(
+            tdd_project.context_of(repo), order, environment, tdd_project.Person(), consent=policy.append
+        )
+    assert tdd_project.way(workflow) == ["N0", "N1", "N2", "N3", "N4", "N3", "N4", "N5"]
     assert (workflow.state, workflow.tests_passed, workflow.words[0]) == ("waiting", True, "approve")
     assert [
         (each["tokens_in"], each["tokens_out"]) for each in workflow.history if each["node"][:2] in ("N1", "N3")
@@ -240,7 +242,7 @@ def test_a_rate_limit_is_waited_for_as_long_as_the_server_says(site: Site) -> No
     limited = Reply(status=429, text="slow down", headers={"Retry-After": "17"})
     with serving(limited, limited, GOOD) as server:
         work = model(server, slept=slept).work(site.asked())
-    assert (work.error, work.requests, len(server.bodies)) == (None, 1, 3)
+    assert (work.error, len(server.bodies)) == (None, 3)
     assert slept.seconds == pytest.approx(34)
     assert b"OpenAI has no answer (429): again in 17.0 s" in b"\n".join(site.shown)
 
@@ -256,13 +258,13 @@ def test_without_a_word_of_the_server_the_wait_doubles(site: Site) -> None:
 
 
 @pytest.mark.parametrize("status", [408, 409, 500, 502, 503, 529])
-def test_what_may_pass_is_tried_again(site: Site, status: int) -> None:
+def test_temporary_errors_are_tried_again(site: Site, status: int) -> None:
     with serving(Reply(status=status, text="later"), GOOD) as server:
         work = model(server).work(site.asked())
     assert (work.error, len(server.bodies)) == (None, 2)
 
 
-def test_a_wait_that_is_too_long_is_told(site: Site) -> None:
+def test_wait_that_is_too_long_is_reported(site: Site) -> None:
     slept = Slept()
     with serving(Reply(status=429, text="tomorrow", headers={"Retry-After": "86400"})) as server:
         work = model(server, slept=slept).work(site.asked())
@@ -281,7 +283,7 @@ def test_a_wait_that_is_too_long_is_told(site: Site) -> None:
         (429, "insufficient_quota: check your plan", ""),
     ],
 )
-def test_what_no_further_try_can_mend(site: Site, status: int, body: str, hint: str) -> None:
+def test_permanent_errors_are_not_tried_again(site: Site, status: int, body: str, hint: str) -> None:
     with serving(Reply(status=status, text=f"{body} {KEY}")) as server, pytest.raises(TddError) as error:
         model(server).work(site.asked())
     assert len(server.bodies) == 1
@@ -302,7 +304,7 @@ def test_what_no_further_try_can_mend(site: Site, status: int, body: str, hint: 
         Reply(drops=True),
     ],
 )
-def test_what_is_no_answer_is_tried_again(site: Site, reply: Reply) -> None:
+def test_malformed_answer_is_tried_again(site: Site, reply: Reply) -> None:
     with serving(reply, GOOD) as server:
         work = model(server).work(site.asked())
     assert (work.error, len(server.bodies)) == (None, 2)
@@ -316,13 +318,13 @@ def test_a_server_that_never_sends_an_answer_that_can_be_read(site: Site) -> Non
     assert "an answer that cannot be read" in work.error
 
 
-def test_one_that_hangs(site: Site) -> None:
+def test_server_that_hangs_once(site: Site) -> None:
     with serving(Reply(hangs=True), GOOD) as server:
         work = model(server, timeout=2.0).work(site.asked())
     assert (work.error, len(server.bodies)) == (None, 2)
 
 
-def test_one_that_always_hangs(site: Site) -> None:
+def test_server_that_always_hangs(site: Site) -> None:
     with serving(Reply(hangs=True)) as server:
         work = model(server, timeout=0.3).work(site.asked())
     assert len(server.bodies) == 2
@@ -337,7 +339,7 @@ def test_the_limit_of_an_agent_is_for_all_of_it(site: Site) -> None:
     assert work.error == "model:openai:some-model took longer than 0.5 s"
 
 
-def test_nobody_waits_beyond_the_limit(site: Site) -> None:
+def test_wait_beyond_the_limit_is_refused(site: Site) -> None:
     slept = Slept()
     with serving(Reply(status=429, text="later", headers={"Retry-After": "110"})) as server:
         work = model(server, slept=slept, limit=100.0).work(site.asked())
@@ -354,7 +356,7 @@ def test_a_server_that_is_not_there(site: Site) -> None:
 
 
 @pytest.mark.parametrize("reply", [Reply(hangs=True), Reply(status=429, headers={"Retry-After": "100"})])
-def test_it_can_be_interrupted(site: Site, reply: Reply) -> None:
+def test_call_can_be_interrupted(site: Site, reply: Reply) -> None:
     with serving(reply) as server:
         work = model(server).work(site.asked(stop=lambda: server.bodies != []))
         assert (work.error, work.interrupted, server.waited_out) == (None, True, 0)
@@ -379,9 +381,9 @@ def test_tracing_is_off_and_no_variable_leads_elsewhere(site: Site, monkeypatch:
     assert spy.paths == []
 
 
-def test_to_whom_it_goes() -> None:
+def test_recipient_names_provider_and_address() -> None:
     def recipient(name: str, **environment: str) -> str:
-        return of_name(name, environment).recipient
+        return choose_chat(name, environment).recipient
 
     assert recipient("openai:m", OPENAI_API_KEY="k") == "OpenAI at https://api.openai.com/v1 (model m)"
     assert recipient("openai:m", OPENAI_BASE_URL="http://u:secret-pw@h:1/v1") == (
@@ -394,15 +396,15 @@ def test_to_whom_it_goes() -> None:
 @pytest.mark.parametrize("name", ["", "openai", "openai:", "openai: ", "gpt-4o", "google:gemini"])
 def test_a_name_of_no_chat_model(name: str) -> None:
     with pytest.raises(UsageError) as error:
-        of_name(name, {"OPENAI_API_KEY": "k"})
+        choose_chat(name, {"OPENAI_API_KEY": "k"})
     assert "model:openai:NAME" in (error.value.hint or "")
 
 
 def test_a_key_that_is_not_set() -> None:
     with pytest.raises(TddError) as error:
-        of_name("openai:m", {})
+        choose_chat("openai:m", {})
     assert str(error.value) == "'OPENAI_API_KEY' is not set"
-    assert of_name("openai:m", {"OPENAI_BASE_URL": "http://127.0.0.1:8000/v1"}).name == "model:openai:m"
+    assert choose_chat("openai:m", {"OPENAI_BASE_URL": "http://127.0.0.1:8000/v1"}).name == "model:openai:m"
 
 
 @pytest.mark.parametrize("missing", ["langchain", "langchain_openai"])
@@ -410,7 +412,7 @@ def test_an_extra_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, missing
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else real(name))
     with pytest.raises(TddError) as error:
-        of_name("openai:m", {"OPENAI_API_KEY": "k"})
+        choose_chat("openai:m", {"OPENAI_API_KEY": "k"})
     assert error.value.hint == "install it with: pip install 'git-agentos[openai]'"
 
 
@@ -456,12 +458,12 @@ class Failed(Exception):
     ],
 )
 def test_how_long_the_server_wants_one_to_wait(headers: Mapping[str, str], wait: float | None) -> None:
-    assert failures.of(Failed(429, headers)).wait == wait
+    assert failures.classify(Failed(429, headers)).wait == wait
 
 
 def test_a_date_to_wait_for() -> None:
     date = email.utils.formatdate(time.time() + 3600, usegmt=True)
-    wait = failures.of(Failed(503, {"retry-after": date})).wait
+    wait = failures.classify(Failed(503, {"retry-after": date})).wait
     assert wait is not None
     assert 3000 < wait <= 3601
 
@@ -469,5 +471,5 @@ def test_a_date_to_wait_for() -> None:
 def test_an_error_behind_another_is_seen() -> None:
     outer = ValueError("outer")
     outer.__cause__ = Failed(401, {})
-    assert failures.of(outer).refused
-    assert not failures.of(ConnectionRefusedError("no")).refused
+    assert failures.classify(outer).permanent
+    assert not failures.classify(ConnectionRefusedError("no")).permanent

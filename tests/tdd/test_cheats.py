@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.lean_python import lean
 from tests.support.repo import Repo
 from tests.support.state import assert_same
-from tests.tdd.field import CODE, GOOD_CODE, TESTS, WRONG, project, script, start, users_state, way
-from tests.tdd.lean import lean
+from tests.support.tdd_project import CODE, GOOD_CODE, TESTS, WRONG, project, script, start, users_state, way
 
 EXITS = "import os\n\n\ndef double(number):\n    os._exit(0)\n"
 PATCHES = """\
@@ -82,7 +82,7 @@ CHEATS: dict[str, tuple[dict[str, Any], int | None]] = {
 
 
 @pytest.mark.parametrize("name", CHEATS)
-def test_a_cheat_gets_no_yes(repo: Repo, tmp_path: Path, name: str) -> None:
+def test_cheats_are_not_accepted(repo: Repo, tmp_path: Path, name: str) -> None:
     code = project(repo)
     before, base = users_state(code), code.oid()
     cheat, exit_code = CHEATS[name]

@@ -14,10 +14,10 @@ import pytest
 from git_agentos import log, open_workspace
 from git_agentos.errors import TddError
 from git_agentos.run import evidence_copy, evidence_store
-from git_agentos.tdd import state_copies, workflows
+from git_agentos.tdd import query, state_copies
 from tests.cli.conftest import Cli, cli  # noqa: F401 (a fixture)
 from tests.support.repo import Repo
-from tests.tdd.field import context_of, decide, environment, project, resume, script, start
+from tests.support.tdd_project import context_of, decide, environment, project, resume, script, start
 
 
 def cleaned(repo: Repo) -> None:
@@ -43,7 +43,7 @@ def without_evidence(repo: Repo) -> None:
 LOSSES = {each.__name__: each for each in (cleaned, cleaned_and_logged, without_database)}
 
 
-def test_one_that_waits(repo: Repo, tmp_path: Path) -> None:
+def test_waiting_workflow(repo: Repo, tmp_path: Path) -> None:
     code = project(repo)
     agent = script(tmp_path)
     waiting = start(code, agent)
@@ -52,8 +52,8 @@ def test_one_that_waits(repo: Repo, tmp_path: Path) -> None:
     assert kept is not None
     for lose in LOSSES.values():
         lose(code)
-        assert workflows.list_(context_of(code), environment()) == [waiting], lose
-        assert workflows.show(context_of(code), "87", environment()) == waiting
+        assert query.list_workflows(context_of(code), environment()) == [waiting], lose
+        assert query.show(context_of(code), "87", environment()) == waiting
         lose(code)
         with pytest.raises(TddError, match="unfinished workflow"):
             start(code, agent)
@@ -65,7 +65,7 @@ def test_one_that_waits(repo: Repo, tmp_path: Path) -> None:
     merged = decide(code, waiting.id, "approve")
     assert merged.state == "merged"
     cleaned(code)
-    (listed,) = workflows.list_(context_of(code), environment())
+    (listed,) = query.list_workflows(context_of(code), environment())
     assert (listed.state, listed.merge_commit) == ("merged", merged.merge_commit)
     assert evidence_store.open_existing(context_of(code).location, waiting.id).record().problem is None
 
@@ -102,15 +102,15 @@ def test_a_copy_that_is_not_as_it_was_written(repo: Repo, tmp_path: Path) -> Non
             for path, data in ((b"place.json", other_place), (b"rows.json", other_rows))
         )
         code.git("update-ref", name, _tree(code, entries))
-        (found,) = workflows.list_(context_of(code), environment())
+        (found,) = query.list_workflows(context_of(code), environment())
         assert found.state == ("waiting" if what == "elsewhere" else "tampered"), what
         assert not list(code.scratch.parent.rglob("elsewhere.db"))
     shutil.rmtree(code.path / ".agentos")
     code.git("update-ref", name, oid)
-    assert workflows.list_(context_of(code), environment()) == [waiting]
+    assert query.list_workflows(context_of(code), environment()) == [waiting]
 
 
-def test_one_that_was_begun_in_a_linked_worktree(repo: Repo, tmp_path: Path) -> None:
+def test_workflow_started_in_a_linked_worktree(repo: Repo, tmp_path: Path) -> None:
     """Its database is there, the evidence in the main one: either may be cleaned, and the linked one may be gone."""
     code = project(repo)
     code.git("stash", "-q", "--include-untracked")
@@ -123,30 +123,30 @@ def test_one_that_was_begun_in_a_linked_worktree(repo: Repo, tmp_path: Path) -> 
         for each in lost:
             each.git("clean", "-fdxq")
         for at in (code, linked):
-            assert waiting in workflows.list_(context_of(at), environment()), lost
+            assert waiting in query.list_workflows(context_of(at), environment()), lost
     code.git("worktree", "remove", "--force", str(linked.path))
     code.git("worktree", "add", "-q", "-b", "third", str(tmp_path / "third"))
     for at in (code, Repo(tmp_path / "third")):
-        assert waiting in workflows.list_(context_of(at), environment())
+        assert waiting in query.list_workflows(context_of(at), environment())
     assert decide(code, waiting.id, "abort").state == "aborted"
-    assert {each.state for each in workflows.list_(context_of(code), environment())} == {"aborted"}
+    assert {each.state for each in query.list_workflows(context_of(code), environment())} == {"aborted"}
 
 
-def test_while_it_is_at_work(repo: Repo, tmp_path: Path) -> None:
+def test_working_workflow_cannot_be_resumed(repo: Repo, tmp_path: Path) -> None:
     """As an agent does that wants to get rid of its record: it ends, and says why; what it did is saved."""
     code = project(repo)
     with pytest.raises(TddError, match="was tampered with: the folder"):
         start(code, script(tmp_path, [{"write": {"work.py": "work = 1\n"}, "run": f"rm -rf '{code.path}/.agentos'"}]))
-    (found,) = workflows.list_(context_of(code), environment())
+    (found,) = query.list_workflows(context_of(code), environment())
     assert (found.state, found.words) == ("tampered", ["abort"])
     assert found.worktree_path is not None
     assert Path(found.worktree_path, "work.py").exists()
     cleaned(code)
-    assert workflows.list_(context_of(code), environment())[0].state == "tampered"
+    assert query.list_workflows(context_of(code), environment())[0].state == "tampered"
     assert decide(code, found.id, "abort").state == "aborted"
 
 
-def test_one_of_a_version_that_made_no_copy(repo: Repo, tmp_path: Path, cli: Cli) -> None:  # noqa: F811
+def test_workflow_of_a_version_without_copies(repo: Repo, tmp_path: Path, cli: Cli) -> None:  # noqa: F811
     """It gets one from the next command of `tdd`."""
     code = project(repo)
     waiting = start(code, script(tmp_path, [{"unusable": "no"}]))
@@ -154,7 +154,7 @@ def test_one_of_a_version_that_made_no_copy(repo: Repo, tmp_path: Path, cli: Cli
         code.git("update-ref", "-d", name + waiting.id)
     assert cli("-C", str(code.path), "tdd", "list").code == 0
     cleaned(code)
-    assert workflows.list_(context_of(code), environment()) == [waiting]
+    assert query.list_workflows(context_of(code), environment()) == [waiting]
 
 
 def test_a_database_that_a_newer_version_has_used(repo: Repo, tmp_path: Path, cli: Cli) -> None:  # noqa: F811
@@ -170,7 +170,7 @@ def test_a_database_that_a_newer_version_has_used(repo: Repo, tmp_path: Path, cl
     with contextlib.closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (9001,)
         connection.execute("PRAGMA user_version = 1")
-    assert workflows.list_(context_of(code), environment()) == [waiting]
+    assert query.list_workflows(context_of(code), environment()) == [waiting]
 
 
 def _blob(repo: Repo, data: bytes) -> bytes:

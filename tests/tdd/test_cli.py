@@ -20,12 +20,12 @@ import pytest
 from tests.cli.conftest import Answer, Cli, cli  # noqa: F401 (a fixture)
 from tests.cli.test_documents import check_document
 from tests.support.confirming import set_up
+from tests.support.lean_python import lean
 from tests.support.repo import Repo
 from tests.support.signals import by_default
 from tests.support.state import assert_same
+from tests.support.tdd_project import CODE, LLD, STUB, TESTS, project, script, users_state
 from tests.support.tool import run
-from tests.tdd.field import CODE, LLD, STUB, TESTS, project, script, users_state
-from tests.tdd.lean import lean
 
 DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "tdd.md").read_text()
 PATIENCE = 60.0  # seconds, on a busy machine
@@ -161,7 +161,7 @@ def test_a_conflict_is_4_and_it_waits_again(ask: Ask, say: Say, here: Repo, mock
 
 
 @pytest.mark.usefixtures("key")
-def test_what_is_not_green_cannot_be_approved(ask: Ask, say: Say, useless: str) -> None:
+def test_work_that_is_not_green_cannot_be_approved(ask: Ask, say: Say, useless: str) -> None:
     waiting = ask(*RUN, "--agent", useless, code=3)
     assert (waiting["words"], waiting["tests_passed"]) == (["abort", "retry"], False)
     assert ask("approve", "87", code=1, kind="error")["error"]["kind"] == "tdd"
@@ -219,7 +219,7 @@ def test_nothing_is_made_without_consent(ask: Ask, here: Repo, mock: str) -> Non
         (("--issue", "87", "--lld", LLD, "--context", ".env", "--agent", "mock"), 1, "context", ".env"),
     ],
 )
-def test_what_is_wrong_is_said_and_nothing_is_made(
+def test_errors_are_reported_and_nothing_is_created(
     ask: Ask, here: Repo, words: tuple[str, ...], code: int, kind: str, mentions: str
 ) -> None:
     here.write(".env", "x=1\n")
@@ -241,7 +241,7 @@ def test_paths_are_meant_from_where_one_stands(here: Repo, cli: Cli, useless: st
     assert answer.json["agent"].endswith(name)
 
 
-def test_what_is_not_there(ask: Ask) -> None:
+def test_missing_file_is_refused(ask: Ask) -> None:
     for words in ("status", "show", "resume"):
         error = ask(words, "nobody", code=1, kind="error")["error"]
         assert (error["kind"], "nobody" in error["message"]) == ("tdd", True), words
@@ -366,7 +366,7 @@ def test_ctrl_c_at_the_question_leaves_it_waiting(terminal: At, useless: str, as
     assert ask("status")["state"] == "waiting"
 
 
-def test_an_agent_at_a_terminal_is_not_asked(terminal: At, useless: str, ask: Ask) -> None:
+def test_agent_at_a_terminal_is_not_asked(terminal: At, useless: str, ask: Ask) -> None:
     at = terminal(*RUN, "--agent", useless, AGENTOS_AGENT_ID="dev-001")
     assert (at.end(), "no prompt: deciding about a workflow is not for agents" in at.seen) == (3, True), at.seen
     assert ask("status")["human_decision"] is None

@@ -16,10 +16,10 @@ from git_agentos.git.location import locate
 from git_agentos.process import contained
 from git_agentos.run import environment as environments
 from git_agentos.tdd.models.command import Command
-from git_agentos.tdd.models.model import IMPLEMENT, SCAFFOLD, Work
+from git_agentos.tdd.models.model import IMPLEMENT, SCAFFOLD, ModelResult
+from tests.support import model_requests
+from tests.support.model_requests import PROMPT, Site
 from tests.support.repo import Repo
-from tests.tdd import asking
-from tests.tdd.asking import PROMPT, Site
 
 
 @pytest.fixture(autouse=True)
@@ -29,15 +29,21 @@ def _short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def site(repo: Repo) -> Site:
-    return asking.site(repo)
+    return model_requests.site(repo)
 
 
 def command(text: str, limit: float | None = None, environment: Mapping[str, str] | None = None) -> Command:
     return Command(text, {**os.environ, **(environment or {})}, limit)
 
 
-def done(site: Site, text: str, limit: float | None = None) -> Work:
+def done(site: Site, text: str, limit: float | None = None) -> ModelResult:
     return command(text, limit).work(site.asked())
+
+
+def output(site: Site, text: str) -> str:
+    """What a command wrote."""
+    done(site, text)
+    return site.said()
 
 
 # -- what it gets ------------------------------------------------------------------------------------------------------
@@ -47,17 +53,17 @@ def done(site: Site, text: str, limit: float | None = None) -> Work:
 def test_the_prompt_on_stdin_and_in_a_file(site: Site, prompt: str) -> None:
     asked = site.asked(prompt=prompt)
     work = command('cat >stdin; cp "$AGENTOS_PROMPT_FILE" file; stat -c %a "$AGENTOS_PROMPT_FILE"').work(asked)
-    assert (work.error, work.exit_code, work.said) == (None, 0, "600\n")
+    assert (work.error, work.exit_code, site.said()) == (None, 0, "600\n")
     expected = prompt.encode("utf-8", "replace")
     assert (site.root / "stdin").read_bytes() == (site.root / "file").read_bytes() == expected
 
 
-def test_one_that_does_not_read_the_prompt(site: Site) -> None:
+def test_command_that_does_not_read_the_prompt(site: Site) -> None:
     assert command("exec <&-; exit 0").work(site.asked(prompt="x" * 3_000_000)).exit_code == 0
 
 
 def test_the_file_lies_outside_of_the_worktree_and_does_not_stay(site: Site) -> None:
-    path = Path(done(site, 'echo "$AGENTOS_PROMPT_FILE"').said.strip())
+    path = Path(output(site, 'echo "$AGENTOS_PROMPT_FILE"').strip())
     assert path.is_absolute()
     assert not path.is_relative_to(site.root)
     assert not path.exists()
@@ -66,11 +72,11 @@ def test_the_file_lies_outside_of_the_worktree_and_does_not_stay(site: Site) -> 
     assert not path.exists()
 
 
-def test_what_a_killed_one_left_of_the_file_is_replaced(site: Site, tmp_path: Path) -> None:
-    path = Path(done(site, 'echo "$AGENTOS_PROMPT_FILE"').said.strip())
+def test_prompt_file_of_a_killed_process_is_replaced(site: Site, tmp_path: Path) -> None:
+    path = Path(output(site, 'echo "$AGENTOS_PROMPT_FILE"').strip())
     (tmp_path / "mine").write_text("mine")
     path.symlink_to(tmp_path / "mine")
-    assert done(site, "cat").said == PROMPT
+    assert output(site, "cat") == PROMPT
     assert (tmp_path / "mine").read_text() == "mine"
 
 
@@ -78,8 +84,8 @@ def test_the_environment(site: Site) -> None:
     names = "AGENTOS_TDD_NODE AGENTOS_ATTEMPT AGENTOS_AGENT_ID AGENTOS_RUN_ID AGENTOS_TASK_ID GIT_DIR MINE"
     text = f'pwd; for name in {names}; do eval echo "$name=\\$$name"; done'
     outer = {"AGENTOS_TDD_NODE": "outer", "AGENTOS_PROMPT_FILE": "/outer", "GIT_DIR": "/outer", "MINE": "yes"}
-    work = command(text, environment=outer).work(site.asked(IMPLEMENT, attempt=1))
-    assert work.said.splitlines() == [
+    command(text, environment=outer).work(site.asked(IMPLEMENT, attempt=1))
+    assert site.said().splitlines() == [
         str(site.root),
         "AGENTOS_TDD_NODE=implement",
         "AGENTOS_ATTEMPT=2",
@@ -91,19 +97,20 @@ def test_the_environment(site: Site) -> None:
     ]
 
 
-def test_the_server_that_workflows_are_kept_on_is_not_told(site: Site) -> None:
+def test_database_url_is_not_passed_to_the_command(site: Site) -> None:
     def told(value: str) -> str:
         text = 'echo "<$AGENTOS_WORKFLOW_DB>"'
-        return command(text, environment={"AGENTOS_WORKFLOW_DB": value}).work(site.asked()).said
+        command(text, environment={"AGENTOS_WORKFLOW_DB": value}).work(site.asked())
+        return site.said()
 
     assert told("postgresql://u:pw@h/db") == "<>\n"
     assert told("/a/file.db") == "</a/file.db>\n"
 
 
-def test_it_is_guarded(site: Site) -> None:
+def test_command_is_guarded(site: Site) -> None:
     (site.root / "work").write_text("precious")
     work = done(site, "git clean -fdq; command -v git; git push --force origin HEAD")
-    assert "/agentos/guard/bin/git" in work.said
+    assert "/agentos/guard/bin/git" in site.said()
     assert work.exit_code not in (0, None)
 
 
@@ -114,7 +121,7 @@ def test_keys_stay_in_its_environment_and_out_of_what_is_kept(site: Site) -> Non
     work = model.work(asked)
     assert (site.root / "key").read_text() == key + "\n"
     assert work.exit_code == 0
-    kept = work.said + b"\n".join(site.shown).decode() + "".join(map(site.kept, ("prompt.txt", "stdout", "stderr")))
+    kept = site.said() + b"\n".join(site.shown).decode() + "".join(map(site.kept, ("prompt.txt", "stdout", "stderr")))
     assert key not in kept
     assert "[redacted]" in site.kept("prompt.txt")
     assert key not in Command(f"MY_API_KEY={key} claude -p", {}).recipient
@@ -130,7 +137,7 @@ def test_the_recipient_names_the_command() -> None:
 @pytest.mark.parametrize("code", [0, 1, 2, 125, 143])
 def test_an_exit_code_is_recorded_and_nothing_more(site: Site, code: int) -> None:
     work = done(site, f"echo said; echo wrote >wrote; echo no >&2; exit {code}")
-    assert (work.error, work.exit_code, work.said, work.requests) == (None, code, "said\nno\n", 1)
+    assert (work.error, work.exit_code, site.said()) == (None, code, "said\nno\n")
     assert (site.kept("stdout"), site.kept("stderr")) == ("said\n", "no\n")
     assert (site.root / "wrote").exists()
     assert sorted(site.shown) == [b"no", b"said"]
@@ -147,18 +154,18 @@ def test_a_program_that_is_not_there(site: Site, text: str, code: int) -> None:
 def test_one_that_takes_too_long(site: Site) -> None:
     work = done(site, "echo begun; sleep 1000", limit=1.5)
     assert (work.error, work.interrupted) == ("the agent took longer than 1.5 s", False)
-    assert work.said == "begun\n"
+    assert site.said() == "begun\n"
 
 
-def test_one_that_is_interrupted(site: Site) -> None:
+def test_command_that_is_interrupted(site: Site) -> None:
     work = command("echo begun; sleep 1000").work(site.asked(stop=lambda: site.shown != []))
     assert (work.error, work.interrupted) == (None, True)
 
 
-def test_its_processes_carry_the_mark_and_end_with_it(site: Site) -> None:
+def test_processes_carry_the_mark_and_end_with_the_command(site: Site) -> None:
     mark = uuid.uuid4().hex
-    work = command('echo "$AGENTOS_RUN_MARK"; setsid sleep 1000 & sleep 0.1').work(site.asked(mark=mark))
-    assert work.said == mark + "\n"
+    command('echo "$AGENTOS_RUN_MARK"; setsid sleep 1000 & sleep 0.1').work(site.asked(mark=mark))
+    assert site.said() == mark + "\n"
     assert contained.sweep(mark) == []
 
 
@@ -168,15 +175,14 @@ def test_a_lock_that_a_killed_git_left_is_gone(site: Site) -> None:
     assert not Path(site.here.location.git_dir, "index.lock").exists()
 
 
-def test_what_is_said_is_bounded_and_kept_whole(site: Site) -> None:
-    work = done(site, "i=0; while [ $i -lt 9000 ]; do echo line $i; i=$((i+1)); done")
-    assert work.said.endswith("line 8999\n")
-    assert len(work.said) <= 16 << 10
+def test_long_output_is_kept_whole(site: Site) -> None:
+    done(site, "i=0; while [ $i -lt 9000 ]; do echo line $i; i=$((i+1)); done")
+    assert site.said().endswith("line 8999\n")
     assert site.kept("stdout").startswith("line 0\n")
 
 
 def test_bytes_that_are_no_text(site: Site) -> None:
-    assert done(site, "printf 'a\\377b\\n'").said == "a\ufffdb\n"
+    assert output(site, "printf 'a\\377b\\n'") == "a\ufffdb\n"
 
 
 def test_files_of_an_exchange_never_follow_links(site: Site, tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from git_agentos.errors import ContextError
-from git_agentos.tdd.context import material, policy, tokens
-from git_agentos.tdd.context.material import Material, Source
+from git_agentos.tdd.context import material, tokens
+from git_agentos.tdd.context.material import Material, policy_lines
+from git_agentos.tdd.context.source_files import Text
 from tests.support.repo import Repo
 from tests.support.state import assert_unchanged, complete_state
 
@@ -29,8 +30,8 @@ def load(project: Repo, lld: str, *paths: str) -> Material:
 
 def test_everything_in_the_order_named(project: Repo) -> None:
     found = load(project, "docs/lld.md", "src/b.py", "./src/a.py")
-    assert found.lld == Source("docs/lld.md", LLD, len(LLD))
-    assert found.context == (Source("src/b.py", "b = 'caf\u00e9'\n", 12), Source("src/a.py", "a = 1\n", 6))
+    assert found.lld == Text("docs/lld.md", LLD, len(LLD))
+    assert found.context == (Text("src/b.py", "b = 'caf\u00e9'\n", 12), Text("src/a.py", "a = 1\n", 6))
     assert not found.exact
     assert 10 < found.tokens < 60
     assert load(project, "docs/lld.md").context == ()
@@ -63,7 +64,9 @@ def test_line_ends_and_marks_are_kept(project: Repo) -> None:
         ),
     ],
 )
-def test_what_is_refused_wherever_it_is_named(name: str, data: bytes | None, why: str, project: Repo) -> None:
+def test_refused_file_is_refused_as_document_and_as_context(
+    name: str, data: bytes | None, why: str, project: Repo
+) -> None:
     if data is not None:
         project.write(name, data)
     before = complete_state(project.path, strict=True)
@@ -84,7 +87,7 @@ def test_an_empty_design_document(data: bytes, project: Repo) -> None:
 
 def test_the_file_that_is_too_much_is_named(project: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "count", lambda text: 90_000)
-    monkeypatch.setattr(tokens, "at_most", lambda text: 90_001)
+    monkeypatch.setattr(tokens, "estimate", lambda text: 90_001)
     load(project, "docs/lld.md", "src/a.py")
     with pytest.raises(ContextError, match=r"with 'src/b\.py' it has 270,000 tokens, and at most 200,000 are allowed"):
         load(project, "docs/lld.md", "src/a.py", "src/b.py")
@@ -98,25 +101,25 @@ def test_counted_where_the_estimate_is_too_high(project: Repo) -> None:
     found = load(project, "docs/lld.md", *names)
     counts = [tokens.count(each.text) or 0 for each in (found.lld, *found.context)]
     assert (found.tokens, found.exact) == (sum(counts), True)
-    assert found.tokens <= 200_000 < sum(tokens.at_most(each.text) for each in found.context)
+    assert found.tokens <= 200_000 < sum(tokens.estimate(each.text) for each in found.context)
 
 
-def test_what_a_person_is_told() -> None:
-    lld = Source("docs/lld.md", "x" * 1234, 1234)
-    told = policy.told(Material(lld, (Source("a b.py", "x", 1),), 420, False), "Anthropic, over the network")
+def test_policy_lists_files_sizes_and_tokens() -> None:
+    lld = Text("docs/lld.md", "x" * 1234, 1234)
+    told = policy_lines(Material(lld, (Text("a b.py", "x", 1),), 420, False), "Anthropic, over the network")
     assert list(told) == [
         "data policy: what is sent to Anthropic, over the network",
         "  1,234 bytes  docs/lld.md  (the design document)",
         "      1 bytes  a b.py",
         "  1,235 bytes in 2 files, at most 420 tokens",
-        "with the issue's id; later also the tests and code that it wrote, and what pytest says, without known secrets",
+        "with the issue's id; later also the tests and code that it wrote, and pytest's output, without known secrets",
     ]
-    alone = policy.told(Material(lld, (), 400, True), "nobody")
+    alone = policy_lines(Material(lld, (), 400, True), "nobody")
     assert alone[2] == "  1,234 bytes in 1 file, 400 tokens"
 
 
 def test_the_name_that_is_told_is_that_of_what_is_sent(project: Repo, tmp_path: Path) -> None:
     (project.path / "innocent.md").symlink_to("src/a.py")
     found = load(project, "docs/lld.md", "innocent.md")
-    assert found.context == (Source("src/a.py", "a = 1\n", 6),)
-    assert "src/a.py" in policy.told(found, "nobody")[2]
+    assert found.context == (Text("src/a.py", "a = 1\n", 6),)
+    assert "src/a.py" in policy_lines(found, "nobody")[2]

@@ -40,7 +40,7 @@ def test_scaffold() -> None:
     assert fences(prompt) == [
         ("the design document", LLD.rstrip("\n")),
         ("file src/a.py", "a = 1"),
-        ("why the last try was refused", "tests passed prematurely"),
+        ("why the last attempt was refused", "tests passed prematurely"),
     ]
     said = outside(prompt)
     for rule in (
@@ -69,7 +69,7 @@ def test_implement() -> None:
     assert fences(prompt) == [
         ("the design document", LLD.rstrip("\n")),
         ("frozen test tests/test_a.py", "def test_a(): ..."),
-        ("what pytest said last", "E  NotImplementedError"),
+        ("the last output of pytest", "E  NotImplementedError"),
     ]
     said = outside(prompt)
     for rule in (
@@ -82,7 +82,7 @@ def test_implement() -> None:
         assert rule in said
 
 
-def test_what_there_is_nothing_of_is_left_out() -> None:
+def test_empty_parts_are_left_out() -> None:
     prompt = prompts.implement("1", LLD, {}, {}, failures=" \n", feedback="")
     assert [what for what, _ in fences(prompt)] == ["the design document"]
     assert [what for what, _ in fences(prompts.scaffold("1", LLD, {}, feedback=None))] == ["the design document"]
@@ -134,13 +134,13 @@ def test_names_stay_on_their_line() -> None:
     ]
 
 
-def test_what_programs_said_is_bounded_and_has_no_secrets() -> None:
+def test_output_in_prompts_is_bounded_and_redacted() -> None:
     said = "first line\n" + "x" * 100_000 + f"\ntoken {TOKEN}\nlast line\n"
     prompt = prompts.implement(
         "1", LLD, {}, {"tests/test_a.py": f"T = '{TOKEN}'\npassword = 'hunter2'\n"}, failures=said, feedback=said
     )
     found = dict(fences(prompt))
-    for part in (found["what pytest said last"], found["why the last try was refused"]):
+    for part in (found["the last output of pytest"], found["why the last attempt was refused"]):
         assert len(part) < (24 << 10) + 100
         assert part.startswith("first line\nxxx")
         assert part.endswith(f"token {MASK}\nlast line")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from git_agentos.errors import ContextError
 from git_agentos.tdd import validate_context_limits, validate_context_path
-from git_agentos.tdd.context import names, source_files, tokens
+from git_agentos.tdd.context import source_files, tokens
 
 LARGEST = 102_400
 
@@ -82,12 +82,12 @@ def test_links_may_lead_about_in_the_project(project: Path) -> None:
         ("loop", "cannot be read: too many levels of symbolic links"),
         ("dangling", "does not exist"),
         ("null", "a link leads out of it"),
-        ("pipe", "is no ordinary file"),
-        ("socket", "is no ordinary file"),
+        ("pipe", "is no regular file"),
+        ("socket", "is no regular file"),
         (".git/config", "lies in '.git'"),
         ("src/.GIT/config", "lies in '.GIT'"),
         (".agentos/runs/x", "lies in '.agentos'"),
-        ("innocent.md", "it is called like '.env*'"),
+        ("innocent.md", "its name matches '.env*'"),
         ("notes/a.md", "lies in '.git'"),
     ],
 )
@@ -131,24 +131,24 @@ HARMLESS = (
 
 
 @pytest.mark.parametrize("path", SECRET)
-def test_what_is_called_like_a_secret(path: str, project: Path) -> None:
+def test_names_of_secrets_are_refused(path: str, project: Path) -> None:
     (project / path).parent.mkdir(parents=True, exist_ok=True)
     (project / path).write_text("a\n")
-    assert "may hold secrets: it is called like" in refused(path, project)
+    assert "may hold secrets: its name matches" in refused(path, project)
 
 
 @pytest.mark.parametrize("path", HARMLESS)
-def test_what_only_looks_like_it(path: str, project: Path) -> None:
+def test_text_that_only_looks_like_a_secret_is_accepted(path: str, project: Path) -> None:
     (project / path).parent.mkdir(parents=True, exist_ok=True)
     (project / path).write_text("a\n")
     assert validate_context_path(path, project).read_text() == "a\n"
 
 
 @given(st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=30), st.sampled_from(["", "d/", "d/e/"]))
-def test_whatever_surrounds_it_a_secret_keeps_its_name(name: str, folder: str) -> None:
-    assert names.secret_name(f"{folder}{name}secret{name}/x") is not None
-    assert names.secret_name(f"{folder}{name}.pem") is not None
-    assert names.private_folder(f"{folder}.git/{name}") == ".git"
+def test_secret_name_is_found_in_any_path(name: str, folder: str) -> None:
+    assert source_files.secret_pattern(f"{folder}{name}secret{name}/x") is not None
+    assert source_files.secret_pattern(f"{folder}{name}.pem") is not None
+    assert source_files.private_folder(f"{folder}.git/{name}") == ".git"
 
 
 @given(st.lists(st.sampled_from(["..", ".", "d", "l", "out", "f", "", "/"]), max_size=5))
@@ -223,7 +223,7 @@ def test_many_files_have_so_many_tokens(project: Path) -> None:
     for each in files:
         each.write_text("a\n")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tokens, "at_most", lambda text: 50_000)
+        patch.setattr(tokens, "estimate", lambda text: 50_000)
         validate_context_limits(files[:4])
         patch.setattr(tokens, "count", lambda text: 40_000)
         validate_context_limits(files)
@@ -266,7 +266,7 @@ def test_texts_are_kept_to_the_byte(data: bytes, project: Path) -> None:
 
 def test_limits_are_for_files_that_are_there(project: Path) -> None:
     os.mkfifo(project / "pipe")
-    for name, why in (("nowhere", "does not exist"), ("src", "is a folder"), ("pipe", "is no ordinary file")):
+    for name, why in (("nowhere", "does not exist"), ("src", "is a folder"), ("pipe", "is no regular file")):
         with pytest.raises(ValueError, match=why):
             validate_context_limits([project / name])
     validate_context_limits([])
@@ -285,7 +285,7 @@ def test_names_are_bytes(project: Path) -> None:
 @pytest.mark.parametrize(
     ("victim", "component"), [("a.md", "file"), ("src/deep/b.py", "file"), ("src/deep/b.py", "folder")]
 )
-def test_what_is_swapped_for_a_link_is_not_followed(
+def test_file_swapped_for_a_link_is_not_followed(
     victim: str, component: str, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the look and the opening somebody puts a link there."""
@@ -305,11 +305,11 @@ def test_what_is_swapped_for_a_link_is_not_followed(
         return found
 
     monkeypatch.setattr(source_files, "_located", swapped)
-    with pytest.raises(ContextError, match="was exchanged for a link while it was looked at"):
+    with pytest.raises(ContextError, match="was exchanged for a link while it was read"):
         source_files.read(str(project), victim)
 
 
-def test_what_is_swapped_for_a_pipe_is_not_waited_for(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_swapped_for_a_pipe_is_not_read(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     located = source_files._located
 
     def swapped(root: str, path: str) -> str:
@@ -319,7 +319,7 @@ def test_what_is_swapped_for_a_pipe_is_not_waited_for(project: Path, monkeypatch
         return found
 
     monkeypatch.setattr(source_files, "_located", swapped)
-    with pytest.raises(ContextError, match="is no ordinary file"):
+    with pytest.raises(ContextError, match="is no regular file"):
         source_files.read(str(project), "a.md")
 
 

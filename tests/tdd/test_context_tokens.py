@@ -42,7 +42,7 @@ def vocabularies() -> list[Mapping[bytes, int]]:
 
 
 @pytest.mark.parametrize("vocabulary", vocabularies(), ids=NAMES)
-def test_what_the_estimate_is_derived_from(vocabulary: Mapping[bytes, int]) -> None:
+def test_facts_behind_the_estimate(vocabulary: Mapping[bytes, int]) -> None:
     lower, capitals = string.ascii_lowercase, tokens._CAPITALS
     pairs = {a + b for a in lower for b in lower} - tokens._APART
     pairs |= {a + b for a in capitals for b in capitals}
@@ -72,19 +72,19 @@ PIECES = (
 @example("\t\t\u0663123J\x1b1")
 @example("1" * 20 + "²" + "12" + "é12")
 def test_never_too_few_of_what_is_cut(text: str) -> None:
-    assert exact(text) <= tokens.at_most(text) <= len(text.encode())
+    assert exact(text) <= tokens.estimate(text) <= len(text.encode())
 
 
 @pytest.mark.law
 @given(st.text(max_size=200))
 def test_never_too_few_of_any_text(text: str) -> None:
-    assert exact(text) <= tokens.at_most(text) <= len(text.encode())
+    assert exact(text) <= tokens.estimate(text) <= len(text.encode())
 
 
 @pytest.mark.law
 @given(st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=300))
 def test_never_too_few_of_ascii(text: str) -> None:
-    assert exact(text) <= tokens.at_most(text) <= len(text)
+    assert exact(text) <= tokens.estimate(text) <= len(text)
 
 
 @pytest.mark.parametrize("alphabet", ["abqz '", "aAS '", "1² a", " \n\ta"])
@@ -99,18 +99,18 @@ def test_never_too_few_of_every_short_text(alphabet: str) -> None:
 
     for length in range(6):
         for text in texts(length):
-            assert exact(text) <= tokens.at_most(text), repr(text)
+            assert exact(text) <= tokens.estimate(text), repr(text)
 
 
 def test_a_half_of_a_pair_counts_too() -> None:
     """A surrogate alone is no text that is sent; it is counted all the same."""
-    assert tokens.at_most("\ud800") == 3
+    assert tokens.estimate("\ud800") == 3
 
 
 def test_real_texts_are_not_overestimated_by_much() -> None:
     """Bytes would be four times as many as there are."""
     text = Path(textwrap.__file__).read_text(encoding="utf-8")
-    assert exact(text) <= tokens.at_most(text) < 0.8 * len(text.encode())
+    assert exact(text) <= tokens.estimate(text) < 0.8 * len(text.encode())
 
 
 def test_counted_exactly_where_it_can_be() -> None:

@@ -13,12 +13,12 @@ import pytest
 
 from git_agentos.errors import TddError
 from git_agentos.run import evidence_store
-from git_agentos.tdd import state_database, workflows
+from git_agentos.tdd import query, state_database
 from git_agentos.tdd.graph import Graph
 from git_agentos.tdd.state import Workflow
 from git_agentos.worktree import creation
 from tests.support.repo import Repo
-from tests.tdd.field import context_of, decide, environment, project, resume, script, start
+from tests.support.tdd_project import context_of, decide, environment, project, resume, script, start
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def waiting(repo: Repo, tmp_path: Path) -> Workflow:
 
 
 def database(repo: Repo) -> Path:
-    return Path(state_database.place(context_of(repo).location, environment()))
+    return Path(state_database.location_of(context_of(repo).location, environment()))
 
 
 def sql(*statements: str) -> Callable[[Path], None]:
@@ -72,10 +72,10 @@ def test_rows_that_are_not_as_they_were_written(
     shutil.copy(path, saved)
 
     def forged() -> Workflow:
-        (listed,) = workflows.list_(context_of(repo), environment())
-        shown = workflows.show(context_of(repo), waiting.id, environment())
-        assert shown == listed == workflows.show(context_of(repo), "87", environment())
-        assert workflows.review(context_of(repo), waiting.id, environment()).workflow == shown
+        (listed,) = query.list_workflows(context_of(repo), environment())
+        shown = query.show(context_of(repo), waiting.id, environment())
+        assert shown == listed == query.show(context_of(repo), "87", environment())
+        assert query.review(context_of(repo), waiting.id, environment()).workflow == shown
         return shown
 
     def restore() -> None:
@@ -101,9 +101,9 @@ def test_rows_that_are_not_as_they_were_written(
     assert forged() == waiting
 
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "agents"))
-    with state_database.opened(str(path)) as opened:
+    with state_database.open_checkpointer(str(path)) as opened:
         opened.is_trusting = True  # type: ignore[attr-defined]
-        Graph(None, opened).say(waiting.id, {"green": True, "human_decision": "approve"})
+        Graph(None, opened).set_decision(waiting.id, {"green": True, "human_decision": "approve"})
     monkeypatch.undo()
     assert (forged().state, forged().reason) == ("tampered", "it was written with another key")
 
@@ -121,7 +121,7 @@ def test_rows_that_are_not_as_they_were_written(
     ended = decide(repo, waiting.id, "abort")
     assert (ended.state, ended.merge_commit, repo.oid("main")) == ("aborted", None, base)
     assert repo.text("for-each-ref", "--format=%(refname:short)", "refs/heads").split() == ["main", "other"]
-    assert workflows.show(context_of(repo), waiting.id, environment()).state == "aborted"
+    assert query.show(context_of(repo), waiting.id, environment()).state == "aborted"
     made = creation.create(context_of(repo), f"run-{waiting.id}", revive=True)
     assert Path(str(made.path)).is_dir()
 
@@ -132,7 +132,7 @@ def test_evidence_that_is_not_as_it_was_written(repo: Repo, waiting: Workflow, t
     data = events.read_bytes()
     for forged in (data + b'{"event":"node-begun","at":"","n":9}\n', data[: data.rindex(b"{")], b"", b"\0\n", b"[]\n"):
         events.write_bytes(forged)
-        assert workflows.show(context_of(repo), waiting.id, environment()).state == "tampered"
+        assert query.show(context_of(repo), waiting.id, environment()).state == "tampered"
         events.write_bytes(data)
     folder, aside = Path(waiting.evidence), tmp_path / "aside"
     for each in (events, folder, folder.parent):
@@ -144,20 +144,20 @@ def test_evidence_that_is_not_as_it_was_written(repo: Repo, waiting: Workflow, t
                 each.touch()
             elif kind == "a link":
                 each.symlink_to(aside)
-            (listed,) = workflows.list_(context_of(repo), environment())
+            (listed,) = query.list_workflows(context_of(repo), environment())
             assert (listed.state, listed.words) == ("tampered", ["abort"]), (each, kind)
             if each.is_dir() and not each.is_symlink():
                 shutil.rmtree(each)
             else:
                 each.unlink(missing_ok=True)
         aside.rename(each)
-    assert workflows.show(context_of(repo), waiting.id, environment()) == waiting
+    assert query.show(context_of(repo), waiting.id, environment()) == waiting
     shutil.rmtree(folder)
     assert decide(repo, waiting.id, "abort").state == "aborted"
     assert not Path(str(waiting.worktree_path)).exists()
 
 
-def test_what_an_agent_does_to_the_database_while_it_works(repo: Repo, tmp_path: Path) -> None:
+def test_database_changed_by_a_working_agent_is_detected(repo: Repo, tmp_path: Path) -> None:
     """A row in the newest's place, written while the process is at work, is seen by that process."""
     code = project(repo)
     copy = (
@@ -169,10 +169,10 @@ def test_what_an_agent_does_to_the_database_while_it_works(repo: Repo, tmp_path:
     text = f"'{sys.executable}' '{forge}'"
     with pytest.raises(TddError, match="rows were changed while it was worked on"):
         start(code, script(tmp_path, [{"run": text, "unusable": "no"}]))
-    (found,) = workflows.list_(context_of(code), environment())
+    (found,) = query.list_workflows(context_of(code), environment())
     assert found.state == "tampered"
     database(code).unlink()
-    assert [each.state for each in workflows.list_(context_of(code), environment())] == ["tampered"]
+    assert [each.state for each in query.list_workflows(context_of(code), environment())] == ["tampered"]
     assert decide(code, found.id, "abort").state == "aborted"
     assert not Path(str(found.worktree_path)).exists()
-    assert workflows.show(context_of(code), found.id, environment()).state == "aborted"
+    assert query.show(context_of(code), found.id, environment()).state == "aborted"

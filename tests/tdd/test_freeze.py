@@ -52,21 +52,21 @@ def root(tmp_path: Path) -> Path:
     return fill(tmp_path / "wo'rk\" tree", FILES)
 
 
-def test_what_is_frozen(root: Path) -> None:
-    frozen = frozen_files.freeze(str(root))
+def test_tests_and_configuration_are_hashed(root: Path) -> None:
+    frozen = frozen_files.hash_inputs(str(root))
     assert list(frozen) == FROZEN
-    assert frozen_files.changes(frozen, str(root)) == []
+    assert frozen_files.diff(frozen, frozen_files.hash_inputs(str(root))) == []
     assert frozen_files.paths(frozen) == sorted(each.removesuffix("#pytest") for each in FROZEN)
 
 
 def test_by_the_projects_own_names(root: Path) -> None:
     fill(root, {"checks/check_a.py": "", "checks/a.py": "", "pytest.toml": "[pytest]\npython_files = ['check_*.py']\n"})
-    assert {"checks/check_a.py", "pytest.toml"} == set(frozen_files.freeze(str(root))) - set(FROZEN)
+    assert {"checks/check_a.py", "pytest.toml"} == set(frozen_files.hash_inputs(str(root))) - set(FROZEN)
 
 
 def test_a_name_for_tests_that_all_code_has_freezes_no_code(root: Path) -> None:
     fill(root, {"pytest.ini": "[pytest]\npython_files = *.py\n"})
-    assert list(frozen_files.freeze(str(root))) == FROZEN
+    assert list(frozen_files.hash_inputs(str(root))) == FROZEN
 
 
 @pytest.mark.parametrize(
@@ -93,17 +93,17 @@ def test_a_name_for_tests_that_all_code_has_freezes_no_code(root: Path) -> None:
         ({".pytest.ini": ""}, [".pytest.ini is new"]),
     ],
 )  # fmt: skip
-def test_what_is_told_of_a_change(root: Path, change: dict[str, str], said: list[str]) -> None:
-    frozen = frozen_files.freeze(str(root))
+def test_changes_are_reported(root: Path, change: dict[str, str], said: list[str]) -> None:
+    frozen = frozen_files.hash_inputs(str(root))
     fill(root, change)
-    assert frozen_files.changes(frozen, str(root)) == said
+    assert frozen_files.diff(frozen, frozen_files.hash_inputs(str(root))) == said
 
 
 def test_the_code_of_a_project_that_is_a_part_of_pytest_may_change(root: Path) -> None:
     fill(root, {"src/pluggy/__init__.py": "", "src/pluggy/hooks.py": "a"})
-    frozen = frozen_files.freeze(str(root))
+    frozen = frozen_files.hash_inputs(str(root))
     fill(root, {"src/pluggy/__init__.py": "b", "src/pluggy/hooks.py": "b"})
-    assert frozen_files.changes(frozen, str(root)) == []
+    assert frozen_files.diff(frozen, frozen_files.hash_inputs(str(root))) == []
 
 
 def test_links_are_not_followed_but_what_they_lead_to_here_is_frozen(root: Path, tmp_path: Path) -> None:
@@ -114,53 +114,59 @@ def test_links_are_not_followed_but_what_they_lead_to_here_is_frozen(root: Path,
     (root / "tests/outside").symlink_to(outside)
     (root / "test_o.py").symlink_to(outside / "test_o.py")
     (root / "tests/round").symlink_to("..")
-    frozen = frozen_files.freeze(str(root))
+    frozen = frozen_files.hash_inputs(str(root))
     new = {"shared/rows.txt", "lib/checks/one.py", "tests/rows.txt", "tests/checks", "tests/outside", "test_o.py"}
     assert set(frozen) - set(FROZEN) == {*new, "tests/round"}
     fill(root, {"shared/rows.txt": "2"})
     (root / "test_o.py").unlink()
     (root / "test_o.py").symlink_to(outside / "folder/test_f.py")
-    assert frozen_files.changes(frozen, str(root)) == ["shared/rows.txt was changed", "test_o.py was changed"]
+    assert frozen_files.diff(frozen, frozen_files.hash_inputs(str(root))) == [
+        "shared/rows.txt was changed",
+        "test_o.py was changed",
+    ]
 
 
 def test_a_pipe_and_a_name_of_any_bytes(root: Path) -> None:
     os.mkfifo(root / "tests" / "test_pipe.py")
     name = os.fsdecode(b"tests/test_\xff\n.py")
     fill(root, {name: ""})
-    frozen = frozen_files.freeze(str(root))
+    frozen = frozen_files.hash_inputs(str(root))
     assert frozen["tests/test_pipe.py"] == "no plain file"
     (root / name).write_text("x")
-    assert frozen_files.changes(frozen, str(root)) == [f"{name} was changed"]
+    assert frozen_files.diff(frozen, frozen_files.hash_inputs(str(root))) == [f"{name} was changed"]
 
 
-def test_what_a_run_of_the_tests_writes_is_noted_unless_it_is_code(root: Path) -> None:
-    before = frozen_files.freeze(str(root))
+def test_data_written_by_a_run_is_ignored_and_code_is_not(root: Path) -> None:
+    before = frozen_files.hash_inputs(str(root))
     fill(root, {"tests/out.txt": "1", "src/shop/tests/data/rows.bin": "1", "tests/new.py": ""})
-    after = frozen_files.unstable(before, frozen_files.freeze(str(root)))
-    assert frozen_files.compare(before, after) == ["tests/new.py is new"]
+    after = frozen_files.ignore_written(before, frozen_files.hash_inputs(str(root)))
+    assert frozen_files.diff(before, after) == ["tests/new.py is new"]
     assert "tests/out.txt" not in frozen_files.paths(after)
     fill(root, {"tests/out.txt": "2", "src/shop/tests/data/rows.bin": "2"})
     (root / "tests/out.txt").unlink()
-    assert frozen_files.changes(after, str(root)) == []
+    assert frozen_files.diff(after, frozen_files.hash_inputs(str(root))) == []
 
 
 def test_the_environment_is_one_hash_that_a_new_dependency_does_not_change(root: Path, tmp_path: Path) -> None:
     site = fill(
         tmp_path / "lib/site-packages", {"_pytest/runner.py": "", "a.dist-info/entry_points.txt": "[pytest11]\n"}
     )
-    places = [str(site), str(root)]
-    frozen = frozen_files.freeze(str(root), places)
-    assert frozen_files.PYTHON in frozen
-    assert frozen_files.PYTHON not in frozen_files.paths(frozen)
+
+    def hashes() -> dict[str, str]:
+        environment = frozen_files.hash_environment([str(site), str(root)])
+        return {**frozen_files.hash_inputs(str(root)), frozen_files.PYTHON: environment}
+
+    before = hashes()
+    assert frozen_files.PYTHON not in frozen_files.paths(before)
     fill(site, {"requests/__init__.py": "", "requests.dist-info/entry_points.txt": "[console_scripts]\nx = y\n"})
-    assert frozen_files.changes(frozen, str(root), places) == []
+    assert frozen_files.diff(before, hashes()) == []
     for change in ({"_pytest/runner.py": "x"}, {"x.pth": ""}, {"b.dist-info/entry_points.txt": "[pytest11]\nx = y\n"}):
-        frozen = frozen_files.freeze(str(root), places)
+        before = hashes()
         fill(site, change)
-        assert frozen_files.changes(frozen, str(root), places) == [
+        assert frozen_files.diff(before, hashes()) == [
             "the interpreter, its startup files, its plugins, or pytest itself were changed"
         ]
-    assert frozen_files.changes(frozen, str(root)) == []  # who does not look cannot tell
+    assert frozen_files.diff(before, frozen_files.hash_inputs(str(root))) == []  # the interpreter was not hashed
 
 
 NAMES = st.sampled_from(
@@ -175,8 +181,8 @@ def test_exactly_what_differs_is_told(
     tmp_path_factory: pytest.TempPathFactory, before: dict[str, str], after: dict[str, str]
 ) -> None:
     one, other = tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("other")
-    frozen = frozen_files.freeze(str(fill(one, before)))
-    said = frozen_files.changes(frozen, str(fill(other, after)))
+    frozen = frozen_files.hash_inputs(str(fill(one, before)))
+    said = frozen_files.diff(frozen, frozen_files.hash_inputs(str(fill(other, after))))
     words = {
         name: "was removed" if name not in after else "is new" if name not in before else "was changed"
         for name in before.keys() | after.keys()
@@ -194,4 +200,6 @@ def test_names_of_all_configuration_files_together(tmp_path: Path) -> None:
             "tox.ini": "no section\n",
         },
     )
-    assert pytest_config.names(str(tmp_path)) == pytest_config.Names(("c_*.py", "a_*.py", "b_*.py"), ("check",))
+    assert pytest_config.read_options(str(tmp_path)) == pytest_config.Options(
+        ("c_*.py", "a_*.py", "b_*.py"), ("check",)
+    )

@@ -15,14 +15,17 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from git_agentos import open_workspace
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.process import contained
 from git_agentos.tdd.gate import frozen_files, gates
-from git_agentos.tdd.gate.gates import Verdict
-from git_agentos.tdd.gate.setup import Ground
+from git_agentos.tdd.gate.gates import Base, RedRecord, Verdict
+from git_agentos.tdd.gate.pytest_run import Control
+from git_agentos.tdd.gate.setup import PytestSetup
 from tests.guard.test_sandbox import needs_bubblewrap
+from tests.support.lean_python import lean
+from tests.support.pytest_project import setup_of
 from tests.support.repo import Repo
-from tests.tdd.lean import lean
-from tests.tdd.place import ground_of
 
 STUB = "def total(prices):\n    raise NotImplementedError\n"
 CODE = "def total(prices):\n    return sum(prices)\n"
@@ -58,11 +61,15 @@ class Shop:
         self.repo.write("tests/data.txt", "data\n")
         self.repo.write("pyproject.toml", "[project]\nname = 'shop'\n[tool.pytest.ini_options]\naddopts = '-ra'\n")
         self.base = self.repo.commit("base")
-        self.was: Verdict | None = None
+        self.record: RedRecord | None = None
+
+    @property
+    def context(self) -> OpenWorktree:
+        return open_workspace(self.repo.path).context
 
     @cached_property
-    def ground(self) -> Ground:
-        return ground_of(self.repo)
+    def setup(self) -> PytestSetup:
+        return setup_of(self.repo)
 
     def scaffold(self, test: str = NEW, stub: str = STUB) -> Shop:
         self.repo.write("tests/test_basket.py", test)
@@ -70,19 +77,21 @@ class Shop:
         return self
 
     def red(self, *tests: str) -> Verdict:
-        self.was = gates.red(self.ground, self.base, tests)
-        return self.was
+        verdict = gates.red(self.context, self.setup, tests, base=Base(self.base, None))
+        self.record = verdict.record
+        return verdict
 
     def green(self, *tests: str) -> Verdict:
         """As it is called after `red`."""
-        was = self.was or self.red()
-        assert was.holds, was.feedback
-        return gates.green(self.ground, was.red, was.frozen, was.plugins, tests, skipped=was.skipped, rest=was.rest)
+        if self.record is None:
+            red = self.red()
+            assert red.holds, red.feedback
+        assert self.record is not None
+        return gates.green(self.context, self.setup, tests, self.record)
 
     def ready(self) -> Shop:
         """As if the gate had just been red: the tests are there, and nothing of the code."""
-        ground = self.scaffold().ground
-        self.was = Verdict(gates.RED, True, 1, (), False, RED, gates.look(ground), _plugins(), "", None)
+        self.record = RedRecord(RED, gates.hash_inputs(self.scaffold().setup), _plugins(), None, None)
         return self
 
     def implemented(self) -> Shop:
@@ -91,11 +100,16 @@ class Shop:
         return self
 
 
+def record_of(verdict: Verdict) -> RedRecord:
+    assert verdict.record is not None, verdict.feedback
+    return verdict.record
+
+
 @cache
 def _plugins() -> tuple[str, ...]:
     """Those of a run in which nobody has done anything."""
     with TemporaryDirectory() as folder:
-        return Shop(Path(folder)).scaffold().red().plugins
+        return record_of(Shop(Path(folder)).scaffold().red()).plugins
 
 
 @pytest.fixture
@@ -117,13 +131,13 @@ def vetoed(verdict: Verdict, *words: str) -> None:
 
 def test_red_and_then_green(shop: Shop) -> None:
     red = shop.scaffold().red()
-    assert (red.holds, red.exit_code, red.vetoes, red.red, red.feedback) == (True, 1, (), RED, "")
-    assert set(frozen_files.paths(red.frozen)) == {
+    assert (red.holds, red.exit_code, red.vetoes, record_of(red).red, red.feedback) == (True, 1, (), RED, "")
+    assert set(frozen_files.paths(record_of(red).frozen)) == {
         "pyproject.toml", "tests/data.txt", "tests/test_basket.py", "tests/test_names.py",
     }  # fmt: skip
     shop.repo.write("shop/basket.py", CODE)
     green = shop.green()
-    assert (green.holds, green.exit_code, green.vetoes, green.red) == (True, 0, (), RED)
+    assert (green.holds, green.exit_code, green.vetoes, record_of(green).red) == (True, 0, (), RED)
     assert green.canary is not None
     assert green.canary.exit_code == 1
 
@@ -132,7 +146,7 @@ def test_another_interpreter_than_at_red_is_a_veto(shop: Shop, tmp_path: Path) -
     shop.implemented()
     other = tmp_path / "other"
     other.symlink_to(shop.python)
-    shop.ground = replace(shop.ground, python=str(other))
+    shop.setup = replace(shop.setup, interpreter=replace(shop.setup.interpreter, path=str(other)))
     vetoed(shop.green(), "the interpreter, its startup files")
 
 
@@ -150,10 +164,10 @@ def test_adding_to_a_test_file_and_a_conftest_with_fixtures_is_no_veto(shop: Sho
     )
     red = shop.red()
     assert red.holds, red.feedback
-    assert set(red.red) == {*RED, "tests/test_names.py::test_more"}
+    assert set(record_of(red).red) == {*RED, "tests/test_names.py::test_more"}
 
 
-def test_what_the_tests_write_beside_themselves_is_not_compared(shop: Shop) -> None:
+def test_files_written_by_tests_are_not_compared(shop: Shop) -> None:
     shop.scaffold(NEW.replace("    assert", "    open('tests/out.txt', 'a').write('x')\n    assert"))
     assert shop.red().holds
     shop.repo.write("shop/basket.py", CODE)
@@ -167,7 +181,7 @@ def test_what_the_tests_write_beside_themselves_is_not_compared(shop: Shop) -> N
 
 def test_tests_that_pass_at_once(shop: Shop) -> None:
     verdict = shop.scaffold(stub=CODE).red()
-    assert (verdict.holds, verdict.exit_code, verdict.red, dict(verdict.frozen)) == (False, 0, (), {})
+    assert (verdict.holds, verdict.exit_code, verdict.record) == (False, 0, None)
     assert "prematurely" in verdict.feedback
 
 
@@ -198,7 +212,8 @@ BROKEN = NEW.replace("\n\n@", "\n\n@pytest.fixture\ndef broken():\n    total(1)\
     [
         pytest.param(BROKEN, ["in a fixture", "in a fixture", "no new test failed"], id="a fixture fails"),
         pytest.param(
-            NEW.replace("    assert", "    import os; os._exit(1)\n    assert"), ["no report"], id="it leaves"
+            NEW.replace("    assert", "    import os; os._exit(1)\n    assert"),
+            ["before it reported its results"], id="it leaves",
         ),
         pytest.param(NEW.replace("total(prices) == wanted", "True"), ["always true"], id="assert True"),
         pytest.param(
@@ -225,11 +240,11 @@ def test_a_red_test_that_nothing_keeps_from_being_rewritten(shop: Shop, path: st
 def test_a_red_doctest(shop: Shop) -> None:
     shop.repo.write("shop/basket.py", '"""\n>>> total([1])\n1\n"""\n' + STUB)
     shop.repo.write("pytest.ini", "[pytest]\naddopts = --doctest-modules\n")
-    verdict = gates.red(shop.ground, None, ["shop/basket.py"])
+    verdict = gates.red(shop.context, shop.setup, ["shop/basket.py"])
     vetoed(verdict, "shop/basket.py has a test that fails, and is not frozen")
 
 
-def test_what_red_tests_use_is_frozen_too(shop: Shop) -> None:
+def test_helpers_of_red_tests_are_frozen(shop: Shop) -> None:
     """Helpers outside of `tests`, and plugins that are loaded; not the code."""
     shop.repo.write("pytest.ini", "[pytest]\naddopts = -p plug.hooks\n")
     shop.repo.write("plug/hooks.py", "")
@@ -240,8 +255,8 @@ def test_what_red_tests_use_is_frozen_too(shop: Shop) -> None:
     shop.repo.write("checks.py", "def same(one, other):\n    assert one == other\n")
     red = shop.red()
     assert red.holds, red.feedback
-    assert {"checks.py", "plug/hooks.py"} <= set(red.frozen)
-    assert "shop/basket.py" not in red.frozen
+    assert {"checks.py", "plug/hooks.py"} <= set(record_of(red).frozen)
+    assert "shop/basket.py" not in record_of(red).frozen
     shop.repo.write("shop/basket.py", "def total(prices):\n    return None\n")
     shop.repo.write("checks.py", "def same(one, other):\n    pass\n")
     shop.repo.write("plug/hooks.py", "def pytest_runtest_makereport(item, call): pass\n")
@@ -268,19 +283,19 @@ def test_an_existing_test_that_fails_is_not_red(shop: Shop) -> None:
         ("tests/test_names.py", OLD.replace("'A'", "'B'"), ["test_names.py:3: the test test_upper was changed"]),
         ("tests/test_names.py", OLD.replace("test_upper", "test_lower"), ["the test test_upper was removed"]),
         ("tests/test_names.py", None, ["tests/test_names.py, which has tests, was removed"]),
-        ("tests/test_names.py", "import pytest\npytestmark = pytest.mark.skip\n" + OLD, ["now says `skip`"]),
+        ("tests/test_names.py", "import pytest\npytestmark = pytest.mark.skip\n" + OLD, ["new use of `skip`"]),
         ("tests/test_names.py", OLD + "\ntest_upper = None\n", ["was changed"]),
         ("tests/test_names.py", OLD + "\ndel test_upper\n", ["was removed"]),
-        ("conftest.py", "collect_ignore = ['tests/test_names.py']\n", ["it says `collect_ignore`"]),
+        ("conftest.py", "collect_ignore = ['tests/test_names.py']\n", ["new use of `collect_ignore`"]),
         ("conftest.py", "def pytest_sessionfinish(session):\n    session.exitstatus = 1\n", ["pytest_sessionfinish"]),
         ("conftest.py", "import os\nos._exit(1)\n", ["it calls os._exit"]),
         ("pyproject.toml", "[tool.pytest.ini_options]\naddopts = '-k basket'\n", ["configuration was changed"]),
         ("pytest.ini", "", ["configuration was changed: pytest.ini"]),
-        ("sitecustomize.py", "", ["comes before everything"]),
-        ("src/_pytest/__init__.py", "", ["comes before everything"]),
+        ("sitecustomize.py", "", ["would run before pytest starts"]),
+        ("src/_pytest/__init__.py", "", ["would run before pytest starts"]),
     ],
 )  # fmt: skip
-def test_what_scaffolding_must_not_do_is_seen_before_anything_is_run(
+def test_changes_of_existing_tests_are_vetoed_before_the_run(
     shop: Shop, path: str, text: str | None, words: list[str]
 ) -> None:
     shop.scaffold()
@@ -290,17 +305,17 @@ def test_what_scaffolding_must_not_do_is_seen_before_anything_is_run(
         shop.repo.write(path, text)
     verdict = shop.red()
     vetoed(verdict, *words)
-    assert (verdict.exit_code, verdict.tested) == (None, None)
+    assert (verdict.exit_code, verdict.result) == (None, None)
 
 
 def test_an_interpreter_that_was_changed_before_the_tests_were_red(shop: Shop) -> None:
     """A plugin that is installed while the tests are written would be taken for one that was there."""
-    was = gates.python_of(shop.ground)
+    was = gates.hash_interpreter(shop.setup)
     shop.scaffold()
     into_the_environment(shop)
-    verdict = gates.red(shop.ground, shop.base, (), python=was)
+    verdict = gates.red(shop.context, shop.setup, (), base=Base(shop.base, was))
     vetoed(verdict, "the interpreter, its startup files, its plugins, or pytest itself were changed")
-    assert verdict.tested is None
+    assert verdict.result is None
 
 
 def test_a_test_that_changes_itself_while_it_runs(shop: Shop) -> None:
@@ -361,28 +376,27 @@ def into_the_environment(shop: Shop) -> None:
         pytest.param(into_the_environment, ["the interpreter, its startup files"], id="writes into the environment"),
     ],
 )  # fmt: skip
-def test_what_was_frozen_has_changed(shop: Shop, cheat: Callable[[Shop], None], words: list[str]) -> None:
+def test_change_of_frozen_files_is_vetoed_before_the_run(
+    shop: Shop, cheat: Callable[[Shop], None], words: list[str]
+) -> None:
     cheat(shop.implemented())
     verdict = shop.green()
     vetoed(verdict, *words)
-    assert (verdict.exit_code, verdict.tested) == (None, None)
+    assert (verdict.exit_code, verdict.result) == (None, None)
 
 
 SKIPS = "import pytest\npytest.skip('not here', allow_module_level=True)\n"
 LEAVES = "import os\nos._exit(0)\n"
 LEAVES_LATER = "import os\n\ndef total(prices):\n    os._exit(0)\n"
 FORGES = """\
-import os, sys
+import json, os
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 def total(prices):
-    for word in sys.argv:
-        if word.startswith("--junitxml="):
-            path = Path(word.partition("=")[2])
-            path.write_text("<testsuites><testsuite tests='2'>" + "".join(
-                "<testcase classname='tests.test_basket' name='test_total[%s]'/>" % each
-                for each in ("prices0-0", "prices1-3")) + "</testsuite></testsuites>")
+    names = ("tests/test_basket.py::test_total[%s]" % each for each in ("prices0-0", "prices1-3"))
+    cases = [[each, "passed", "", False] for each in names]
+    path = Path(os.environ["PYTEST_DEBUG_TEMPROOT"], "0.json")
+    path.write_text(json.dumps({"token": "0" * 64, "cases": cases}))
     print("===== 3 passed in 0.01s =====", flush=True)
     os._exit(0)
 """
@@ -433,10 +447,10 @@ PRINTS = "def total(prices):\n    print('===== 3 passed in 0.01s =====')\n    re
     [
         pytest.param(SKIPS, 0, ["did not run", "did not run", "skipped"], id="skips them by a module"),
         pytest.param(XFAILS, 0, ["is xfailed now", "is xfailed now"], id="has them fail as expected"),
-        pytest.param(LEAVES, 0, ["no report"], id="os._exit(0) when imported"),
-        pytest.param(LEAVES_LATER, 0, ["no report"], id="os._exit(0) when called"),
-        pytest.param(FORGES, 0, ["no report"], id="forges report and summary"),
-        pytest.param(PATCHES, 0, ["the exit code cannot be believed"], id="patches pytest"),
+        pytest.param(LEAVES, 0, ["before it reported its results"], id="os._exit(0) when imported"),
+        pytest.param(LEAVES_LATER, 0, ["before it reported its results"], id="os._exit(0) when called"),
+        pytest.param(FORGES, 0, ["before it reported its results"], id="forges report and summary"),
+        pytest.param(PATCHES, 0, ["although an always-failing test was added"], id="patches pytest"),
         pytest.param(
             PLUGS, 0,
             ["is failed now", "is failed now", "the plugin 'easy' was not there"], id="registers a plugin",
@@ -444,7 +458,7 @@ PRINTS = "def total(prices):\n    print('===== 3 passed in 0.01s =====')\n    re
         pytest.param(PRINTS, 1, [], id="prints a summary"),
     ],
 )  # fmt: skip
-def test_code_that_would_rather_not_be_tested(shop: Shop, code: str, code_is: int, words: list[str]) -> None:
+def test_code_that_evades_its_tests_is_vetoed(shop: Shop, code: str, code_is: int, words: list[str]) -> None:
     shop.ready().repo.write("shop/basket.py", code)
     verdict = shop.green()
     assert verdict.exit_code == code_is
@@ -464,11 +478,11 @@ def test_code_written_outside_of_the_worktree_is_not_tested(shop: Shop, tmp_path
     shop.repo.git("worktree", "add", "-q", "-b", "other", str(other))
     (folder,) = shop.python.parents[1].glob("lib/python3*/site-packages")
     (folder / "shop.pth").write_text(f"{shop.repo.path}\n")  # as pip would install it editable
-    elsewhere = ground_of(Repo(other))
-    red = gates.red(elsewhere, shop.base, ())
+    elsewhere, context = setup_of(Repo(other)), open_workspace(other).context
+    red = gates.red(context, elsewhere, (), base=Base(shop.base, None))
     assert red.holds, red.feedback
     shop.repo.write("shop/basket.py", CODE)
-    verdict = gates.green(elsewhere, red.red, red.frozen, red.plugins, ())
+    verdict = gates.green(context, elsewhere, (), record_of(red))
     assert (verdict.holds, verdict.exit_code) == (False, 1)
 
 
@@ -488,12 +502,12 @@ def test_code_that_changes_the_tests_while_they_run(shop: Shop) -> None:
 
 @needs_bubblewrap
 def test_writing_outside_of_the_worktree_in_a_sandbox(shop: Shop, home: Path, tmp_path: Path) -> None:
-    was = shop.ready().was
+    was = shop.ready().record
     assert was is not None
     shop.repo.config("agentos.tdd.python", str(lean(tmp_path / "copied", copied=True)))
-    ground = ground_of(shop.repo, sandbox=True, interpreter=None)
+    setup = setup_of(shop.repo, sandbox=True)
     shop.repo.write("shop/basket.py", f"open({str(home / 'outside')!r}, 'w').close()\n{CODE}")
-    verdict = gates.green(ground, was.red, was.frozen, was.plugins, ())
+    verdict = gates.green(shop.context, setup, (), was)
     assert (verdict.holds, verdict.exit_code, (home / "outside").exists()) == (False, 2, False)
 
 
@@ -511,10 +525,10 @@ def test_tests_that_were_red_and_are_not_run(shop: Shop) -> None:
 
 
 def test_a_timeout_and_a_signal_are_no_vetoes(shop: Shop) -> None:
-    was = shop.ready().was
+    was = shop.ready().record
     assert was is not None
     shop.repo.write("shop/basket.py", "import time\n\ndef total(prices):\n    time.sleep(60)\n")
-    verdict = gates.green(ground_of(shop.repo, timeout=1.0), was.red, was.frozen, was.plugins, ())
+    verdict = gates.green(shop.context, setup_of(shop.repo, timeout=1.0), (), was)
     assert (verdict.holds, verdict.exit_code, verdict.vetoes) == (False, -1, ())
     shop.repo.write("shop/basket.py", "import os\n\ndef total(prices):\n    os.kill(os.getpid(), 9)\n")
     verdict = shop.green()
@@ -530,9 +544,9 @@ def test_code_that_cannot_be_imported(shop: Shop) -> None:
 
 def test_an_interrupted_gate_says_so_and_has_no_veto(shop: Shop) -> None:
     shop.scaffold()
-    verdict = gates.red(ground_of(shop.repo), shop.base, (), stop=lambda: True)
-    assert verdict.tested is not None
-    assert (verdict.holds, verdict.vetoes, verdict.tested.interrupted) == (False, (), True)
+    verdict = gates.red(shop.context, shop.setup, (), base=Base(shop.base, None), control=Control(stop=lambda: True))
+    assert verdict.result is not None
+    assert (verdict.holds, verdict.vetoes, verdict.result.interrupted) == (False, (), True)
 
 
 def test_a_compiled_test_in_the_cache_is_not_run_for_the_frozen_one(shop: Shop) -> None:
@@ -548,11 +562,11 @@ def test_a_compiled_test_in_the_cache_is_not_run_for_the_frozen_one(shop: Shop) 
     assert (verdict.holds, verdict.exit_code) == (False, 1)
 
 
-def test_a_veto_never_makes_a_yes_of_a_no(shop: Shop) -> None:
+def test_veto_never_accepts_a_failing_exit_code(shop: Shop) -> None:
     red = shop.scaffold().red()
     assert red.holds
     for exit_code in (1, 2, 3, 4, 5, -1, 137):
-        tested = red.tested
+        tested = red.result
         assert tested is not None
-        judged = gates._judged("green", replace(tested, exit_code=exit_code), [], 0)
+        judged = gates._judge("green", replace(tested, exit_code=exit_code), [], 0)
         assert not judged.holds

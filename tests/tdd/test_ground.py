@@ -15,19 +15,19 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.errors import TddError
-from git_agentos.tdd.gate import cases, pytest_run, setup
-from git_agentos.tdd.gate.environment import clean
-from git_agentos.tdd.gate.setup import Ground
+from git_agentos.tdd.gate import cases
+from git_agentos.tdd.gate.pytest_run import Control, run_pytest
+from git_agentos.tdd.gate.setup import PytestSetup, clean_environment, prepare
 from tests.guard.test_sandbox import needs_bubblewrap
 from tests.support.agents import agent
+from tests.support.lean_python import lean
+from tests.support.pytest_project import outcomes
 from tests.support.repo import Repo
-from tests.tdd.lean import lean
-from tests.tdd.place import outcomes
 
 
-def of(repo: Repo, *, sandbox: bool = False, **extra: str) -> Ground:
+def of(repo: Repo, *, sandbox: bool = False, **extra: str) -> PytestSetup:
     here = open_workspace(repo.path).context
-    return setup.of(here, {**os.environ, **extra}, timeout=60, sandbox=sandbox, mark=uuid.uuid4().hex)
+    return prepare(here, {**os.environ, **extra}, timeout=60, sandbox=sandbox, mark=uuid.uuid4().hex)
 
 
 # -- the interpreter ---------------------------------------------------------------------------------------------------
@@ -36,48 +36,48 @@ def of(repo: Repo, *, sandbox: bool = False, **extra: str) -> Ground:
 def test_the_order_of_interpreters(repo: Repo, tmp_path: Path) -> None:
     dev = agent(repo, "dev")
     own, main, active, named = (dev.path / ".venv", repo.path / ".venv", tmp_path / "active", tmp_path / "named")
-    assert of(dev).python == sys.executable
-    assert of(dev, VIRTUAL_ENV="/nowhere").python == sys.executable
+    assert of(dev).interpreter.path == sys.executable
+    assert of(dev, VIRTUAL_ENV="/nowhere").interpreter.path == sys.executable
     lean(active)
-    assert of(dev, VIRTUAL_ENV=str(active)).python == str(active / "bin" / "python")
+    assert of(dev, VIRTUAL_ENV=str(active)).interpreter.path == str(active / "bin" / "python")
     lean(main)
-    assert of(dev, VIRTUAL_ENV=str(active)).python == str(main / "bin" / "python")
+    assert of(dev, VIRTUAL_ENV=str(active)).interpreter.path == str(main / "bin" / "python")
     lean(own)
     found = of(dev, VIRTUAL_ENV=str(active))
-    assert found.python == str(own / "bin" / "python")
+    assert found.interpreter.path == str(own / "bin" / "python")
     assert found.environment["VIRTUAL_ENV"] == str(own)
     assert found.environment["PATH"].split(":")[0] == str(own / "bin")
     lean(named)
     repo.config("agentos.tdd.python", str(named / "bin" / "python"))
-    assert of(dev).python == str(named / "bin" / "python")
+    assert of(dev).interpreter.path == str(named / "bin" / "python")
 
 
 def test_a_relative_one_is_looked_for_in_both_checkouts_and_a_name_on_the_path(repo: Repo, tmp_path: Path) -> None:
     dev = agent(repo, "dev")
     python = lean(repo.path / "env")
     repo.config("agentos.tdd.python", "env/bin/python")
-    assert of(dev).python == str(python)
+    assert of(dev).interpreter.path == str(python)
     lean(dev.path / "env")
-    assert of(dev).python == str(dev.path / "env" / "bin" / "python")
+    assert of(dev).interpreter.path == str(dev.path / "env" / "bin" / "python")
     repo.config("agentos.tdd.python", "python3")
-    assert of(dev, PATH=f"{python.parent}:{os.environ['PATH']}").python == str(python.parent / "python3")
+    assert of(dev, PATH=f"{python.parent}:{os.environ['PATH']}").interpreter.path == str(python.parent / "python3")
     repo.config("agentos.tdd.python", "~/env/bin/python")
     os.symlink(repo.path / "env", Path(os.environ["HOME"]) / "env")
     try:
-        assert of(dev).python == f"{os.environ['HOME']}/env/bin/python"
+        assert of(dev).interpreter.path == f"{os.environ['HOME']}/env/bin/python"
     finally:
         os.unlink(Path(os.environ["HOME"]) / "env")
 
 
 @pytest.mark.parametrize("text", ["nowhere", "/nowhere/python", "env/bin/python"])
-def test_one_that_is_not_there(repo: Repo, text: str) -> None:
+def test_interpreter_that_does_not_exist(repo: Repo, text: str) -> None:
     repo.config("agentos.tdd.python", text)
     with pytest.raises(TddError, match="there is no interpreter") as caught:
         of(repo)
     assert text in str(caught.value)
 
 
-def test_one_without_pytest_says_how_it_is_installed(repo: Repo) -> None:
+def test_interpreter_without_pytest_hints_at_installing_it(repo: Repo) -> None:
     venv.create(repo.path / ".venv", symlinks=True, with_pip=False)
     python = repo.path / ".venv" / "bin" / "python"
     with pytest.raises(TddError, match="has no pytest") as caught:
@@ -99,20 +99,20 @@ def test_one_without_pytest_says_how_it_is_installed(repo: Repo) -> None:
         ("#!/nowhere/sh\n", "no such file or directory"),
     ],
 )
-def test_one_that_is_no_python(repo: Repo, text: str, says: str) -> None:
+def test_interpreter_that_is_no_python(repo: Repo, text: str, says: str) -> None:
     repo.write("python", text, 0o755)
     repo.config("agentos.tdd.python", "./python")
     with pytest.raises(TddError, match=says):
         of(repo)
 
 
-def test_the_ground_of_a_worktree(repo: Repo) -> None:
+def test_the_setup_of_a_worktree(repo: Repo) -> None:
     dev = agent(repo, "dev")
     repo.config("agentos.tdd.python", str(lean(repo.path.parent / "venv")))
     found = of(dev, ANTHROPIC_API_KEY="x", GIT_DIR="/nowhere")
-    assert (found.here.location.root, found.main_root) == (str(dev.path), str(repo.path))
-    assert (found.timeout, found.sandbox) == (60, False)
-    assert found.environment["AGENTOS_RUN_MARK"] == found.mark
+    assert (found.location.root, found.main_root) == (str(dev.path), str(repo.path))
+    assert (found.timeout, found.bwrap) == (60, None)
+    assert len(found.environment["AGENTOS_RUN_MARK"]) == 32
     assert not {"ANTHROPIC_API_KEY", "GIT_DIR"} & set(found.environment)
     assert of(repo).main_root is None
 
@@ -133,15 +133,15 @@ def test_tests_commit_as_the_user(repo: Repo, tmp_path: Path) -> None:
         ("SSH_AUTH_SOCK", "/x"), ("PYTHONOPTIMIZE", "1"),
     ],
 )  # fmt: skip
-def test_what_tests_do_not_get(name: str, value: str) -> None:
-    assert name not in clean({name: value})
+def test_variables_that_tests_do_not_get(name: str, value: str) -> None:
+    assert name not in clean_environment({name: value})
 
 
 @pytest.mark.parametrize(
     "name", ["HOME", "PATH", "LANG", "TMPDIR", "TZ", "CI", "PWD", "PYTHONHASHSEED", "DJANGO_SETTINGS"]
 )
-def test_what_tests_get(name: str) -> None:
-    assert clean({name: "/some/value"})[name] == "/some/value"
+def test_variables_that_tests_get(name: str) -> None:
+    assert clean_environment({name: "/some/value"})[name] == "/some/value"
 
 
 # -- the sandbox -------------------------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ def test_the_sandbox(repo: Repo, tmp_path: Path) -> None:
         local.listen()
         values = {"paths": [str(each) for each in paths], "port": server.getsockname()[1], "unix": unix}
         dev.write("test_it.py", HOSTILE.format(**values))
-        found = pytest_run.run(of(dev, sandbox=True), ("test_it.py",), canary=True)
+        found = run_pytest(of(dev, sandbox=True), ("test_it.py",), canary=True)
     wrong = {node: outcome for node, outcome in outcomes(found).items() if outcome != cases.PASSED}
     assert wrong == {"test_it.py::test_fails": cases.FAILED, str(found.canary): cases.FAILED}, found.output
     assert found.exit_code == 1
@@ -213,7 +213,7 @@ def test_a_repository_in_memory_can_be_tested_in_the_sandbox() -> None:
         repo = Repo.init(Path(folder) / "repo")
         repo.config("agentos.tdd.python", str(lean(Path(folder) / "venv", copied=True)))
         repo.write("test_a.py", "def test_a(tmp_path): open('written', 'w').close(); (tmp_path / 'x').touch()\n")
-        found = pytest_run.run(of(repo, sandbox=True), ())
+        found = run_pytest(of(repo, sandbox=True), ())
         assert (found.exit_code, outcomes(found)) == (0, {"test_a.py::test_a": cases.PASSED}), found.output
         assert repo.exists("written")
 
@@ -223,12 +223,14 @@ def test_nothing_survives_the_sandbox(repo: Repo, monkeypatch: pytest.MonkeyPatc
     repo.write("test_a.py", "import os, signal\ndef test_a():\n    if os.fork() == 0:\n        os.setsid()\n"
                "        signal.pause()\n    os.kill(os.getpid(), 9)\n")  # fmt: skip
     repo.config("agentos.tdd.python", str(lean(repo.path / ".venv", copied=True)))
-    found = pytest_run.run(of(repo, sandbox=True), ())
+    found = run_pytest(of(repo, sandbox=True), ())
     assert (found.exit_code, found.cases) == (137, None)
     repo.write("test_a.py", "import time\ndef test_a(): time.sleep(600)\n")
     begun = threading.Event()
-    found = pytest_run.run(
-        of(repo, sandbox=True), (), show=lambda line: begun.set() if b"collected" in line else None, stop=begun.is_set
+    found = run_pytest(
+        of(repo, sandbox=True),
+        (),
+        control=Control(show=lambda line: begun.set() if b"collected" in line else None, stop=begun.is_set),
     )
     assert (found.interrupted, found.cases) == (True, None)
 

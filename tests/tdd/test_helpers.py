@@ -51,7 +51,9 @@ def test_helpers_and_code(tmp_path: Path, files: dict[str, str], found: list[str
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     root = str(tmp_path)
-    frozen = frozen_files.freeze(root)
+    frozen = frozen_files.hash_inputs(root)
     starts = [each for each in files if frozen_files.is_test(each)]
-    said = helpers.find(root, starts, lambda path: frozen_files.holds(frozen, root, path), pytest_config.names(root))
+    said = helpers.find_helpers(
+        root, starts, lambda path: frozen_files.has_content(frozen, root, path), pytest_config.read_options(root)
+    )
     assert list(said) == found

@@ -17,11 +17,13 @@ from textwrap import dedent
 import pytest
 
 from git_agentos import open_workspace
-from git_agentos.tdd.gate import cases, pytest_run, setup
+from git_agentos.tdd.gate import cases
+from git_agentos.tdd.gate.pytest_run import PytestResult, run_pytest
+from git_agentos.tdd.gate.setup import prepare
 from tests.support.agents import agent
+from tests.support.lean_python import lean, site_packages
+from tests.support.pytest_project import outcomes
 from tests.support.repo import Repo
-from tests.tdd.lean import lean, site_packages
-from tests.tdd.place import outcomes
 
 TEST = """\
 import os, subprocess, sys
@@ -58,14 +60,14 @@ def installed(repo: Repo, files: dict[str, str]) -> None:
         (site_packages(repo.path / ".venv") / name).write_text(text)
 
 
-def ran(dev: Repo) -> pytest_run.Tested:
+def ran(dev: Repo) -> PytestResult:
     here = open_workspace(dev.path).context
-    made = setup.of(here, os.environ, timeout=60, mark=uuid.uuid4().hex)
-    assert made.python.endswith("/repo/.venv/bin/python")
-    return pytest_run.run(made, ())
+    made = prepare(here, os.environ, timeout=60, mark=uuid.uuid4().hex)
+    assert made.interpreter.path.endswith("/repo/.venv/bin/python")
+    return run_pytest(made, ())
 
 
-def of_it(found: pytest_run.Tested) -> dict[str, str]:
+def of_it(found: PytestResult) -> dict[str, str]:
     return {node.partition("::")[2]: outcome for node, outcome in outcomes(found).items()}
 
 
@@ -196,7 +198,7 @@ def test_a_finder_before_all_others(repo: Repo, module: str) -> None:
     check(dev)
 
 
-def test_what_only_the_main_checkout_has_is_told(repo: Repo) -> None:
+def test_module_of_the_main_checkout_is_reported(repo: Repo) -> None:
     dev = both(repo, FLAT, "pkg")
     repo.write("pkg/built.py", "WHERE = 'main'\n")
     first(repo, {"pkg": "pkg/__init__.py", "pkg.built": "pkg/built.py"})
@@ -245,8 +247,8 @@ def test_in_several_processes(repo: Repo) -> None:
     repo.config("agentos.tdd.python", sys.executable)
     dev.write("pytest.ini", "[pytest]\naddopts = -n 2 -p no:hypothesispytest -p no:langsmith_plugin -p no:anyio\n")
     here = open_workspace(dev.path).context
-    made = setup.of(here, os.environ, timeout=100, mark=uuid.uuid4().hex)
-    found = pytest_run.run(made, (), canary=True)
+    made = prepare(here, os.environ, timeout=100, mark=uuid.uuid4().hex)
+    found = run_pytest(made, (), canary=True)
     assert found.canary is not None
     assert of_it(found) == {**HERE, found.canary[2:]: cases.FAILED}, found.output
     assert (found.exit_code, found.foreign) == (1, ())

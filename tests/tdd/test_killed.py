@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from git_agentos.errors import AgentosError, TddError
-from git_agentos.tdd import workflows
+from git_agentos.tdd import query
 from git_agentos.worktree import creation
 from tests.support import tool
 from tests.support.exhaustive import EXHAUSTIVE
 from tests.support.repo import Repo
 from tests.support.signals import by_default
 from tests.support.state import assert_same
-from tests.tdd.field import (
+from tests.support.tdd_project import (
     CODE,
     TESTS,
     WRONG,
@@ -41,7 +41,7 @@ BEGINS = [f"begins N{n}" for n in range(1, 6)]
 
 
 def run(repo: Repo, verb: str, agent: str, *strike: str) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", "tests.tdd.worker", str(repo.path), verb, agent, *strike]
+    words = [sys.executable, "-m", "tests.support.tdd_worker", str(repo.path), verb, agent, *strike]
     return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=120)
 
 
@@ -64,7 +64,7 @@ def test_killed_and_resumed(repo: Repo, agent: str, strike: str) -> None:
     base = code.oid()
     killed = run(code, "start", agent, *strike.split())
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    (found,) = workflows.list_(context_of(code), environment())
+    (found,) = query.list_workflows(context_of(code), environment())
     done = way(found)
     assert done == WAY[: len(done)]
     if strike not in ("ended N7", "ended N8"):
@@ -92,7 +92,7 @@ def test_killed_and_aborted(repo: Repo, agent: str, strike: str) -> None:
     before = users_state(code)
     killed = run(code, "start", agent, *strike.split())
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    (found,) = workflows.list_(context_of(code), environment())
+    (found,) = query.list_workflows(context_of(code), environment())
     named = [each for each in tool.run(code.path, "--json", "doctor").json["findings"] if found.id in each["message"]]
     assert [each["code"] for each in named] == ["workflow-interrupted"]
     assert f"git agentos tdd resume {found.id}" in named[0]["hint"]
@@ -116,13 +116,13 @@ def test_killed_before_there_is_a_worktree_and_aborted(repo: Repo, agent: str, t
     code = project(repo)
     before = users_state(code)
     code.config("agentos.setup", f"[ -e '{tmp_path}/killed' ] || kill -KILL $(cat '{tmp_path}/pid'); false")
-    words = [sys.executable, "-m", "tests.tdd.worker", str(code.path), "start", agent]
+    words = [sys.executable, "-m", "tests.support.tdd_worker", str(code.path), "start", agent]
     process = subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE)
     (tmp_path / "pid").write_text(str(process.pid))
     assert process.communicate(timeout=120)[1] == b""
     assert process.returncode == -signal.SIGKILL
     (tmp_path / "killed").touch()
-    (found,) = workflows.list_(context_of(code), environment())
+    (found,) = query.list_workflows(context_of(code), environment())
     assert (found.state, way(found)) == ("interrupted", [])
     with pytest.raises(AgentosError, match="set-up command"):
         resume(code, found.id)
@@ -145,7 +145,7 @@ def test_interrupted_by_a_signal(repo: Repo, tmp_path: Path) -> None:
     agent = script(tmp_path, scaffold=[{**slow, "write": {"tests/test_more.py": TESTS, "calc/more.py": WRONG}}])
     with by_default(signal.SIGINT):
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.tdd.worker", str(code.path), "start", agent],
+            [sys.executable, "-m", "tests.support.tdd_worker", str(code.path), "start", agent],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             text=True,
@@ -153,7 +153,7 @@ def test_interrupted_by_a_signal(repo: Repo, tmp_path: Path) -> None:
     (tmp_path / "pid").write_text(str(process.pid))
     out, _ = process.communicate(timeout=120)
     assert (process.returncode, out) == (0, "interrupted\n")
-    (found,) = workflows.list_(context_of(code), environment())
+    (found,) = query.list_workflows(context_of(code), environment())
     assert (found.state, way(found)) == ("interrupted", ["N0"])
     ended = resume(code, found.id, Person(["approve"]))
     assert ended.state == "waiting" or ended.state == "merged"
@@ -168,12 +168,19 @@ def test_a_protected_branch_that_was_moved_before_the_kill(repo: Repo, tmp_path:
         '; echo $new >"$(git rev-parse --git-common-dir)/refs/heads/main"'
         f"; kill -KILL $(cat '{tmp_path}/pid'); sleep 99"
     )
-    words = [sys.executable, "-m", "tests.tdd.worker", str(code.path), "start", script(tmp_path, [{"run": moves}])]
+    words = [
+        sys.executable,
+        "-m",
+        "tests.support.tdd_worker",
+        str(code.path),
+        "start",
+        script(tmp_path, [{"run": moves}]),
+    ]
     process = subprocess.Popen(words, cwd=ROOT)
     (tmp_path / "pid").write_text(str(process.pid))
     assert process.wait(timeout=120) == -signal.SIGKILL
     assert code.oid("main") != base
-    (found,) = workflows.list_(context_of(code), environment())
+    (found,) = query.list_workflows(context_of(code), environment())
     assert (found.state, way(found)) == ("interrupted", ["N0"])
     ended = resume(code, found.id)
     assert (ended.state, way(ended), ended.words) == ("waiting", ["N0", "N1"], ["abort", "retry"])
@@ -197,14 +204,14 @@ def test_two_processes_on_one_workflow(repo: Repo, tmp_path: Path) -> None:
         ],
     )
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.tdd.worker", str(code.path), "start", agent],
+        [sys.executable, "-m", "tests.support.tdd_worker", str(code.path), "start", agent],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
     )
     while not gate.exists():
         assert process.poll() is None
-    (found,) = workflows.list_(context_of(code), environment())
+    (found,) = query.list_workflows(context_of(code), environment())
     assert (found.state, found.node) == ("running", "N1_scaffold_tests")
     with pytest.raises(Exception, match="at work"):
         resume(code, found.id)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from git_agentos.tdd.gate import syntax, trivial_tests
+from git_agentos.tdd.gate import comparison, syntax, trivial_tests
 from tests.support.env import PROJECT_ROOT
 
 
@@ -51,7 +51,7 @@ def check_i(): pass
     ],
 )
 def test_the_function_of_a_node_id(node_id: str, path: str, name: str) -> None:
-    assert syntax.of_node(node_id, path) == name
+    assert syntax.function_name(node_id, path) == name
 
 
 def test_a_name_is_there_too_where_a_class_that_is_there_may_inherit_it() -> None:
@@ -88,21 +88,21 @@ def test_b(one):
         (BEFORE.replace("class TestX", "@pytest.mark.slow\nclass TestX"), ["the test TestX.test_a was changed"]),
         (BEFORE.replace("class TestX", "class TestY"), ["the test TestX.test_a was removed"]),
         (BEFORE + "\ndef test_b(): pass\n", ["the test test_b was changed"]),
-        (BEFORE.replace("    return 1", "    pytest.skip('later')\n    return 1"), ["it now says `skip`"]),
-        (BEFORE + "\nTestX.__test__ = False\n", ["it now says `__test__`"]),
+        (BEFORE.replace("    return 1", "    pytest.skip('later')\n    return 1"), ["new use of `skip`"]),
+        (BEFORE + "\nTestX.__test__ = False\n", ["new use of `__test__`"]),
         (BEFORE + "(", ["cannot be read as Python any more"]),
         (None, ["was removed"]),
     ],
 )
-def test_what_was_done_to_tests_that_were_there(after: str | None, said: list[str]) -> None:
-    found = syntax.altered("t.py", BEFORE.encode(), after.encode() if after is not None else None)
+def test_changes_of_existing_tests_are_reported(after: str | None, said: list[str]) -> None:
+    found = comparison.changed_tests("t.py", BEFORE.encode(), after.encode() if after is not None else None)
     assert len(found) == len(said), found
     for each, words in zip(found, said, strict=True):
         assert words in each
 
 
 def test_a_file_without_tests_may_go() -> None:
-    assert syntax.altered("tests/helpers.py", b"def helper(): pass\n", None) == ()
+    assert comparison.changed_tests("tests/helpers.py", b"def helper(): pass\n", None) == ()
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,8 @@ def test_a_file_without_tests_may_go() -> None:
         ("def pytest_sessionstart(): pass\n", "def pytest_sessionstart(): 1\n", ["pytest_sessionstart"]),
     ],
 )  # fmt: skip
-def test_what_a_conftest_does_beside_fixtures(before: str | None, after: str, said: list[str]) -> None:
-    found = syntax.interferes("conftest.py", before.encode() if before is not None else None, after.encode())
+def test_conftest_hooks_skips_and_exits_are_vetoes(before: str | None, after: str, said: list[str]) -> None:
+    found = comparison.conftest_vetoes("conftest.py", before.encode() if before is not None else None, after.encode())
     assert len(found) == len(said), found
     for each, words in zip(found, said, strict=True):
         assert words in each
@@ -135,7 +135,7 @@ def test_what_a_conftest_does_beside_fixtures(before: str | None, after: str, sa
 
 def why(source: str) -> list[str]:
     tree = ast.parse(source)
-    return list(trivial_tests.of(tree, syntax.functions(tree)).values())
+    return list(trivial_tests.find_trivial_tests(tree, syntax.functions(tree)).values())
 
 
 EMPTY, TRUE, NEVER = "has an empty body", "asserts nothing but what is always true", "can never pass"
@@ -159,7 +159,7 @@ EMPTY, TRUE, NEVER = "has an empty body", "asserts nothing but what is always tr
         ("x = 1", TRUE),
     ],
 )
-def test_tests_that_are_none(body: str, reason: str) -> None:
+def test_trivial_tests(body: str, reason: str) -> None:
     head = "import math, random, pytest, pkg\nfrom pkg import add\ndef helper_of_nothing():\n    return 2\n"
     assert why(f"{head}def test_a():\n    {body}\n") == [reason]
 
@@ -174,7 +174,7 @@ def test_tests_that_are_none(body: str, reason: str) -> None:
         "helper_of_nothing()",
     ],
 )
-def test_tests_that_are_some(body: str) -> None:
+def test_tests_that_are_not_trivial(body: str) -> None:
     """Whether one that asserts something leads to the code is not guessed: it has to fail, and then to pass."""
     assert why(f"import pytest\nfrom pkg import add\ndef test_a():\n    {body}\n") == []
 
@@ -187,7 +187,7 @@ def test_none_of_our_own_tests_is_refused() -> None:
                 with open(os.path.join(folder, name), "rb") as file:
                     tree = syntax.parse(file.read())
                 assert tree is not None
-                refused += list(trivial_tests.of(tree, syntax.functions(tree)).items())
+                refused += list(trivial_tests.find_trivial_tests(tree, syntax.functions(tree)).items())
     assert refused == []
 
 
@@ -196,6 +196,6 @@ def test_none_of_our_own_tests_is_refused() -> None:
     st.lists(st.sampled_from(["pass", "assert True", "x = 1", "1 + 1", "assert 1 == 1", "assert not 0"]), max_size=4),
     st.sampled_from(["def test_a():", "async def test_a():", "class TestX:\n  def test_a(self):"]),
 )  # fmt: skip
-def test_no_test_made_of_nothing_is_one(body: list[str], head: str) -> None:
+def test_tests_made_of_nothing_are_trivial(body: list[str], head: str) -> None:
     lines = "".join(f"\n      {each}" for each in body or ["pass"])
     assert len(why(head + lines + "\n")) == 1

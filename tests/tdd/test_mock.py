@@ -16,14 +16,14 @@ from git_agentos.errors import TddError, UsageError
 from git_agentos.tdd import MockLLM
 from git_agentos.tdd.models.command import Command
 from git_agentos.tdd.models.model import IMPLEMENT, SCAFFOLD, choose
+from tests.support import model_requests
+from tests.support.model_requests import Site
 from tests.support.repo import Repo
-from tests.tdd import asking
-from tests.tdd.asking import Site
 
 
 @pytest.fixture
 def site(repo: Repo) -> Site:
-    return asking.site(repo)
+    return model_requests.site(repo)
 
 
 def code_of(site: Site, *names: str) -> int:
@@ -44,13 +44,13 @@ def test_the_happy_path(site: Site) -> None:
     before = site.files()
     mock = MockLLM()
     first = mock.work(site.asked(SCAFFOLD))
-    assert (first.error, first.requests, first.tokens_in, first.interrupted) == (None, 1, None, False)
+    assert (first.error, first.tokens_in, first.interrupted) == (None, None, False)
     assert site.files() - before == names("87")
     assert code_of(site, "tests/test_mock_87.py") == 1
     assert mock.work(site.asked(IMPLEMENT)).error is None
     assert site.files() - before == names("87")
     assert code_of(site, "tests/test_mock_87.py") == 0
-    assert site.kept("prompt.txt") == asking.PROMPT
+    assert site.kept("prompt.txt") == model_requests.PROMPT
     assert site.kept("stdout") == "the mock writes mock_87/adding.py\n"
 
 
@@ -84,13 +84,14 @@ def test_any_issue_id_will_do(site: Site, issue: str) -> None:
 
 def test_an_attempt_takes_the_entry_of_its_number_and_the_last_is_repeated(site: Site) -> None:
     mock = MockLLM({"scaffold": [{"say": "one"}, {"say": "two", "tokens": [11, 7]}]})
-    said = [mock.work(site.asked(SCAFFOLD, attempt=n)) for n in (0, 1, 2, 9, 0)]
-    assert [each.said for each in said] == ["one\n", "two\n", "two\n", "two\n", "one\n"]
-    assert [(each.tokens_in, each.tokens_out) for each in said[:2]] == [(None, None), (11, 7)]
-    assert mock.work(site.asked(IMPLEMENT)).said.startswith("the mock writes")
+    results = [(mock.work(site.asked(SCAFFOLD, attempt=n)), site.said()) for n in (0, 1, 2, 9, 0)]
+    assert [said for _, said in results] == ["one\n", "two\n", "two\n", "two\n", "one\n"]
+    assert [(each.tokens_in, each.tokens_out) for each, _ in results[:2]] == [(None, None), (11, 7)]
+    mock.work(site.asked(IMPLEMENT))
+    assert site.said().startswith("the mock writes")
 
 
-def test_what_an_entry_can_do(site: Site) -> None:
+def test_entry_does_all_of_its_keys(site: Site) -> None:
     (site.root / "old.py").write_text("a = 1\nb = 2\n")
     (site.root / "gone.py").write_text("")
     entry = {
@@ -105,7 +106,7 @@ def test_what_an_entry_can_do(site: Site) -> None:
         "run": 'cat old.py; echo "$AGENTOS_TDD_NODE $AGENTOS_ATTEMPT $AGENTOS_RUN_ID $AGENTOS_TASK_ID"; exit 3',
     }
     work = MockLLM({"implement": entry}).work(site.asked(IMPLEMENT, attempt=2))
-    assert (work.error, work.exit_code, work.said) == (None, 3, "working\na = 3\nimplement 3 r1 87\n")
+    assert (work.error, work.exit_code, site.said()) == (None, 3, "working\na = 3\nimplement 3 r1 87\n")
     assert (site.root / "pkg/new.py").read_text() == "x = 1\n"
     assert (site.root / "empty.py").read_text() == ""
     assert (site.root / "old.py").read_text() == "a = 3\n"
@@ -123,7 +124,7 @@ def test_what_an_entry_can_do(site: Site) -> None:
         ({"edit": [{"path": "nothing.py", "search": "a", "replace": "b"}], "write": {"a.py": ""}}, "does not exist"),
     ],
 )
-def test_what_cannot_be_used_is_told_and_nothing_is_written(site: Site, entry: dict[str, Any], said: str) -> None:
+def test_unusable_entry_reports_why_and_writes_nothing(site: Site, entry: dict[str, Any], said: str) -> None:
     before = site.files()
     work = MockLLM({"scaffold": entry}).work(site.asked(SCAFFOLD))
     assert work.error is not None
@@ -135,7 +136,7 @@ def test_secrets_are_not_kept(site: Site) -> None:
     key = "of-no-known-form-1"
     mock = MockLLM({"scaffold": {"say": f"by {key}", "delete": [key]}}).within({"MY_API_KEY": key})
     work = mock.work(site.asked(prompt=f"by {key}"))
-    assert (work.said, work.error) == (
+    assert (site.said(), work.error) == (
         "by [redacted]\n",
         "the mock's answer cannot be used: '[redacted]' does not exist, so it cannot be deleted",
     )
@@ -148,7 +149,7 @@ def test_an_empty_entry_does_nothing(site: Site) -> None:
     assert site.files() == before
 
 
-def test_its_shell_text_can_be_interrupted(site: Site) -> None:
+def test_shell_text_can_be_interrupted(site: Site) -> None:
     work = MockLLM({"scaffold": {"run": "sleep 1000"}}).work(site.asked(stop=lambda: True))
     assert work.interrupted
 
@@ -171,7 +172,7 @@ def test_its_shell_text_can_be_interrupted(site: Site) -> None:
         ({"scaffold": {"tokens": [1]}}, "scaffold[0].tokens"),
     ],
 )
-def test_a_script_that_is_none(document: Any, named: str) -> None:
+def test_malformed_script_is_refused(document: Any, named: str) -> None:
     with pytest.raises(TddError) as error:
         MockLLM(document)
     assert f"'{named}'" in str(error.value)
@@ -188,13 +189,14 @@ def test_a_script_in_a_file_is_a_part_of_the_name(site: Site, tmp_path: Path) ->
     (tmp_path / "script.json").write_text(json.dumps({"scaffold": [{"run": "echo $KEPT"}]}))
     named = choose("mock:script.json", settings(), {"KEPT": "yes", "PATH": "/usr/bin:/bin"}, str(tmp_path))
     assert named.name == f"mock:{tmp_path}/script.json"
-    assert named.work(site.asked()).said == "yes\n"
+    named.work(site.asked())
+    assert site.said() == "yes\n"
     assert choose(named.name, settings(), {}, "/").name == named.name
     environment = {"AGENTOS_MOCK_SCRIPT": "script.json"}
     assert choose("mock", settings(), environment, str(tmp_path)).name == named.name
 
 
-def test_what_is_taken_where_nothing_is_named() -> None:
+def test_default_agent() -> None:
     assert choose(None, settings(), {"AGENTOS_MOCK_LLM": "1"}).name == "mock"
     assert choose(None, settings(agent="command:claude -p"), {"AGENTOS_MOCK_LLM": "1"}).name == "mock"
     configured = choose(None, settings(agent="command:claude -p", agenttimeout="10m"), {})

@@ -12,8 +12,8 @@ import pytest
 from tests.support.confirming import set_up
 from tests.support.repo import Repo
 from tests.support.state import assert_same
+from tests.support.tdd_project import interpreter, users_state
 from tests.support.tool import run
-from tests.tdd.field import interpreter, users_state
 
 ROOT = Path(__file__).parents[2]
 

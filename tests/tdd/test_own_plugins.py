@@ -11,10 +11,12 @@ import venv
 from pathlib import Path
 
 from git_agentos import open_workspace
-from git_agentos.tdd.gate import own_plugins, pytest_run, setup
+from git_agentos.tdd.gate import python
+from git_agentos.tdd.gate.pytest_run import run_pytest
+from git_agentos.tdd.gate.setup import prepare
 from tests.support.env import PROJECT_ROOT
+from tests.support.lean_python import site_packages
 from tests.support.repo import Repo
-from tests.tdd.lean import site_packages
 
 SEES = """\
 def test_it(request):
@@ -30,9 +32,9 @@ def test_a_project_without_an_environment(repo: Repo) -> None:
     here = open_workspace(repo.path).context
     outside = {key: value for key, value in os.environ.items() if key != "VIRTUAL_ENV"}
     for environment in (outside, {**outside, "VIRTUAL_ENV": sys.prefix}):
-        found = setup.of(here, environment, timeout=120, mark=uuid.uuid4().hex)
-        assert "anyio" in found.interpreter.hidden  # type: ignore[union-attr]
-        tested = pytest_run.run(found, ())
+        found = prepare(here, environment, timeout=120, mark=uuid.uuid4().hex)
+        assert "anyio" in found.interpreter.hidden_plugins
+        tested = run_pytest(found, ())
         assert (tested.exit_code, [each.outcome for each in tested.cases or ()]) == (0, ["passed"]), tested.output
 
 
@@ -40,8 +42,8 @@ def test_a_project_with_one_has_its_plugins(repo: Repo) -> None:
     here = open_workspace(repo.path).context
     repo.config("agentos.tdd.python", sys.executable)
     here = open_workspace(repo.path).context
-    found = setup.of(here, os.environ, timeout=60, mark=uuid.uuid4().hex)
-    assert found.interpreter is not None and found.interpreter.hidden == ()
+    found = prepare(here, os.environ, timeout=60, mark=uuid.uuid4().hex)
+    assert found.interpreter.hidden_plugins == ()
 
 
 def installed(folder: Path, name: str, *, needs: tuple[str, ...] = (), plugin: str = "", **files: str) -> None:
@@ -57,8 +59,8 @@ def installed(folder: Path, name: str, *, needs: tuple[str, ...] = (), plugin: s
 
 
 def hidden(folder: Path) -> list[str]:
-    load = "import json, sys; from git_agentos.tdd.gate import own_plugins"
-    script = f"{load}; print(json.dumps(own_plugins.names(sys.executable)))"
+    load = "import json, sys; from git_agentos.tdd.gate import python"
+    script = f"{load}; print(json.dumps(python.plugins_of_git_agentos(sys.executable)))"
     env = {**os.environ, "PYTHONPATH": str(PROJECT_ROOT)}
     done = subprocess.run(
         [folder / "bin/python", "-c", script], env=env, check=True, stdout=subprocess.PIPE, text=True
@@ -67,7 +69,7 @@ def hidden(folder: Path) -> list[str]:
     return found
 
 
-def test_which_are_there_only_for_git_agentos(tmp_path: Path) -> None:
+def test_plugins_installed_only_for_git_agentos(tmp_path: Path) -> None:
     venv.create(tmp_path / "e", symlinks=True, with_pip=False)
     folder = tmp_path / "e"
     installed(folder, "git_agentos", needs=("typer", "Brings.It >= 2; extra == 'tdd'", "both"), REQUESTED="")
@@ -85,5 +87,5 @@ def test_which_are_there_only_for_git_agentos(tmp_path: Path) -> None:
 
 def test_another_interpreter_has_none_of_ours(tmp_path: Path) -> None:
     venv.create(tmp_path / "e", symlinks=True, with_pip=False)
-    assert own_plugins.names(str(tmp_path / "e/bin/python")) == ()
-    assert own_plugins.names(sys.executable) != ()
+    assert python.plugins_of_git_agentos(str(tmp_path / "e/bin/python")) == ()
+    assert python.plugins_of_git_agentos(sys.executable) != ()

@@ -9,9 +9,9 @@ import pytest
 
 from git_agentos.tdd import routing
 from git_agentos.tdd.routing import ROUTES
-from git_agentos.tdd.state import END, N0, N1, N2, N3, N4, N5, N6, N7, N8, NODES, TIMED_OUT
+from git_agentos.tdd.state import END, N0, N1, N2, N3, N4, N5, N6, N7, N8, NODES, ExitCode
 
-EXIT_CODES = (0, 1, 2, 3, 4, 5, 6, 7, 124, 137, 143, 255, TIMED_OUT)
+EXIT_CODES = (0, 1, 2, 3, 4, 5, 6, 7, 124, 137, 143, 255, ExitCode.TIMED_OUT)
 
 
 # exit code -> where a faultless report leads; with retries left, and without
@@ -50,7 +50,7 @@ def test_an_error_while_collecting_is_a_faulty_try() -> None:
 
 
 @pytest.mark.parametrize("code", [*EXIT_CODES, None])
-def test_a_veto_only_takes_back(code: int | None) -> None:
+def test_veto_only_refuses(code: int | None) -> None:
     """No veto leads further than none; where the exit code said yes, it leads back."""
     order = {N6: 0, N1: 1, N3: 2}
     with_veto = routing.route_n2_fail_gate({"test_exit_code": code, "vetoes": ["x"]})
@@ -88,7 +88,7 @@ def test_the_audit() -> None:
         *[(word, True, True, N6) for word in ("Approve", "approve ", "yes", "y", "", "approved", "APPROVE", None)],
     ],
 )
-def test_the_word_of_a_person(word: str | None, green: bool, red: bool, to: str) -> None:
+def test_decision_of_a_person(word: str | None, green: bool, red: bool, to: str) -> None:
     state = {"human_decision": word, "green": green, "red": ["t::x"] if red else []}
     assert routing.route_n6_human_review(state) == to
 

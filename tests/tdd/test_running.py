@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import fcntl
 import getpass
 import os
@@ -18,11 +17,11 @@ import pytest
 from git_agentos.errors import RepositoryError
 from git_agentos.process import contained
 from git_agentos.tdd import run_pytest_subprocess
-from git_agentos.tdd.gate import bounded, cases, pytest_run
-from git_agentos.tdd.state import TIMED_OUT
+from git_agentos.tdd.gate import cases, pytest_run
+from git_agentos.tdd.state import ExitCode
+from tests.support.pytest_project import outcomes, place, ran, setup_of
 from tests.support.repo import Repo
 from tests.support.state import complete_state
-from tests.tdd.place import ground_of, outcomes, place, ran
 
 
 @pytest.fixture(autouse=True)
@@ -103,7 +102,7 @@ def test_every_outcome_by_its_exact_node_id(project: Repo) -> None:
     assert {case.path for case in found.cases or ()} == {inside[:-2]}
     assert not any(case.collecting for case in found.cases or ())
     assert "test_fails FAILED" in found.output
-    assert (found.canary, found.interrupted, found.left_behind, found.foreign) == (None, False, 0, ())
+    assert (found.canary, found.interrupted, found.foreign) == (None, False, ())
 
 
 def test_names_may_be_any_bytes(project: Repo) -> None:
@@ -152,7 +151,7 @@ def test_node_ids_are_relative_to_the_worktree_wherever_the_configuration_is(pro
         ("import os\ndef test(): os.kill(os.getpid(), 9)\n", 128 + signal.SIGKILL, None),
     ],
 )  # fmt: skip
-def test_what_is_no_run_of_tests(project: Repo, text: str, code: int, cases: dict[str, str] | None) -> None:
+def test_runs_without_results(project: Repo, text: str, code: int, cases: dict[str, str] | None) -> None:
     project.write("tests/test_a.py", text)
     found = ran(project)
     assert found.exit_code == code, found.output
@@ -189,15 +188,12 @@ def test_deselected_tests_are_absent(project: Repo) -> None:
 # -- what cannot be believed -------------------------------------------------------------------------------------------
 
 FORGED = """\
-import os, sys
+import json, os
 def test_a():
-    path = next(each for each in sys.argv if each.startswith("--junitxml=")).partition("=")[2]
-    with open(path, "w") as file:
-        file.write('<testsuites><testsuite><testcase name="test_a" classname="test_a" file="test_a.py"/>'
-                   '</testsuite></testsuites>')
-    folder = os.path.dirname(path)
+    folder = os.environ["PYTEST_DEBUG_TEMPROOT"]
+    forged = {"token": "", "cases": [["test_a.py::test_a", "passed", "", False]], "plugins": ["x", 1], "foreign": 7}
     with open(os.path.join(folder, "1.json"), "w") as file:
-        file.write('{"seal": "", "plugins": ["x", 1], "foreign": 7}')
+        json.dump(forged, file)
     with open(os.path.join(folder, "2.json"), "w") as file:
         file.write("[")
     os.mkfifo(os.path.join(folder, "3.json"))
@@ -209,10 +205,17 @@ def test_a():
 """
 
 
-def test_a_forged_report_is_none(project: Repo) -> None:
+def test_results_without_the_token_are_ignored(project: Repo) -> None:
     project.write("test_a.py", FORGED)
     found = ran(project)
     assert (found.exit_code, found.cases, found.plugins, found.foreign) == (0, None, ("x",), ())
+
+
+def test_a_report_that_the_project_configures_is_not_written_to_the_worktree(project: Repo) -> None:
+    project.write("pytest.ini", "[pytest]\naddopts = --junitxml=report.xml\n")
+    project.write("test_a.py", "def test_a(): pass\n")
+    assert ran(project).exit_code == 0
+    assert not project.exists("report.xml")
 
 
 def test_the_canary_has_to_fail(project: Repo) -> None:
@@ -228,7 +231,7 @@ def test_the_canary_has_to_fail(project: Repo) -> None:
     assert forced.canary != honest.canary
 
 
-def test_what_lies_in_the_worktree_does_not_stand_in_for_pytest(project: Repo) -> None:
+def test_modules_of_the_worktree_do_not_replace_pytest(project: Repo) -> None:
     forged = "import os\nos._exit(0)\n"
     for name in ("pytest", "_pytest", "pluggy", "json", "agentos_evidence", "sitecustomize", "usercustomize"):
         project.write(f"{name}.py", forged)
@@ -258,12 +261,12 @@ def planted(python: str, source: Path, text: str, kind: str) -> None:
     subprocess.run([python, "-c", PLANT, str(source), text, kind], check=True)
 
 
-def test_what_is_compiled_does_not_stand_in_for_its_source(project: Repo) -> None:
+def test_compiled_files_do_not_replace_their_source(project: Repo) -> None:
     project.write("pkg/__init__.py", "")
     project.write("pkg/code.py", "X = 1\n")
     project.write("tests/helper.py", "Y = 1\n")
     project.write("tests/test_a.py", "import helper\nfrom pkg.code import X\ndef test_a(): assert X + helper.Y == 4\n")
-    python = ground_of(project).python
+    python = setup_of(project).interpreter.path
     for name, text in (("pkg/code.py", "X = 2\n"), ("tests/helper.py", "Y = 2\n")):
         planted(python, project.path / name, text, "python")
     planted(python, project.path / "tests/test_a.py", "def test_a(): pass\n", "pytest")
@@ -303,8 +306,8 @@ def test_no_keys_and_nothing_that_changes_how_tests_come_out(project: Repo, tmp_
         "URL": "https://u:hunter22@host/",
         "ODD": "ghp_" + "a" * 36, "LANG": "C.UTF-8", "KEEP": "this", "PWD": "/nowhere",
     }  # fmt: skip
-    ground = ground_of(project, {**os.environ, **hostile})
-    found = pytest_run.run(ground, ())
+    setup = setup_of(project, {**os.environ, **hostile})
+    found = pytest_run.run_pytest(setup, ())
     assert found.exit_code == 0, found.output
     got: dict[str, str] = eval(written.read_text())
     assert {name for name in got if name in hostile} == {"PYTHONPATH", "LANG", "KEEP", "PWD"}
@@ -314,13 +317,13 @@ def test_no_keys_and_nothing_that_changes_how_tests_come_out(project: Repo, tmp_
     assert [name for name in got if name.startswith("AGENTOS_")] == [contained.MARK]
 
 
-def test_what_is_named_is_passed_on_and_not_said(project: Repo) -> None:
+def test_passed_variables_reach_tests_and_are_redacted(project: Repo) -> None:
     project.config("agentos.tdd.passEnvironment", "DATABASE_URL, DB_PASSWORD GIT_DIR")
     project.write("test_a.py", "import os\ndef test_a(): print(os.environ['DB_PASSWORD']); assert 0\n"
                   "def test_b(): assert 'hunter' in os.environ['DATABASE_URL']\n"
                   "def test_c(): assert 'GIT_DIR' not in os.environ\n")  # fmt: skip
     extra = {"DATABASE_URL": "postgresql://u:hunter22@h/d", "DB_PASSWORD": "correct horse", "GIT_DIR": "/nowhere"}
-    found = pytest_run.run(ground_of(project, {**os.environ, **extra}), ())
+    found = pytest_run.run_pytest(setup_of(project, {**os.environ, **extra}), ())
     assert outcomes(found) == {
         "test_a.py::test_a": cases.FAILED,
         "test_a.py::test_b": cases.PASSED,
@@ -352,7 +355,7 @@ def test_temporary_folders_are_its_own(project: Repo, tmp_path: Path) -> None:
         (folder / "file").touch()
     before = sorted(shared.rglob("*"))
     project.write("test_a.py", "def test_a(tmp_path): (tmp_path / 'x').touch(); print(f'in {tmp_path}'); assert 0\n")
-    found = pytest_run.run(ground_of(project, {**os.environ, "TMPDIR": str(shared)}), ())
+    found = pytest_run.run_pytest(setup_of(project, {**os.environ, "TMPDIR": str(shared)}), ())
     assert outcomes(found) == {"test_a.py::test_a": cases.FAILED}
     assert sorted(shared.rglob("*")) == before
     where = next(line.removeprefix("in ") for line in found.output.splitlines() if line.startswith("in "))
@@ -365,15 +368,15 @@ def test_temporary_folders_are_its_own(project: Repo, tmp_path: Path) -> None:
 def test_one_that_takes_too_long(project: Repo) -> None:
     project.write("test_a.py", "import time\ndef test_a(): time.sleep(600)\n")
     for seconds in (3, 60):  # a busy machine may take longer to come to the test
-        found = pytest_run.run(ground_of(project, timeout=float(seconds)), ())
-        assert (found.exit_code, found.cases, found.interrupted) == (TIMED_OUT, None, False)
+        found = pytest_run.run_pytest(setup_of(project, timeout=float(seconds)), ())
+        assert (found.exit_code, found.cases, found.interrupted) == (ExitCode.TIMED_OUT, None, False)
         assert found.output.endswith(f"[git-agentos: ended after {seconds} seconds]\n")
         if "test_a.py::test_a" in found.output:
             break
     assert "test_a.py::test_a" in found.output
 
 
-def test_one_that_is_stopped(project: Repo) -> None:
+def test_run_that_is_stopped(project: Repo) -> None:
     begun = threading.Event()
     project.write("test_a.py", "import time\ndef test_a(): time.sleep(600)\n")
     found = ran(project, show=lambda line: begun.set() if b"collected" in line else None, stop=begun.is_set)
@@ -387,19 +390,19 @@ def test_nothing_is_left_running(project: Repo, tmp_path: Path) -> None:
                   "    child = subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
                   f"    open({str(told)!r}, 'w').write(str(child.pid))\n    child.returncode = 0\n")  # fmt: skip
     found = ran(project)
-    assert (found.exit_code, found.left_behind) == (0, 1), found.output
+    assert found.exit_code == 0, found.output
     with pytest.raises(ProcessLookupError):
         os.kill(int(told.read_text()), 0)
 
 
-def test_what_a_killed_process_has_left_is_removed_by_the_next(
+def test_folder_of_a_killed_process_is_removed_by_the_next(
     project: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left, living, linked = (tmp_path / f"agentos-tests-{name}" for name in ("left", "living", "linked"))
     mine = tmp_path / "mine"
     for folder in (left, living, mine):
-        (folder / "left").mkdir(parents=True)
-    (left / "left").chmod(0o500)
+        (folder / "results").mkdir(parents=True)
+    (left / "results").chmod(0o500)
     linked.symlink_to(mine)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     project.write("test_a.py", "def test_a(): pass\n")
@@ -441,7 +444,8 @@ def test_output_is_bounded_and_kept(project: Repo, tmp_path: Path) -> None:
     assert "bytes are left out here]" in found.output
     assert found.output.rstrip().endswith("=")
     assert len(found.output) < (64 << 10) + 200
-    assert bounded.HEAD + bounded.TAIL <= kept.stat().st_size < bounded.HEAD + bounded.TAIL + 200
+    limit = pytest_run.FILE_HEAD + pytest_run.FILE_TAIL
+    assert limit - 200 <= kept.stat().st_size < limit + 200
     assert kept.read_bytes().count(b"bytes are left out here]") == 1
     project.remove("pytest.ini")
     project.write("test_a.py", "def test_a(): print('\\0 token=ghp_' + 'a' * 36, b'\\xff'); assert 0\n")
@@ -451,9 +455,9 @@ def test_output_is_bounded_and_kept(project: Repo, tmp_path: Path) -> None:
 
 
 def test_without_a_worktree_nothing_is_run(project: Repo) -> None:
-    ground = ground_of(project)
+    setup = setup_of(project)
     os.rename(project.path, project.path.parent / "elsewhere")
-    found = pytest_run.run(ground, ())
+    found = pytest_run.run_pytest(setup, ())
     assert (found.exit_code, found.cases) == (126, None)
 
 
@@ -484,10 +488,3 @@ def test_run_pytest_subprocess_outside_of_a_repository(project: Repo, tmp_path: 
     assert (code, "test_a.py::test_a PASSED" in said) == (0, True), said
     with pytest.raises(RepositoryError):
         run_pytest_subprocess(str(tmp_path / "none"))
-
-
-def test_a_ground_may_be_changed(project: Repo) -> None:
-    """The interpreter is asked where nobody has."""
-    project.write("test_a.py", "def test_a(): pass\n")
-    ground = dataclasses.replace(ground_of(project), interpreter=None)
-    assert pytest_run.run(ground, ()).exit_code == 0

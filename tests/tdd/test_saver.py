@@ -29,7 +29,7 @@ from git_agentos.store import database
 from git_agentos.tdd import state_database
 from tests.support import postgres
 from tests.support.repo import Repo
-from tests.tdd.waiting import HOSTILE, first, graph, thread, walk
+from tests.support.waiting_graph import HOSTILE, first, graph, thread, walk
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -49,7 +49,7 @@ def test_any_text_comes_back(where: str) -> None:
     expected["history"] = [*expected["history"], {"n": 2, "said": HOSTILE}]
     last = walk(where)
     assert (last.next, last.values) == ((), {**expected, "text": None})
-    with state_database.opened(where) as opened:
+    with state_database.open_checkpointer(where) as opened:
         states = [each.values.get("text") for each in graph(opened).get_state_history(thread("t"))]
         assert states == [None, HOSTILE, "begin\0", None]
         assert [each.config["configurable"]["thread_id"] for each in opened.list(None)] == ["t"] * 4
@@ -79,7 +79,7 @@ def test_the_serializer_gives_back_what_json_can_hold(value: Any) -> None:
 @given(st.text(st.characters(exclude_categories=())), st.dictionaries(st.text(max_size=3), VALUES, max_size=3))
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_state_comes_back(where: str, text: str, nested: dict[str, Any]) -> None:
-    with state_database.opened(where) as opened:
+    with state_database.open_checkpointer(where) as opened:
         made = graph(opened)
         name = os.urandom(4).hex()
         made.update_state(thread(name), {"text": text, "nested": nested}, as_node="first")
@@ -89,7 +89,7 @@ def test_any_state_comes_back(where: str, text: str, nested: dict[str, Any]) -> 
 
 def test_a_long_text_is_kept_packed(tmp_path: Path) -> None:
     path = str(tmp_path / "w.db")
-    with state_database.opened(path) as opened:
+    with state_database.open_checkpointer(path) as opened:
         graph(opened).update_state(thread("t"), {"text": "line\n" * 100_000}, as_node="first")
         assert graph(opened).get_state(thread("t")).values["text"] == "line\n" * 100_000
     assert sum(each.stat().st_size for each in tmp_path.iterdir()) < 500_000
@@ -99,7 +99,7 @@ def test_a_long_text_is_kept_packed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["msgpack", "json", "pickle"])
-def test_a_row_that_names_code_runs_none(tmp_path: Path, kind: str) -> None:
+def test_row_that_names_code_does_not_run_it(tmp_path: Path, kind: str) -> None:
     """Rows as whoever can write to the file would make them, to have a folder made."""
     path, made = str(tmp_path / "w.db"), tmp_path / "made"
     bodies = {
@@ -111,7 +111,7 @@ def test_a_row_that_names_code_runs_none(tmp_path: Path, kind: str) -> None:
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE checkpoints SET type = ?, checkpoint = ?", (kind, bodies[kind]))
         connection.execute("UPDATE writes SET type = ?, value = ?", (kind, bodies[kind]))
-    with contextlib.suppress(Exception), state_database.opened(path) as opened:
+    with contextlib.suppress(Exception), state_database.open_checkpointer(path) as opened:
         list(opened.list(None))
         opened.get_tuple(thread("t"))
     assert not made.exists()
@@ -124,7 +124,7 @@ def test_many_processes_at_once(where: str) -> None:
     """They all find it empty, and make the tables in the same moment."""
     workers = [
         subprocess.Popen(
-            [sys.executable, "-W", "error", "-m", "tests.tdd.waiting", where, f"w{n}"], stdin=subprocess.PIPE
+            [sys.executable, "-W", "error", "-m", "tests.support.waiting_graph", where, f"w{n}"], stdin=subprocess.PIPE
         )
         for n in range(3)
     ]
@@ -132,7 +132,7 @@ def test_many_processes_at_once(where: str) -> None:
         assert each.stdin is not None
         each.stdin.close()
     assert [each.wait() for each in workers] == [0] * len(workers)
-    with state_database.opened(where) as opened:
+    with state_database.open_checkpointer(where) as opened:
         found = {each.config["configurable"]["thread_id"]: each for each in opened.list(None)}
         assert sorted(found) == ["w0", "w1", "w2"]
 
@@ -145,7 +145,7 @@ def test_many_make_the_tables_at_once() -> None:
         def work() -> None:
             try:
                 barrier.wait()
-                with state_database.opened(url):
+                with state_database.open_checkpointer(url):
                     pass
             except BaseException as error:  # noqa: BLE001 (it is told below)
                 failures.append(error)
@@ -164,7 +164,7 @@ def test_many_make_the_tables_at_once() -> None:
 
 def test_the_log_is_written_while_it_is_open(repo: Repo) -> None:
     context = open_workspace(repo.path).context
-    with state_database.opened(state_database.place(context.location, {})) as opened:
+    with state_database.open_checkpointer(state_database.location_of(context.location, {})) as opened:
         graph(opened).invoke({"text": "x"}, thread("t"), durability="sync")
         log.add(context, "action", "meanwhile")
         assert [each.summary for each in log.entries(context)] == ["meanwhile"]
@@ -185,37 +185,40 @@ def test_the_log_is_written_without_a_write_ahead_log_too(repo: Repo, monkeypatc
 # -- where it is -----------------------------------------------------------------------------------------------------
 
 
-def test_where_it_is(repo: Repo, tmp_path: Path) -> None:
+def test_location_of_the_database(repo: Repo, tmp_path: Path) -> None:
     location = open_workspace(repo.path).context.location
     own = str(repo.path / ".agentos" / "issue_workflow.db")
-    assert (state_database.place(location, {}, make=False), os.path.exists(repo.path / ".agentos")) == (own, False)
-    assert (state_database.place(location, {}), state_database.exists(own)) == (own, False)
-    with state_database.opened(own):
+    assert (state_database.location_of(location, {}, make=False), os.path.exists(repo.path / ".agentos")) == (
+        own,
+        False,
+    )
+    assert (state_database.location_of(location, {}), state_database.exists(own)) == (own, False)
+    with state_database.open_checkpointer(own):
         pass
     assert state_database.exists(own)
     for value in ("postgresql://a:b@h/x", "postgres://h"):
-        assert state_database.place(location, {"AGENTOS_WORKFLOW_DB": value}) == value
+        assert state_database.location_of(location, {"AGENTOS_WORKFLOW_DB": value}) == value
         assert state_database.exists(value)
     other = tmp_path / "a b" / "it's.db"
-    assert state_database.place(location, {"AGENTOS_WORKFLOW_DB": str(other)}) == str(other)
+    assert state_database.location_of(location, {"AGENTOS_WORKFLOW_DB": str(other)}) == str(other)
     assert walk(str(other)).next == ()
 
 
-def test_what_a_repository_has_planted_is_refused(repo: Repo, tmp_path: Path) -> None:
+def test_planted_database_is_refused(repo: Repo, tmp_path: Path) -> None:
     location = open_workspace(repo.path).context.location
     aim = tmp_path / "aim"
-    own = state_database.place(location, {})
+    own = state_database.location_of(location, {})
     os.symlink(aim, own)
-    with pytest.raises(WorkflowConfigurationError, match="not a plain file"), state_database.opened(own):
+    with pytest.raises(WorkflowConfigurationError, match="not a plain file"), state_database.open_checkpointer(own):
         pass
     with pytest.raises(WorkflowConfigurationError, match="not a plain file"):
-        state_database.place(location, {}, make=False)
+        state_database.location_of(location, {}, make=False)
     assert not aim.exists()
     os.unlink(own)
     repo.write(".agentos/issue_workflow.db", b"")
     repo.git("add", "-f", ".agentos/issue_workflow.db")
     with pytest.raises(WorkflowConfigurationError, match="git tracks"):
-        state_database.place(location, {})
+        state_database.location_of(location, {})
 
 
 # -- what can be wrong -----------------------------------------------------------------------------------------------
@@ -227,10 +230,13 @@ def test_a_damaged_file(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[100:] = os.urandom(len(data) - 100)
     path.write_bytes(data)
-    with pytest.raises(DatabaseError, match="the workflow database"), state_database.opened(str(path)) as opened:
+    with (
+        pytest.raises(DatabaseError, match="the workflow database"),
+        state_database.open_checkpointer(str(path)) as opened,
+    ):
         opened.get_tuple(thread("t"))
     path.write_bytes(b"no database at all")
-    with pytest.raises(DatabaseError), state_database.opened(str(path)):
+    with pytest.raises(DatabaseError), state_database.open_checkpointer(str(path)):
         pass
     assert path.read_bytes() == b"no database at all"
 
@@ -249,7 +255,7 @@ def test_a_damaged_file(tmp_path: Path) -> None:
     ],
 )
 def test_a_server_that_cannot_be_reached(url: str, said: str) -> None:
-    with pytest.raises(DatabaseError, match=said) as caught, state_database.opened(url):
+    with pytest.raises(DatabaseError, match=said) as caught, state_database.open_checkpointer(url):
         pass
     assert "s3cret" not in f"{caught.value} {caught.value.hint} {caught.value.__cause__}"
 
@@ -264,7 +270,7 @@ def test_a_server_that_refuses() -> None:
             (f"{scheme}://{name}@{host}", "no password supplied"),
             (f"{scheme}://{user}@{host}x", "does not exist"),
         ):
-            with pytest.raises(DatabaseError, match=said) as caught, state_database.opened(wrong):
+            with pytest.raises(DatabaseError, match=said) as caught, state_database.open_checkpointer(wrong):
                 pass
             assert caught.value.hint is not None
             for secret in ("s3cret", password):
@@ -273,10 +279,13 @@ def test_a_server_that_refuses() -> None:
             connection.execute("CREATE ROLE reader LOGIN PASSWORD 's3cret'")
             try:
                 reader = f"{scheme}://reader:s3cret@{host}"
-                with pytest.raises(DatabaseError, match="permission denied") as caught, state_database.opened(reader):
+                with (
+                    pytest.raises(DatabaseError, match="permission denied") as caught,
+                    state_database.open_checkpointer(reader),
+                ):
                     pass
                 assert "allowed" in str(caught.value.hint)
-                with state_database.opened(url):
+                with state_database.open_checkpointer(url):
                     pass
                 rights = "SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public"
                 connection.execute(f"GRANT {rights} TO reader".encode())
@@ -290,7 +299,7 @@ def test_a_connection_that_was_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """While an agent takes its time it is made again; one that is cut in the middle is told."""
     with postgres.database() as url, psycopg.connect(url, autocommit=True) as other:
         cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'git-agentos'"
-        with state_database.opened(url) as opened:
+        with state_database.open_checkpointer(url) as opened:
             made = graph(opened)
             made.invoke({"text": "x"}, thread("t"), durability="sync")
             assert other.execute(cut).fetchone() == (1,)
@@ -298,7 +307,7 @@ def test_a_connection_that_was_cut(monkeypatch: pytest.MonkeyPatch) -> None:
             made.invoke(Command(resume="y"), thread("t"), durability="sync")
             assert made.get_state(thread("t")).next == ()
         monkeypatch.setattr(state_database, "_IDLE", 60.0)
-        with pytest.raises(DatabaseError, match="cannot be used"), state_database.opened(url) as opened:
+        with pytest.raises(DatabaseError, match="cannot be used"), state_database.open_checkpointer(url) as opened:
             assert other.execute(cut).fetchone() == (1,)
             opened.get_tuple(thread("t"))
 
@@ -310,9 +319,9 @@ def test_a_connection_that_was_cut(monkeypatch: pytest.MonkeyPatch) -> None:
         ("langgraph.checkpoint.postgres", "postgresql://ada:s3cret@h/x", "git-agentos[postgres]"),
     ],
 )
-def test_without_what_it_needs(module: str, place: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_is_reported(module: str, place: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(TddError, match="cannot be loaded") as caught, state_database.opened(place):
+    with pytest.raises(TddError, match="cannot be loaded") as caught, state_database.open_checkpointer(place):
         pass
     assert extra in str(caught.value.hint)
     assert "s3cret" not in f"{caught.value} {caught.value.hint}"

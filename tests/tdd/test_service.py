@@ -15,13 +15,13 @@ import pytest
 from git_agentos.errors import AgentosError, ContextError, PolicyError, TddError, UsageError
 from git_agentos.git import worktrees
 from git_agentos.run import evidence_store
-from git_agentos.tdd import workflows
+from git_agentos.tdd import query, workflows
 from git_agentos.tdd.state import Workflow
-from git_agentos.tdd.workflows import Order
+from git_agentos.tdd.workflows import WorkflowSpec
 from git_agentos.worktree import creation, journal
 from tests.support.repo import Repo
 from tests.support.state import assert_same
-from tests.tdd.field import (
+from tests.support.tdd_project import (
     CODE,
     GOOD_CODE,
     GOOD_SCAFFOLD,
@@ -106,7 +106,7 @@ def test_to_green_approved_and_merged(code: Repo, tmp_path: Path) -> None:
         decide(code, done.id, "approve")
     with pytest.raises(TddError, match="has ended: it was merged"):
         resume(code, done.id)
-    assert [each.state for each in workflows.list_(context_of(code), environment())] == ["merged"]
+    assert [each.state for each in query.list_workflows(context_of(code), environment())] == ["merged"]
 
 
 @pytest.mark.sampled(one_in=2)
@@ -128,7 +128,7 @@ def test_abort_takes_everything_away_and_nothing_is_lost(code: Repo, tmp_path: P
     assert (Path(str(made.path)) / "tests/test_more.py").read_text() == TESTS
 
 
-def test_a_terminal_is_asked_until_a_word_counts(code: Repo, tmp_path: Path) -> None:
+def test_terminal_is_asked_until_the_answer_is_valid(code: Repo, tmp_path: Path) -> None:
     person = Person(["yes", "Approve", "approve ", "", "approve"])
     done = start(code, script(tmp_path), person)
     assert done.state == "merged"
@@ -171,7 +171,7 @@ def test_a_faulty_scaffold_is_written_again(code: Repo, tmp_path: Path, first: A
 
 
 @pytest.mark.parametrize("number", [3, 6, 137])
-def test_what_no_scaffold_can_be_blamed_for_is_for_a_person(code: Repo, tmp_path: Path, number: int) -> None:
+def test_red_gate_that_cannot_judge_is_for_a_person(code: Repo, tmp_path: Path, number: int) -> None:
     waiting = start(code, script(tmp_path, scaffold=[exits(number)]))
     assert way(waiting) == RED
     assert (waiting.state, waiting.test_exit_code, waiting.words) == ("waiting", number, ["abort", "retry"])
@@ -305,7 +305,7 @@ def test_a_conflict_goes_back_to_the_person(code: Repo, tmp_path: Path) -> None:
     assert code.read("calc/more.py").decode() == CODE
 
 
-def test_what_a_person_changes_is_tested_again(code: Repo, tmp_path: Path) -> None:
+def test_change_by_a_person_is_tested_again(code: Repo, tmp_path: Path) -> None:
     waiting = start(code, script(tmp_path))
     assert waiting.worktree_path is not None
     better = "def double(number):\n    return number + number\n"
@@ -373,10 +373,10 @@ def test_a_worktree_that_is_not_as_it_was_tested_is_not_merged(code: Repo, tmp_p
 # -- what is refused --------------------------------------------------------------------------------------------------
 
 
-def test_what_must_not_be_sent_makes_nothing(code: Repo, tmp_path: Path) -> None:
+def test_refused_context_creates_nothing(code: Repo, tmp_path: Path) -> None:
     code.write("secret.pem", "x\n")
     before = users_state(code)
-    order = Order("87", LLD, context=("secret.pem",), agent=script(tmp_path))
+    order = WorkflowSpec("87", LLD, context=("secret.pem",), agent=script(tmp_path))
     with pytest.raises(ContextError):
         workflows.start(context_of(code), order, environment(), Person(), consent=lambda _: None)
     assert_same(before, users_state(code), "the user's checkout", strict=True)
@@ -393,7 +393,7 @@ def test_without_consent_nothing_is_made(code: Repo, tmp_path: Path) -> None:
 
     with pytest.raises(PolicyError):
         workflows.start(
-            context_of(code), Order("87", LLD, agent=script(tmp_path)), environment(), Person(), consent=refuse
+            context_of(code), WorkflowSpec("87", LLD, agent=script(tmp_path)), environment(), Person(), consent=refuse
         )
     assert any(LLD in line for line in told)
     assert not (code.path / ".agentos").exists()
@@ -411,20 +411,20 @@ def test_one_workflow_for_an_issue(code: Repo, tmp_path: Path) -> None:
     assert again.id != waiting.id
     assert again.state == "waiting"
     # The issue's id stands for the unfinished one.
-    assert workflows.show(context_of(code), "87", environment()).id == again.id
-    assert workflows.show(context_of(code), waiting.id[:-1], environment()).id == waiting.id
+    assert query.show(context_of(code), "87", environment()).id == again.id
+    assert query.show(context_of(code), waiting.id[:-1], environment()).id == waiting.id
 
 
 def test_two_at_once_for_an_issue(code: Repo, tmp_path: Path) -> None:
     """The other one is begun when the first has seen that there is none."""
     others: list[Workflow] = []
-    order = Order(issue_id="87", lld=LLD, agent=script(tmp_path))
+    order = WorkflowSpec(issue_id="87", lld=LLD, agent=script(tmp_path))
     with pytest.raises(TddError, match="issue '87' has an unfinished workflow"):
         workflows.start(
             context_of(code), order, environment(), Person(),
             consent=lambda _: others.append(start(code, script(tmp_path))),
         )  # fmt: skip
-    (found,) = workflows.list_(context_of(code), environment())
+    (found,) = query.list_workflows(context_of(code), environment())
     assert [found.id] == [each.id for each in others]
     assert branches(code) == ["feat/issue-87", "main", "other"]
     assert decide(code, found.id, "approve").state == "merged"
@@ -436,11 +436,11 @@ def test_ids_that_are_none(code: Repo, tmp_path: Path) -> None:
     with pytest.raises(TddError, match="no workflow"):
         decide(code, "88", "approve")
     with pytest.raises(TddError, match="no workflow"):
-        workflows.show(context_of(code), "87", environment())
+        query.show(context_of(code), "87", environment())
     for bad in ("", "../x", "a b", "x.lock", "-x", "a" * 50):
         with pytest.raises(UsageError):
             workflows.start(
-                context_of(code), Order(bad, LLD, agent="mock"), environment(), Person(), consent=lambda _: None
+                context_of(code), WorkflowSpec(bad, LLD, agent="mock"), environment(), Person(), consent=lambda _: None
             )
     assert not (code.path / ".agentos").exists()
 
@@ -449,7 +449,7 @@ def test_a_branch_in_the_way_leaves_nothing(code: Repo, tmp_path: Path) -> None:
     code.git("branch", "feat/issue-87")
     with pytest.raises(Exception, match="feat/issue-87"):
         start(code, script(tmp_path))
-    assert workflows.list_(context_of(code), environment()) == []
+    assert query.list_workflows(context_of(code), environment()) == []
     assert code.text("worktree", "list").count("\n") == 0
 
 
@@ -460,16 +460,16 @@ def test_found_from_every_worktree(code: Repo, tmp_path: Path) -> None:
     code.git("worktree", "add", "--quiet", str(tmp_path / "other"), "-b", "elsewhere")
     waiting = start(code, script(tmp_path))
     other = Repo(tmp_path / "other")
-    assert workflows.show(context_of(other), waiting.id, environment()).state == "waiting"
+    assert query.show(context_of(other), waiting.id, environment()).state == "waiting"
     assert decide(other, waiting.id, "approve").state == "merged"
 
 
 def test_it_is_a_run_as_well(code: Repo, tmp_path: Path) -> None:
     """What it did is kept as the evidence of a run, which can be verified."""
-    from git_agentos.run import query
+    from git_agentos.run import query as run_query
 
     waiting = start(code, script(tmp_path))
-    run = query.show(context_of(code), waiting.id)
+    run = run_query.show(context_of(code), waiting.id)
     assert [(each.kind, each.exit_code, each.outcome) for each in run.steps] == [
         ("agent", None, "ok"),
         ("validate", 1, "ok"),
@@ -487,7 +487,7 @@ def test_it_is_a_run_as_well(code: Repo, tmp_path: Path) -> None:
     done = decide(code, waiting.id, "approve")
     found = evidence_store.verify(context_of(code), done.run_id)
     assert (found.ok, found.problems) == (True, [])
-    assert query.show(context_of(code), done.id).state == "accepted"
+    assert run_query.show(context_of(code), done.id).state == "accepted"
 
 
 @pytest.mark.parametrize("wreck", ['cd / && rm -rf "$OLDPWD"', "rm .git"])
@@ -497,14 +497,14 @@ def test_an_agent_that_wrecks_its_worktree(code: Repo, tmp_path: Path, wreck: st
     agent = script(tmp_path, implement=[{"run": wreck}, GOOD_CODE])
     with pytest.raises(AgentosError):
         start(code, agent)
-    (found,) = workflows.list_(context_of(code), environment())
+    (found,) = query.list_workflows(context_of(code), environment())
     assert (found.state, found.node) == ("interrupted", "N3_implement")
     assert decide(code, found.id, "abort").state == "aborted"
     assert_same(before, users_state(code), "the user's checkout", strict=True)
     assert branches(code) == ["main", "other"]
 
 
-def test_what_is_too_large_to_be_merged_is_not_green(code: Repo, tmp_path: Path) -> None:
+def test_file_too_large_to_be_merged_is_not_green(code: Repo, tmp_path: Path) -> None:
     code.config("agentos.maxFileSize", "1k")
     large = {"write": {"calc/more.py": CODE, "calc/data.bin": "x" * 2000}}
     waiting = start(code, script(tmp_path, implement=[large]))
@@ -520,10 +520,10 @@ def test_a_fleet_shares_its_workflows(
     """Two clones with one database: each sees all, and works on its own alone."""
     other = project(make_repo("other-clone"))
     mine, theirs = start(code, script(tmp_path)), start(other, script(tmp_path))
-    assert [each.id for each in workflows.list_(context_of(code), environment())] == [mine.id]
-    known = workflows.list_(context_of(code), environment(), everywhere=True)
+    assert [each.id for each in query.list_workflows(context_of(code), environment())] == [mine.id]
+    known = query.list_workflows(context_of(code), environment(), everywhere=True)
     assert {each.id: each.here for each in known} == {mine.id: True, theirs.id: False}
-    assert workflows.show(context_of(code), theirs.id, environment()).history == theirs.history
+    assert query.show(context_of(code), theirs.id, environment()).history == theirs.history
     with pytest.raises(TddError, match="another clone"):
         decide(code, theirs.id, "approve")
     with pytest.raises(TddError, match="another clone"):

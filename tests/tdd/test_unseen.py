@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from git_agentos import open_workspace
-from git_agentos.tdd.gate.setup import Ground
-from git_agentos.tdd.gate.uncommitted import Work, unseen
+from git_agentos.tdd.gate.setup import prepare
+from git_agentos.tdd.gate.uncommitted import Candidate, find_uncommitted
 from tests.support.repo import Repo
-from tests.tdd.field import GOOD_SCAFFOLD, project, script, start
+from tests.support.tdd_project import GOOD_SCAFFOLD, project, script, start
 
 IGNORED = {"run": "printf 'def double(n):\\n    return 2 * n\\n' >calc/more.py; echo calc/more.py >>.gitignore"}
 IGNORED_TESTS = {**GOOD_SCAFFOLD, "run": "echo tests/test_more.py >>.gitignore"}
 
 
-def ground_of(repo: Repo, main: Path | None = None) -> Ground:
-    here = open_workspace(repo.path).context
-    return Ground(here, str(main) if main else None, "python", {}, 10, sandbox=False, mark="mark")
+def uncommitted(
+    repo: Repo, candidate: Candidate, modules: Sequence[str], until: float, main: Path | None = None
+) -> Sequence[str]:
+    context = open_workspace(repo.path).context
+    setup = replace(prepare(context, os.environ, mark="mark"), main_root=str(main) if main else None)
+    return find_uncommitted(context.repository, setup, candidate, modules, until)
 
 
 def test_code_that_git_ignores_is_no_way_to_green(repo: Repo, tmp_path: Path) -> None:
@@ -27,7 +31,7 @@ def test_code_that_git_ignores_is_no_way_to_green(repo: Repo, tmp_path: Path) ->
     workflow = start(repo, script(tmp_path, implement=[IGNORED]))
     gate = next(each for each in workflow.history if each["node"] == "N4_pass_gate")
     assert gate["exit_code"] == 0
-    assert any("calc/more.py was imported, and is no part of the work" in each for each in gate["vetoes"])
+    assert any("calc/more.py was imported, but would not be committed" in each for each in gate["vetoes"])
     assert not workflow.tests_passed
 
 
@@ -36,21 +40,21 @@ def test_tests_that_git_ignores_are_not_red(repo: Repo, tmp_path: Path) -> None:
     workflow = start(repo, script(tmp_path, scaffold=[IGNORED_TESTS, {"unusable": "enough"}]))
     gate = next(each for each in workflow.history if each["node"] == "N2_fail_gate")
     assert gate["exit_code"] == 1
-    assert any("tests/test_more.py was imported, and is no part" in each for each in gate["vetoes"])
+    assert any("tests/test_more.py was imported, but would not be committed" in each for each in gate["vetoes"])
 
 
-def test_only_what_came_in_the_meantime_counts(repo: Repo, tmp_path: Path) -> None:
+def test_only_new_modules_are_uncommitted(repo: Repo, tmp_path: Path) -> None:
     repo.write("seen.py", "")
     repo.commit("one")
     tree = repo.text("rev-parse", "HEAD^{tree}")
     for name in ("made.py", "generated.py"):
         repo.write(name, "")
     ctime = os.lstat(repo.path / "made.py").st_ctime
-    work, later = Work(tree, ctime), time.time() + 60
+    work, later = Candidate(tree, ctime), time.time() + 60
     modules = ["generated.py", "gone.py", "made.py", "seen.py"]
 
     def told(main: Path | None = None, *, since: float = ctime, until: float = later) -> list[str]:
-        found = unseen(ground_of(repo, main), replace(work, since=since), modules, until)
+        found = uncommitted(repo, replace(work, since=since), modules, until, main)
         return [each.partition(" ")[0] for each in found]
 
     (tmp_path / "main").mkdir()
@@ -61,7 +65,7 @@ def test_only_what_came_in_the_meantime_counts(repo: Repo, tmp_path: Path) -> No
     assert told(until=ctime) == []  # the tests made it
 
 
-def test_what_a_filter_makes_something_else_is_told(repo: Repo, tmp_path: Path) -> None:
+def test_module_that_a_filter_changes_is_reported(repo: Repo, tmp_path: Path) -> None:
     repo.write(".gitattributes", "lost.py filter=lost\nkept.py filter=kept\nends.py text eol=crlf\n")
     repo.config("filter.lost.clean", "tr a b")
     repo.config("filter.kept.clean", "tr a b")
@@ -70,5 +74,5 @@ def test_what_a_filter_makes_something_else_is_told(repo: Repo, tmp_path: Path) 
         repo.write(name, "a = 1\r\n" if name == "ends.py" else "a = 1\n")
     repo.commit("one")
     tree = repo.text("rev-parse", "HEAD^{tree}")
-    said = unseen(ground_of(repo), Work(tree, 0.0), ["ends.py", "kept.py", "lost.py"], 0.0)
-    assert said == ["lost.py is not what would be committed: a filter of git's, or the tests, changed it"]
+    said = uncommitted(repo, Candidate(tree, 0.0), ["ends.py", "kept.py", "lost.py"], 0.0)
+    assert said == ["lost.py differs from what would be committed: a filter of git's, or the tests, changed it"]

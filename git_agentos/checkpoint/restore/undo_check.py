@@ -10,7 +10,7 @@ from git_agentos.checkpoint.model import Metadata
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, CheckpointFormatError, MissingObjectsError, RestoreError
 from git_agentos.git.repository import Repository
-from git_agentos.store import location as place
+from git_agentos.store import database_path
 
 _SAVES = ("before_restore", "before_rollback")
 
@@ -63,17 +63,18 @@ def _checkpoint_of_others(repository: Repository, metadata: Metadata, last: Last
 
 def _entry_of_others(worktree: OpenWorktree, metadata: Metadata, last: LastRestore) -> tuple[str, str] | None:
     """Agent and summary of the first entry about files that somebody else wrote since, if there is one."""
-    if not os.path.lexists(place.file_of(worktree.location, worktree.settings.workflow_db)):
+    if not os.path.lexists(database_path.path_of(worktree.location, worktree.settings.workflow_db)):
         return None
     from git_agentos.checkpoint import log_sync
     from git_agentos.store import entries
     from git_agentos.store.database import Connection
-    from git_agentos.store.entries import Entry, Scope
+    from git_agentos.store.entries import Entry
+    from git_agentos.store.rows import RowOwner
 
     after = format.read(worktree.repository, last.saved).created_at
 
-    def look(connection: Connection, scope: Scope) -> Entry | None:
-        return entries.of_others(connection, scope, metadata.created_by, after)
+    def look(connection: Connection, scope: RowOwner) -> Entry | None:
+        return entries.first_by_other_agent(connection, scope, metadata.created_by, after)
 
     try:
         found = log_sync.with_database(worktree.repository, worktree.settings, metadata.worktree_id, look, make=False)

@@ -20,21 +20,21 @@ def path(ctx: Invocation) -> None:
     It is AGENTOS_WORKFLOW_DB if that is set, else the file '.agentos/issue_workflow.db' of this worktree. Its folder is
     created if it does not exist.
     """
-    from git_agentos.store import location
+    from git_agentos.store import database_path
 
-    found = location.path_at(ctx.directory, os.environ)
+    found = database_path.from_environment(ctx.directory, os.environ)
     notes = _older_database(found)
     ctx.output.show("db", {"path": found}, lambda _: Text(f"{found}\n", f"{found}\n", notes=notes))
 
 
 def _older_database(path: str) -> tuple[str, ...]:
     """Mention once that older tools have a database in the home folder, and how to use it."""
-    from git_agentos.store import location
+    from git_agentos.store import database_path
 
-    older = location.told_of_global(path, os.path.expanduser("~"))
+    older = database_path.mention_global_database(path, os.path.expanduser("~"))
     if older is None:
         return ()
     return (
         f"there is a database of older tools, '{quote.path(older)}'; it is not used, since this worktree has its own",
-        f"to use it: export {location.VARIABLE}=~/{location.FOLDER}/{location.NAME}",
+        f"to use it: export {database_path.VARIABLE}=~/{database_path.FOLDER}/{database_path.NAME}",
     )

@@ -97,7 +97,7 @@ def run_(
 
     context = workflows_context(ctx)
     folder = os.path.relpath(os.path.realpath(ctx.directory), os.path.realpath(context.location.root))
-    order = workflows.Order(
+    order = workflows.WorkflowSpec(
         issue_id=options.issue or "",
         lld=_from_root(folder, options.lld or ""),
         context=tuple(_from_root(folder, each) for each in options.files or ()),
@@ -173,14 +173,14 @@ def show(ctx: Invocation, id_: WorkflowId, html: Html = None) -> None:
     Shows each node with its exit code, vetoes, hashes, checkpoints, output and changes, and the whole change. With
     --html, writes one page that needs no network.
     """
-    from git_agentos.tdd import workflows
+    from git_agentos.tdd import query
 
     context = workflows_context(ctx)
-    review = workflows.review(context, id_, os.environ)
+    review = query.review(context, id_, os.environ)
     workflow = review.workflow
     evidence = render.Evidence(
-        outputs={each["n"]: workflows.output(context, workflow, each) for each in workflow.history},
-        patches={each["n"]: workflows.patch(context, workflow, each) for each in workflow.history},
+        outputs={each["n"]: query.output(context, workflow, each) for each in workflow.history},
+        patches={each["n"]: query.patch(context, workflow, each) for each in workflow.history},
     )
     if html is None:
         ctx.output.show("tdd", workflow, lambda style: render.details(review, evidence, style))
@@ -188,7 +188,7 @@ def show(ctx: Invocation, id_: WorkflowId, html: Html = None) -> None:
     from git_agentos.cli.render.html import page
     from git_agentos.cli.render.html import workflow as pages
 
-    path = page.write(ctx.path(html), pages.workflow(workflows.without_secrets(context, review), evidence))
+    path = page.write(ctx.path(html), pages.workflow(query.without_secrets(context, review), evidence))
     ctx.output.show("tdd", workflow, lambda _: render.page_written(workflow, path))
 
 
@@ -209,9 +209,9 @@ def list_(
         ids = [each.run_id for each in commands.list_runs(context) if each.tool == "tdd"]
         ctx.output.show("tdd-list", {}, lambda _: render.ids(ids))
         return
-    from git_agentos.tdd import workflows
+    from git_agentos.tdd import query
 
-    result = workflows.list_(context, os.environ, everywhere=all_clones)
+    result = query.list_workflows(context, os.environ, everywhere=all_clones)
     ctx.output.show("tdd-list", {"workflows": result}, lambda style: render.listing(result, style))
 
 
@@ -273,7 +273,7 @@ def workflows_context(ctx: Invocation) -> "OpenWorktree":
     from git_agentos.tdd import state_copies
 
     context = runs_context(ctx)
-    rebuilt = state_copies.bring_back(context, every=True)
+    rebuilt = state_copies.restore_missing(context, every=True)
     if rebuilt:
         count = "one workflow" if len(rebuilt) == 1 else f"{len(rebuilt)} workflows"
         evidence_store.warn(f"the state of {count} was missing: it was rebuilt from git")
@@ -356,11 +356,13 @@ def _check_gate(ctx: Invocation, name: str, tests: list[str], options: GateOptio
             context,
             os.path.abspath(ctx.directory),
             tests,
-            dict(os.environ),
-            timeout=timeout,
-            sandbox=options.sandbox,
-            show=lambda line: ctx.output.progress(quote.contents(line)),
-            stop=lambda: stop.signal is not None,
+            command.GateOptions(
+                dict(os.environ),
+                timeout,
+                options.sandbox,
+                show=lambda line: ctx.output.progress(quote.contents(line)),
+                stop=lambda: stop.signal is not None,
+            ),
         )
     ctx.output.show("tdd-gate", result, lambda style: render.gate(result, style))
     if result.interrupted:

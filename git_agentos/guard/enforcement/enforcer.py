@@ -406,7 +406,7 @@ class _Enforcement:
             return
         names = ", ".join(self.decision.operations) or self.decision.decision
         summary = f"guard: {outcome}: {names}: {self._command}"
-        log.note(context, "decision", summary, details=details, checkpoint_id=self.decision.checkpoint)
+        log.try_add(context, "decision", summary, details=details, checkpoint_id=self.decision.checkpoint)
 
 
 _UNKNOWN_HINT = (

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from git_agentos.git import gitfile
 from git_agentos.guard import signing
-from git_agentos.guard.setup import scripts
+from git_agentos.guard.setup import own_files
 from git_agentos.util import files
 
 
@@ -66,7 +66,7 @@ def save(path: str, backup: Backup, environment: Mapping[str, str]) -> None:
         "users": list(backup.users),
     }
     text = json.dumps(body, indent=1, ensure_ascii=False) + "\n"
-    scripts.write(record_path(path, environment), text.encode("utf-8", "surrogatepass"), 0o600)
+    own_files.write(record_path(path, environment), text.encode("utf-8", "surrogatepass"), 0o600)
 
 
 def drop(path: str, environment: Mapping[str, str]) -> None:

@@ -20,7 +20,7 @@ from git_agentos.git.location import Location, locate
 from git_agentos.guard.harness import adapters, backup, exclude, requirements, settings_files
 from git_agentos.guard.harness.adapters import HARNESSES, Harness
 from git_agentos.guard.harness.backup import Backup
-from git_agentos.guard.setup import scripts
+from git_agentos.guard.setup import launcher
 from git_agentos.guard.shell import syntax
 from git_agentos.util import files
 
@@ -206,7 +206,7 @@ def _without_ours(name: str, path: str, data: bytes | None, saved: Backup | None
 
 def _command(name: str) -> str:
     """The command of a hook, for sh."""
-    return f"{scripts.command()} {_MARK}{shlex.quote(name)}"
+    return f"{launcher.command()} {_MARK}{shlex.quote(name)}"
 
 
 def _blocking_command(name: str) -> str:

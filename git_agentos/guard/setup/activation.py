@@ -1,17 +1,17 @@
-"""Layers 1 and 2 for one worktree: switched on and off, and looked at.
+"""The git layers of the guard (`fsmonitor` and `hook`) in one worktree: enabling and disabling them, and their state.
 
-What is set, in `<git dir>/config.worktree`, which only this worktree reads:
+What is set, in `<git dir>/config.worktree`, which git reads in this worktree only:
 
     core.hooksPath              the placed hooks
-    core.fsmonitor              the placed script; git runs it through sh where the path has characters that sh knows
-    core.fsmonitorHookVersion   2: git would ask twice else
+    core.fsmonitor              the placed script; git runs it by sh where its path has characters that sh interprets
+    core.fsmonitorHookVersion   2: otherwise git would call it twice
 
-So that git reads that file at all, extensions.worktreeConfig is set in the repository's `config`; git-worktree(1) has
-core.bare and core.worktree moved to the main worktree's own file then. This shared part goes when no guarded worktree
-needs it any more, and nobody else relies on it. `configfile` says how all of it is taken away again.
+For git to read that file, extensions.worktreeConfig is set in the repository's `config`. Then git-worktree(1) requires
+core.bare and core.worktree in the main worktree's own file. This shared part is removed when no guarded worktree needs
+it and no other configuration relies on it. `config_edit` describes how everything is removed again.
 
-Everything happens while the worktrees' turn is held; the manifest is written before what it tells of, so that what a
-kill leaves is finished by the next `enable` or `disable`.
+All changes are made under the lock of the worktrees. The manifest is written before the settings are, so that the next
+`enable` or `disable` completes what a kill has left.
 """
 
 from __future__ import annotations
@@ -27,235 +27,235 @@ from git_agentos.git import configuration, user_hooks, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard import identity
 from git_agentos.guard.setup import config_edit, manifest, scripts
-from git_agentos.guard.setup.config_edit import Added, Value
+from git_agentos.guard.setup.config_edit import ConfigEdit, Setting
 from git_agentos.guard.setup.manifest import Manifest
 from git_agentos.util.values import parse_boolean
 
 _EXTENSION = "extensions.worktreeconfig"
+# By these comments, blocks of ours are recognized in configuration files: they must not change.
 COMMENT = "git-agentos guard: `git agentos guard disable` takes these away"
-PEOPLE_COMMENT = "git-agentos hooks: `git agentos hooks uninstall` takes this away"
-_NOT_READ = "'extensions.worktreeConfig' is not set: git does not read the worktrees' own configuration"
+REPOSITORY_COMMENT = "git-agentos hooks: `git agentos hooks uninstall` takes this away"
 _SHARED_COMMENT = "for the guard of git-agentos: goes with the last guarded worktree"
-# What git hands a command with, it starts by way of sh (run-command.c, prepare_shell_cmd).
+_NOT_READ = "'extensions.worktreeConfig' is not set: git does not read the worktrees' own configuration"
+# git starts a command with one of these by sh (run-command.c, prepare_shell_cmd).
 _FOR_SHELL = re.compile(r"[|&;<>()$`\\\"' \t\n*?\[#~=%]")
 
 
-def is_enabled(location: Location) -> bool:
-    """Whether the guard was switched on for this worktree: it is on record, or set in the worktree's configuration (two
-    small files are read; GuardError where the record is damaged)."""
-    found = manifest.read(location.common_dir)
-    return _added(found, location) is not None or config_edit.mentions(_path(location), COMMENT)
-
-
-def is_effective(location: Location) -> bool:
-    """Whether the configuration files of an enabled worktree say what `enable` has set, and git reads them. git is
-    started only where one was edited in a way that may matter."""
-    known = _readable(location)
-    added = _added(known, location)
-    if added is not None:
-        set_here = added.values == _values_now(location, added) and not config_edit.lost(added)
-    else:
-        set_here = not config_edit.not_last(_path(location), values(location))
-    return set_here and _is_read(location, known)
-
-
-def has_record(location: Location) -> bool:
-    """Whether the guard is there for any worktree of the repository."""
-    return os.path.lexists(manifest.path_of(location.common_dir))
-
-
-def is_set(location: Location) -> bool:
-    """Whether anything of the guard is on record, whole or damaged, or set without a record."""
-    return not _readable(location).empty or has_record(location) or record_problem(location) is not None
-
-
-def enable(location: Location) -> None:
-    """Switch layers 1 and 2 on for this worktree, or bring them up to date. Takes the worktrees' turn."""
-    with worktrees.lock(location):
-        enable_locked(location)
-
-
-def enable_locked(location: Location) -> None:
-    """`enable`, for who holds the turn. Where the repository was moved, the guard of all worktrees is placed again."""
-    known = _readable(location)
-    if not known.empty and known.common != location.common_dir:
-        reinstall_locked(location)
-        known = _readable(location)
-    scripts.install(location)
-    known = _share(location, known)
-    key = manifest.key_of(location.common_dir, location.git_dir)
-    assert key is not None
-    path = _path(location)
-    added = known.worktrees.get(key)
-    if added is not None:
-        added = _updated(location, added)
-    else:
-        _strip(location, path)
-        added = config_edit.plan(path, values(location), COMMENT)
-    known = known._replace(worktrees={**known.worktrees, key: added})
-    manifest.write(location.common_dir, known._replace(common=location.common_dir))
-    _set(location, added)
-
-
-def misdirected_files(location: Location) -> list[str]:
-    """The configuration files in which the guard leads elsewhere: to where the repository was before, or to the one
-    that it is a copy of."""
-    known = _readable(location)
-    parts = [*known.worktrees.values(), *known.people]
-    found = [each.path for each in parts if _values_now(location, each) != each.values and _exists(each)]
-    recorded = {each.path for each in known.worktrees.values()}
-    return found + [path for path in _unrecorded(location, recorded) if not config_edit.says(path, values(location))]
-
-
-def lost_settings(location: Location) -> list[str]:
-    """What the configuration files do not say any more of what was set, one sentence each. git is asked only where a
-    file has been edited."""
-    known = _readable(location)
-    found = []
-    for added in (known.main, known.shared, *known.worktrees.values(), *known.people):
-        if added is not None and _exists(added) and _values_now(location, added) == added.values:
-            found += [_lost_words(added.path, each) for each in config_edit.lost(added)]
-    for path in _unrecorded(location, {each.path for each in known.worktrees.values()}):
-        if config_edit.says(path, values(location)):
-            found += [_lost_words(path, each) for each in config_edit.not_last(path, values(location))]
-    if known.worktrees and known.shared is None and not _has_extension(location):
-        found.append(_NOT_READ)
-    return found
-
-
-def worktree_id_of(path: str) -> str:
-    """The id of the worktree whose configuration file this is."""
-    git_dir = os.path.dirname(path)
-    if os.path.basename(os.path.dirname(git_dir)) != "worktrees":
-        return timeline.MAIN
-    return identity.worktree_agent_id(git_dir) or os.path.basename(git_dir)
-
-
-def record_problem(location: Location) -> str | None:
-    """What is wrong with the record of what was set: it is gone, damaged, or somebody else wrote it. None where it is
-    as it was written, or there is none because nothing is set."""
-    try:
-        return _record_problem(location, manifest.read(location.common_dir))
-    except GuardError as error:
-        return error.message
-
-
-def _record_problem(location: Location, known: Manifest) -> str | None:
-    record = manifest.path_of(location.common_dir)
-    if not known.signed:
-        return f"'{record}' was not written by git-agentos"
-    if os.path.lexists(record):
-        return None
-    path = next(_unrecorded(location, ()), None)
-    shared = os.path.join(location.common_dir, "config")
-    if path is None and any(config_edit.mentions(shared, each) for each in (_SHARED_COMMENT, PEOPLE_COMMENT)):
-        path = shared
-    return f"'{record}' is gone, and the guard is set in '{path}'" if path is not None else None
-
-
-def reinstall(location: Location) -> None:
-    """`place_again_in_turn`. Takes the worktrees' turn."""
-    with worktrees.lock(location):
-        reinstall_locked(location)
-
-
-def reinstall_locked(location: Location) -> None:
-    """Place the scripts and set what leads to them again, in every worktree that is guarded and for everybody where
-    that was installed, as the repository lies now. The worktrees' turn must be held.
-
-    It can be repeated: the manifest says what is set before it is.
-    """
-    known = _swept(location, _readable(location))
-    unrecorded = list(_unrecorded(location, {each.path for each in known.worktrees.values()}))
-    if known.empty and not unrecorded:
-        return
-    scripts.install(location)
-    known = _share(location, known)
-    guarded = {key: _updated(location, added) for key, added in known.worktrees.items()}
-    for path in unrecorded:
-        key = manifest.key_of(location.common_dir, os.path.dirname(path))
-        if key is not None:
-            former = _set_without_record(location, path)
-            guarded[key] = config_edit.plan(path, values(location), COMMENT, former=former)
-    people = tuple(_updated(location, each) for each in known.people if _exists(each))
-    known = known._replace(common=location.common_dir, worktrees=guarded, people=people)
-    manifest.write(location.common_dir, known)
-    for path in unrecorded:
-        _strip(location, path)
-    for added in (known.main, known.shared, *known.worktrees.values(), *known.people):
-        if added is not None:
-            _set(location, added)
-
-
-def disable(location: Location) -> None:
-    """Take away exactly what `enable` added to this worktree, and the shared part when nobody needs it any more. Takes
-    the worktrees' turn."""
-    with worktrees.lock(location):
-        known = _readable(location)
-        added = _added(known, location)
-        if added is not None:
-            config_edit.take_away(location, added)
-        else:
-            _strip(location, _path(location))
-        _remove_if_unused(location, _without(location, known, location.git_dir))
-
-
-def unregister(location: Location, git_dir: str) -> None:
-    """Forget the worktree at `git_dir`, which is about to be removed with all that is set in it; the worktrees' turn
-    must be held."""
-    if os.path.lexists(scripts.folder(location.common_dir)):
-        _without(location, _readable(location), git_dir)
-
-
-def remove_copied(location: Location) -> None:
-    """Take away what git has copied into this new worktree from a guarded one in which it was made."""
-    _strip(location, _path(location))
-
-
-def remove_if_unused(location: Location) -> None:
-    """Take the shared part away where no guarded worktree is left; the worktrees' turn must be held.
-
-    For who has ended a worktree: its own configuration went with it.
-    """
-    if os.path.lexists(scripts.folder(location.common_dir)):
-        _remove_if_unused(location, _readable(location))
-
-
-def tampered(location: Location) -> list[str]:
-    """What of the guard of this worktree, and of what all guarded worktrees share, is not as it was set up, one
-    sentence each; empty where all is in place, or nothing is set. git is started only where a configuration file was
-    edited in a way that may matter."""
-    known = manifest.read(location.common_dir)
-    entry = _added(known, location)
-    record = _record_problem(location, known)
-    if known.empty and record is None:
-        return []
-    found = [f"'{path}' is not what git-agentos placed there" for path in scripts.changed_files(location.common_dir)]
-    if record is not None:
-        found.append(record)
-    parts = [*known.people]
-    if entry is not None:
-        parts += [each for each in (entry, known.shared, known.main) if each is not None]
-    for added in parts:
-        found += [_lost_words(added.path, each) for each in config_edit.lost(added)]
-    if entry is not None and known.shared is None and not _has_extension(location):
-        found.append(_NOT_READ)
-    return found
-
-
-def values(location: Location) -> tuple[Value, ...]:
-    """What is set for a guarded worktree."""
+def values(location: Location) -> tuple[Setting, ...]:
+    """The settings of a guarded worktree."""
     script = scripts.fsmonitor(location.common_dir)
     return (
-        Value("core", "hooksPath", scripts.hooks_dir(location.common_dir)),
-        Value("core", "fsmonitor", fsmonitor_value(script)),
-        Value("core", "fsmonitorHookVersion", "2"),
+        Setting("core", "hooksPath", scripts.hooks_dir(location.common_dir)),
+        Setting("core", "fsmonitor", fsmonitor_value(script)),
+        Setting("core", "fsmonitorHookVersion", "2"),
     )
 
 
 def fsmonitor_value(path: str) -> str:
     """A path as the value of core.fsmonitor."""
     return "'" + path.replace("'", "'\\''") + "'" if _FOR_SHELL.search(path) else path
+
+
+# -- state -------------------------------------------------------------------------------------------------------------
+
+
+def is_enabled(location: Location) -> bool:
+    """Whether the guard was enabled for this worktree: it is in the manifest, or in the worktree's configuration (two
+    small files are read; GuardError where the manifest is damaged)."""
+    record = manifest.read(location.common_dir)
+    return _own_edit(record, location) is not None or config_edit.has_block(_path(location), COMMENT)
+
+
+def is_effective(location: Location) -> bool:
+    """Whether the configuration of an enabled worktree sets what `enable` has set, and git reads it. git is started
+    only where a file was edited in a way that may matter."""
+    record = _read_or_empty(location)
+    edit = _own_edit(record, location)
+    if edit is not None:
+        is_set = edit.values == _current_values(location, edit) and not config_edit.missing_settings(edit)
+    else:
+        is_set = not config_edit.settings_not_in_force(_path(location), values(location))
+    if not is_set:
+        return False
+    return _has_extension(location) if record.shared is None else not config_edit.missing_settings(record.shared)
+
+
+def has_record(location: Location) -> bool:
+    """Whether there is a manifest: the guard is enabled for some worktree of the repository."""
+    return os.path.lexists(manifest.path_of(location.common_dir))
+
+
+def is_set(location: Location) -> bool:
+    """Whether anything of the guard is in a manifest, even a damaged one, or is set without a manifest."""
+    return has_record(location) or record_problem(location) is not None
+
+
+def record_problem(location: Location) -> str | None:
+    """What is wrong with the manifest: it is removed, damaged, or written by somebody else. None where it is as it was
+    written, or where nothing is set."""
+    try:
+        return _record_problem(location, manifest.read(location.common_dir))
+    except GuardError as error:
+        return error.message
+
+
+def misdirected_files(location: Location) -> list[str]:
+    """The configuration files that lead to another guard: to the repository's former path, or to the repository of
+    which this one is a copy."""
+    record = _read_or_empty(location)
+    edits = [*record.worktrees.values(), *record.repository]
+    misdirected = [each.path for each in edits if _current_values(location, each) != each.values and _exists(each)]
+    recorded = {each.path for each in record.worktrees.values()}
+    return misdirected + [
+        path for path in _unrecorded(location, recorded) if not config_edit.has_lines(path, values(location))
+    ]
+
+
+def lost_settings(location: Location) -> list[str]:
+    """The settings of ours that configuration files no longer have, one sentence each. git is started only where a file
+    was edited."""
+    record = _read_or_empty(location)
+    lost = []
+    for edit in record.edits:
+        if _exists(edit) and _current_values(location, edit) == edit.values:
+            lost += [_describe_lost(edit.path, each) for each in config_edit.missing_settings(edit)]
+    for path in _unrecorded(location, {each.path for each in record.worktrees.values()}):
+        if config_edit.has_lines(path, values(location)):
+            settings = config_edit.settings_not_in_force(path, values(location))
+            lost += [_describe_lost(path, each) for each in settings]
+    if record.worktrees and record.shared is None and not _has_extension(location):
+        lost.append(_NOT_READ)
+    return lost
+
+
+def tampered(location: Location) -> list[str]:
+    """What of the guard of this worktree, and of the part that all worktrees share, is not as it was set up, one
+    sentence each. git is started only where a configuration file was edited in a way that may matter."""
+    record = manifest.read(location.common_dir)
+    edit = _own_edit(record, location)
+    problem = _record_problem(location, record)
+    if record.empty and problem is None:
+        return []
+    sentences = [
+        f"'{path}' is not what git-agentos placed there" for path in scripts.changed_files(location.common_dir)
+    ]
+    if problem is not None:
+        sentences.append(problem)
+    edits = [*record.repository]
+    if edit is not None:
+        edits += [each for each in (edit, record.shared, record.main) if each is not None]
+    for each in edits:
+        sentences += [_describe_lost(each.path, setting) for setting in config_edit.missing_settings(each)]
+    if edit is not None and record.shared is None and not _has_extension(location):
+        sentences.append(_NOT_READ)
+    return sentences
+
+
+def worktree_id_of(path: str) -> str:
+    """The id of the worktree to which a config.worktree belongs."""
+    git_dir = os.path.dirname(path)
+    if os.path.basename(os.path.dirname(git_dir)) != "worktrees":
+        return timeline.MAIN
+    return identity.worktree_agent_id(git_dir) or os.path.basename(git_dir)
+
+
+# -- changes -----------------------------------------------------------------------------------------------------------
+
+
+def enable(location: Location) -> None:
+    """Enable the git layers in this worktree, or update them. Takes the lock of the worktrees."""
+    with worktrees.lock(location):
+        enable_locked(location)
+
+
+def enable_locked(location: Location) -> None:
+    """`enable` under the lock of the worktrees. Where the repository was moved, all worktrees are updated."""
+    record = _read_or_empty(location)
+    if not record.empty and record.common != location.common_dir:
+        reinstall_locked(location)
+        record = _read_or_empty(location)
+    scripts.install(location)
+    record = _share(location, record)
+    key = manifest.key_of(location.common_dir, location.git_dir)
+    if key is None:
+        raise GuardError(f"'{location.root}' is not a worktree of the repository any more", "git worktree list")
+    path = _path(location)
+    edit = record.worktrees.get(key)
+    if edit is not None:
+        edit = _update(location, edit)
+    else:
+        _remove_unrecorded(location, path)
+        edit = config_edit.plan(path, values(location), COMMENT)
+    record = record._replace(worktrees={**record.worktrees, key: edit}, common=location.common_dir)
+    manifest.write(location.common_dir, record)
+    _apply(location, edit)
+
+
+def reinstall(location: Location) -> None:
+    """`reinstall_locked`. Takes the lock of the worktrees."""
+    with worktrees.lock(location):
+        reinstall_locked(location)
+
+
+def reinstall_locked(location: Location) -> None:
+    """Place the scripts and apply the settings again, for the path that the repository has now, in every guarded
+    worktree and for `hooks install`. It must run under the lock of the worktrees, and can be repeated."""
+    record = read_current(location)
+    unrecorded = list(_unrecorded(location, {each.path for each in record.worktrees.values()}))
+    if record.empty and not unrecorded:
+        return
+    scripts.install(location)
+    record = _share(location, record)
+    guarded = {key: _update(location, edit) for key, edit in record.worktrees.items()}
+    for path in unrecorded:
+        key = manifest.key_of(location.common_dir, os.path.dirname(path))
+        if key is not None:
+            former = _settings_of_ours(location, path)
+            guarded[key] = config_edit.plan(path, values(location), COMMENT, former=former)
+    repository = tuple(_update(location, each) for each in record.repository if _exists(each))
+    record = record._replace(common=location.common_dir, worktrees=guarded, repository=repository)
+    manifest.write(location.common_dir, record)
+    for path in unrecorded:
+        _remove_unrecorded(location, path)
+    for edit in record.edits:
+        _apply(location, edit)
+
+
+def disable(location: Location) -> None:
+    """Remove exactly what `enable` has added to this worktree, and the shared part if it is unused. Takes the lock of
+    the worktrees."""
+    with worktrees.lock(location):
+        record = _read_or_empty(location)
+        edit = _own_edit(record, location)
+        if edit is not None:
+            config_edit.undo(location, edit)
+        else:
+            remove_copied(location)
+        _remove_if_unused(location, _unregister(location, record, location.git_dir))
+
+
+def unregister(location: Location, git_dir: str) -> None:
+    """Remove the worktree at `git_dir` from the manifest, before it is removed with its configuration. It must run
+    under the lock of the worktrees."""
+    if os.path.lexists(scripts.folder(location.common_dir)):
+        _unregister(location, _read_or_empty(location), git_dir)
+
+
+def remove_copied(location: Location) -> None:
+    """Remove the settings that git has copied to this new worktree from the guarded one in which it was created."""
+    _remove_unrecorded(location, _path(location))
+
+
+def remove_if_unused(location: Location) -> None:
+    """Remove the shared part if no guarded worktree is left, after a worktree was removed. It must run under the lock
+    of the worktrees."""
+    if os.path.lexists(scripts.folder(location.common_dir)):
+        _remove_if_unused(location, _read_or_empty(location))
+
+
+def read_current(location: Location) -> Manifest:
+    """The manifest without worktrees that are gone; an empty one where it is damaged."""
+    return _drop_gone(location, _read_or_empty(location))
 
 
 # -- inside ------------------------------------------------------------------------------------------------------------
@@ -266,152 +266,154 @@ def _path(location: Location) -> str:
     return os.path.join(location.git_dir, "config.worktree")
 
 
-def _readable(location: Location) -> Manifest:
-    """The manifest; where it is damaged, nothing is known, and `configfile.plan` finds what is ours."""
+def _config_worktrees(location: Location) -> list[str]:
+    """The paths of all worktrees' own configuration, which need not exist."""
+    git_dirs = (location.common_dir, *worktrees.linked_git_dirs(location.common_dir))
+    return [os.path.join(git_dir, "config.worktree") for git_dir in git_dirs]
+
+
+def _read_or_empty(location: Location) -> Manifest:
+    """The manifest; an empty one where it is damaged: then `config_edit.plan` finds our blocks."""
     try:
         return manifest.read(location.common_dir)
     except GuardError:
         return Manifest(location.common_dir)
 
 
-def _lost_words(path: str, value: Value) -> str:
+def _record_problem(location: Location, record: Manifest) -> str | None:
+    path = manifest.path_of(location.common_dir)
+    if not record.signed:
+        return f"'{path}' was not written by git-agentos"
+    if os.path.lexists(path):
+        return None
+    file = next(_unrecorded(location, ()), None)
+    shared = os.path.join(location.common_dir, "config")
+    if file is None and any(config_edit.has_block(shared, each) for each in (_SHARED_COMMENT, REPOSITORY_COMMENT)):
+        file = shared
+    return f"'{path}' is missing, and the guard is set in '{file}'" if file is not None else None
+
+
+def _describe_lost(path: str, setting: Setting) -> str:
     where = f"the guard of '{worktree_id_of(path)}': " if os.path.basename(path) == "config.worktree" else ""
-    return f"{where}'{value.name}' in '{path}' is not what was set there"
+    return f"{where}'{setting.name}' in '{path}' is not what was set there"
 
 
-def _set(location: Location, added: Added) -> None:
-    """Have the file say what was planned, also where something behind it in the file says otherwise."""
-    config_edit.add(location, added)
-    if config_edit.lost(added):
-        config_edit.move_to_end(location, added)
+def _apply(location: Location, edit: ConfigEdit) -> None:
+    """Apply an edit, behind anything that overrides it in the file."""
+    config_edit.apply(location, edit)
+    if config_edit.missing_settings(edit):
+        config_edit.move_to_end(location, edit)
 
 
-def _is_read(location: Location, known: Manifest) -> bool:
-    """Whether git reads the worktrees' own configuration."""
-    return _has_extension(location) if known.shared is None else not config_edit.lost(known.shared)
+def _exists(edit: ConfigEdit) -> bool:
+    """Whether the folder of the file exists: a worktree may be gone."""
+    return os.path.isdir(os.path.dirname(edit.path))
 
 
-def _exists(added: Added) -> bool:
-    """Whether what the file belongs to is there: a worktree may be gone."""
-    return os.path.isdir(os.path.dirname(added.path))
-
-
-def _values_now(location: Location, added: Added) -> tuple[Value, ...]:
-    """What was set, as it is to be set where the repository lies now."""
+def _current_values(location: Location, edit: ConfigEdit) -> tuple[Setting, ...]:
+    """The settings of an edit, for the path that the repository has now."""
     now = {each.name: each for each in values(location)}
-    return tuple(now.get(each.name, each) for each in added.values)
+    return tuple(now.get(each.name, each) for each in edit.values)
 
 
-def _updated(location: Location, added: Added) -> Added:
-    """What to add instead of what was set where the repository was before; that is taken away."""
-    wanted = _values_now(location, added)
-    if wanted == added.values:
-        return added
-    config_edit.take_away(location, added)
-    return config_edit.plan(added.path, wanted, config_edit.comment_of(added.block))
+def _update(location: Location, edit: ConfigEdit) -> ConfigEdit:
+    """The edit for the path that the repository has now; one for another path is undone."""
+    current = _current_values(location, edit)
+    if current == edit.values:
+        return edit
+    config_edit.undo(location, edit)
+    return config_edit.plan(edit.path, current, config_edit.comment_of(edit.block))
 
 
 def _unrecorded(location: Location, recorded: Collection[str]) -> Iterator[str]:
-    """The worktrees' own configuration files that have a block of ours which the manifest does not know."""
-    for git_dir in (location.common_dir, *worktrees.linked_git_dirs(location.common_dir)):
-        path = os.path.join(git_dir, "config.worktree")
+    """The worktrees' own configuration files that have a block of ours and are not in the manifest."""
+    for path in _config_worktrees(location):
         with contextlib.suppress(OSError, GuardError):
-            if path not in recorded and config_edit.mentions(path, COMMENT):
+            if path not in recorded and config_edit.has_block(path, COMMENT):
                 yield path
 
 
-def _strip(location: Location, path: str) -> None:
-    """Take out a block of ours that the manifest does not know, wherever it leads."""
-    if config_edit.mentions(path, COMMENT):
-        config_edit.strip(location, path, _set_without_record(location, path), COMMENT)
+def _remove_unrecorded(location: Location, path: str) -> None:
+    """Remove a block of ours that is not in the manifest, wherever it leads."""
+    if config_edit.has_block(path, COMMENT):
+        config_edit.remove_block(location, path, _settings_of_ours(location, path), COMMENT)
 
 
-def _set_without_record(location: Location, path: str) -> list[Value]:
-    """The values of ours that the file sets, wherever they lead."""
-    said = configuration.read_file(path)
-    found = [Value("core", "hooksPath", each) for each in said.get("core.hookspath", ())]
-    found += [Value("core", "fsmonitor", each) for each in said.get("core.fsmonitor", ())]
-    ours = [each for each in found if user_hooks.is_guards(each.value.strip("'"), location.common_dir)]
-    return [*ours, Value("core", "fsmonitorHookVersion", "2")]
+def _settings_of_ours(location: Location, path: str) -> list[Setting]:
+    """The settings in the file that lead to a guard, of this repository or of another one."""
+    actual = configuration.read_file(path)
+    settings = [Setting("core", "hooksPath", each) for each in actual.get("core.hookspath", ())]
+    settings += [Setting("core", "fsmonitor", each) for each in actual.get("core.fsmonitor", ())]
+    ours = [each for each in settings if user_hooks.is_guards(each.value.strip("'"), location.common_dir)]
+    return [*ours, Setting("core", "fsmonitorHookVersion", "2")]
 
 
-def _added(known: Manifest, location: Location) -> Added | None:
-    return known.worktrees.get(manifest.key_of(location.common_dir, location.git_dir) or "")
+def _own_edit(record: Manifest, location: Location) -> ConfigEdit | None:
+    return record.worktrees.get(manifest.key_of(location.common_dir, location.git_dir) or "")
 
 
-def _without(location: Location, known: Manifest, git_dir: str) -> Manifest:
+def _unregister(location: Location, record: Manifest, git_dir: str) -> Manifest:
     """The manifest without one worktree, written."""
     key = manifest.key_of(location.common_dir, git_dir)
-    if key is not None and key in known.worktrees:
-        known = known._replace(worktrees={each: added for each, added in known.worktrees.items() if each != key})
-        manifest.write(location.common_dir, known)
-    return known
+    if key is not None and key in record.worktrees:
+        record = record._replace(worktrees={each: edit for each, edit in record.worktrees.items() if each != key})
+        manifest.write(location.common_dir, record)
+    return record
 
 
-def _swept(location: Location, known: Manifest) -> Manifest:
-    """Without worktrees that are gone."""
-    folders = (location.common_dir, *worktrees.linked_git_dirs(location.common_dir))
-    living = {manifest.key_of(location.common_dir, each) for each in folders}
-    return known._replace(worktrees={key: added for key, added in known.worktrees.items() if key in living})
+def _drop_gone(location: Location, record: Manifest) -> Manifest:
+    """The manifest without worktrees that are gone."""
+    keys = {manifest.key_of(location.common_dir, os.path.dirname(path)) for path in _config_worktrees(location)}
+    return record._replace(worktrees={key: edit for key, edit in record.worktrees.items() if key in keys})
 
 
 def _has_extension(location: Location) -> bool:
-    said = configuration.read_file(os.path.join(location.common_dir, "config"))
-    return parse_boolean(said.get(_EXTENSION, [""])[-1]) is True
+    actual = configuration.read_file(os.path.join(location.common_dir, "config"))
+    return parse_boolean(actual.get(_EXTENSION, [""])[-1]) is True
 
 
-def _share(location: Location, known: Manifest) -> Manifest:
+def _share(location: Location, record: Manifest) -> Manifest:
     """Have git read each worktree's own configuration."""
     path = os.path.join(location.common_dir, "config")
-    if known.shared is not None:
-        shared, main = known.shared._replace(path=path), known.main
+    if record.shared is not None:
+        shared, main = record.shared._replace(path=path), record.main
     elif _has_extension(location):
-        return known
+        return record
     else:
-        said = configuration.read_file(path)
-        moved = [Value("core", "bare", "true")] if parse_boolean(said.get("core.bare", [""])[-1]) else []
-        moved += [Value("core", "worktree", each) for each in said.get("core.worktree", [])[-1:]]
-        extension = Value("extensions", "worktreeConfig", "true")
-        shared = config_edit.plan(path, [extension], _SHARED_COMMENT, moved=moved)
+        actual = configuration.read_file(path)
+        relocated = [Setting("core", "bare", "true")] if parse_boolean(actual.get("core.bare", [""])[-1]) else []
+        relocated += [Setting("core", "worktree", each) for each in actual.get("core.worktree", [])[-1:]]
+        extension = Setting("extensions", "worktreeConfig", "true")
+        shared = config_edit.plan(path, [extension], _SHARED_COMMENT, relocated=relocated)
         of_main = os.path.join(location.common_dir, "config.worktree")
-        main = config_edit.plan(of_main, moved, _SHARED_COMMENT) if moved else None
-    known = known._replace(shared=shared, main=main)
-    manifest.write(location.common_dir, known)
+        main = config_edit.plan(of_main, relocated, _SHARED_COMMENT) if relocated else None
+    record = record._replace(shared=shared, main=main)
+    manifest.write(location.common_dir, record)
     if main is not None:
-        _set(location, main)
-    _set(location, shared)
-    return known
+        _apply(location, main)
+    _apply(location, shared)
+    return record
 
 
-def _remove_if_unused(location: Location, known: Manifest) -> None:
-    known = _swept(location, known)
-    if not known.worktrees:
-        for git_dir in (location.common_dir, *worktrees.linked_git_dirs(location.common_dir)):
-            remove_copied(location._replace(git_dir=git_dir))
-    if not known.worktrees and known.shared is not None:
-        if not any(_relies(path) for path in _own_files(location, known)):
-            config_edit.take_away(location, known.shared)
-            if known.main is not None:
-                config_edit.take_away(location, known.main)
-        known = known._replace(shared=None, main=None)
-    manifest.write(location.common_dir, known)
-    if known.empty:
+def _remove_if_unused(location: Location, record: Manifest) -> None:
+    record = _drop_gone(location, record)
+    if not record.worktrees:
+        for path in _config_worktrees(location):
+            _remove_unrecorded(location, path)
+        if record.shared is not None:
+            if not any((config_edit.read(path) or b"").strip() for path in _users_files(location, record)):
+                config_edit.undo(location, record.shared)
+                if record.main is not None:
+                    config_edit.undo(location, record.main)
+            record = record._replace(shared=None, main=None)
+    manifest.write(location.common_dir, record)
+    if record.empty:
         scripts.uninstall(location)
 
 
-def read_swept(location: Location) -> Manifest:
-    """What is set, without what is gone: for who adds to it. The worktrees' turn must be held."""
-    return _swept(location, _readable(location))
-
-
-def _own_files(location: Location, known: Manifest) -> Iterator[str]:
-    """The worktrees' own configuration files, but for the one that was made to move something there."""
-    for git_dir in (location.common_dir, *worktrees.linked_git_dirs(location.common_dir)):
-        path = os.path.join(git_dir, "config.worktree")
-        if known.main is None or known.main.path != path or known.main.after != config_edit.read(path):
+def _users_files(location: Location, record: Manifest) -> Iterator[str]:
+    """The worktrees' own configuration files, without the one that holds nothing but settings that `enable` has moved
+    there."""
+    for path in _config_worktrees(location):
+        if record.main is None or record.main.path != path or record.main.after != config_edit.read(path):
             yield path
-
-
-def _relies(path: str) -> bool:
-    """Whether a worktree's own configuration says anything."""
-    return bool((config_edit.read(path) or b"").strip())

@@ -1,5 +1,4 @@
-"""How the guard stands in a worktree, and what of its set-up is not as it should be: `guard status`, `hooks status`,
-and the guard's part of `doctor`."""
+"""The state of the guard in a worktree, and findings about it: for `guard status`, `hooks status` and `doctor`."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from git_agentos.guard.ancestry import MARKER
 from git_agentos.guard.approval import documents, weaker_settings
 from git_agentos.guard.configuration import confirmation, settings
 from git_agentos.guard.harness import findings as harness_findings
-from git_agentos.guard.setup import activation, effect, manifest, probe, repository_hooks, scripts
+from git_agentos.guard.setup import activation, manifest, own_files, probe, repository_hooks, scripts
 from git_agentos.guard.setup.probe import FSMONITOR, HOOK, Layer
 from git_agentos.guard.shell import syntax
 from git_agentos.util import files
@@ -27,16 +26,16 @@ from git_agentos.util import files
 MOVED = "guard-moved"
 _FIX = "git agentos doctor --fix"
 _ENABLE = f"{_FIX}, or git agentos guard enable"
-_CONFIRM = "git agentos guard confirm, in a terminal, if you have set it; else put the value back"
-_KEY_HINT = "chmod go-w it if nobody else has written to it; else remove it, and grant again what still waits"
+_CONFIRM = "if you have set it, git agentos guard confirm in a terminal; else restore the value"
+_KEY_HINT = "chmod go-w it if nobody else has written to it; else remove it, and grant pending requests again"
 
 
 @dataclass(frozen=True)
 class GuardStatus:
-    """How one worktree is guarded; the fields are the keys of JSON kind `guard-status`.
+    """The guard of one worktree; the fields are the keys of JSON kind `guard-status`.
 
-    `id` is the worktree's, `enabled` what `guard enable` has set, `mode` and `everyone` are the configuration's.
-    `layers` are what was tried here, empty where the guard is not enabled.
+    `id` is the worktree's, `enabled` tells of `guard enable`, `mode` and `everyone` are from the configuration.
+    `layers` are the layers as they were tried here, empty where the guard is not enabled.
     """
 
     id: str
@@ -50,10 +49,10 @@ class GuardStatus:
 
 @dataclass(frozen=True)
 class HooksStatus:
-    """Whether and how git's hooks are ours for everybody here; the fields are the keys of JSON kind `hooks-status`.
+    """The hooks of a repository; the fields are the keys of JSON kind `hooks-status`.
 
-    `hooks_path` is the folder that git takes hooks from, `user_hooks_path` the one that it would without us,
-    `user_hooks` the names of those in it that git would run, and `manager` who wrote them, where that is known.
+    `hooks_path` is the folder from which git takes hooks, `user_hooks_path` the folder without us, `user_hooks` are the
+    names of the hooks in it that git would run, and `manager` is the hook manager that wrote them, where it is known.
     """
 
     worktree_path: str
@@ -68,37 +67,38 @@ class HooksStatus:
 
 
 def guard_status(location: Location, environment: Mapping[str, str]) -> GuardStatus:
-    """Look at the guard of one worktree, and try its layers where it is on."""
+    """The state of the guard in one worktree; its layers are tried where it is enabled."""
     read = settings.read(location.root, environment)
     on = _enabled(location)
     layers = probe.try_layers(location, environment) if on else []
-    findings = [*_set_up(location, environment), *_not_acting(layers), *_shim(location, environment)]
+    findings = [*_setup_findings(location, environment), *_inactive_layers(layers), *_shim(location, environment)]
     findings += harnesses(location, environment, fix=False)
-    findings += [*_elsewhere(location, environment), *_unconfirmed(read)]
+    findings += [*_inactive_elsewhere(location, environment), *_unconfirmed(read)]
     name = timeline.worktree_id(location)
     return GuardStatus(name, location.root, on, read.mode, read.everyone, layers, findings)
 
 
 def hooks_status(location: Location, environment: Mapping[str, str]) -> HooksStatus:
-    """Look at the hooks of a repository, and try them where ours are installed."""
+    """The state of the hooks in a repository; they are tried where ours are installed."""
     installed = _installed(location)
-    users = _chained(location, environment)
+    users = _user_hooks(location, environment)
     layers = probe.try_hooks(location, environment) if installed else []
     return HooksStatus(
         worktree_path=location.root,
         installed=installed,
         save=settings.read(location.root, environment).everyone,
-        hooks_path=_effective(location, environment),
+        hooks_path=_effective_hooks_dir(location, environment),
         user_hooks_path=users.hooks,
         user_hooks=[name for name, runs in _hooks_in(users.hooks) if runs],
         manager=_manager(users.hooks),
         layers=layers,
-        findings=[*_set_up(location, environment), *_not_acting(layers)],
+        findings=[*_setup_findings(location, environment), *_inactive_layers(layers)],
     )
 
 
 def examine(location: Location, environment: Mapping[str, str], *, fix: bool) -> Iterator[Finding]:
-    """All findings, in the worktree at `location` and of what all share; with `fix`, what can be mended is."""
+    """All findings, in the worktree at `location` and in what all worktrees share; with `fix`, they are fixed if
+    possible."""
     guarded = activation.is_set(location) or os.path.isdir(scripts.folder(location.common_dir))
     replaced = yield from _key(location, environment, fix=fix)
     yield from _approvals(location, fix=fix)
@@ -106,24 +106,24 @@ def examine(location: Location, environment: Mapping[str, str], *, fix: bool) ->
         if replaced:
             with contextlib.suppress(AgentosError):
                 manifest.write(location.common_dir, manifest.read(location.common_dir))
-        yield from _mended(location, environment)
-    yield from _set_up(location, environment)
+        yield from _repair(location, environment)
+    yield from _setup_findings(location, environment)
     if guarded and (_enabled(location) or _installed(location)):
-        yield from _not_acting(probe.try_layers(location, environment))
-    yield from _elsewhere(location, environment)
+        yield from _inactive_layers(probe.try_layers(location, environment))
+    yield from _inactive_elsewhere(location, environment)
     yield from _shim(location, environment)
     yield from harnesses(location, environment, fix=fix)
     yield from _shell_reader()
-    yield from _unguarded(location)
+    yield from _unguarded_worktrees(location)
     yield from _settings(location, environment)
 
 
-# -- mending -----------------------------------------------------------------------------------------------------------
+# -- fixing ------------------------------------------------------------------------------------------------------------
 
 
-def _mended(location: Location, environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Scripts of another version, or edited, are placed again, and what leads elsewhere, or was edited, is set
-    again."""
+def _repair(location: Location, environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Place scripts again that are of another version or edited, and set settings again that lead elsewhere or were
+    edited; the findings about them."""
     is_set = activation.is_set(location)
     changed, old = scripts.changed_files(location.common_dir), scripts.outdated(location.common_dir)
     if is_set and (changed or old):
@@ -143,7 +143,7 @@ def _mended(location: Location, environment: Mapping[str, str]) -> Iterator[Find
 
 
 def _key(location: Location, environment: Mapping[str, str], *, fix: bool) -> Generator[Finding, None, bool]:
-    """What is wrong with the user's key; whether it was replaced."""
+    """The finding about the user's key; whether the key was replaced."""
     said = signing.problem(environment)
     if said is None:
         return False
@@ -153,47 +153,49 @@ def _key(location: Location, environment: Mapping[str, str], *, fix: bool) -> Ge
     if not fix:
         yield Finding("guard-key", "error", f"{said}: nothing that it signed counts", _FIX, False)
         return False
-    scripts.remove(os.path.join(signing.folder(environment), "key"))
+    own_files.remove(os.path.join(signing.folder(environment), "key"))
     if os.path.isdir(scripts.folder(location.common_dir)):
         signing.key(environment)
-    yield Finding("guard-key", "error", f"{said}; it was replaced: grant again what still waits", None, True)
+    yield Finding("guard-key", "error", f"{said}; it was replaced: grant pending requests again", None, True)
     return True
 
 
 def _approvals(location: Location, *, fix: bool) -> Iterator[Finding]:
-    """Files of requests and decisions that are none. Notes of used grants are left: without them, these count again."""
+    """Damaged files of requests and decisions. Notes of used grants are left: without them, the grants would count
+    again."""
     for path in documents.damaged_files(location.common_dir):
-        message = f"'{path}' is not what git-agentos wrote there: it does not count"
+        message = f"'{path}' was not written by git-agentos: it does not count"
         if fix:
             try:
-                scripts.remove(path)
+                own_files.remove(path)
             except OSError as error:
                 yield Finding("guard-approvals", "warning", message, f"remove it ({error.strerror})", False)
                 continue
         yield Finding("guard-approvals", "warning", message, None if fix else _FIX, fix)
 
 
-# -- looking -----------------------------------------------------------------------------------------------------------
+# -- findings ----------------------------------------------------------------------------------------------------------
 
 
 def problems(location: Location, environment: Mapping[str, str]) -> list[Finding]:
-    """What `enable.place_again` mends, of all worktrees: what leads elsewhere, was edited, or cannot be started."""
+    """The findings in all worktrees that `activation.reinstall` fixes: settings that lead elsewhere or were edited, and
+    programs that cannot be started."""
     found = []
     paths = activation.misdirected_files(location)
     if paths:
         names = ", ".join(f"'{each}'" for each in dict.fromkeys(activation.worktree_id_of(path) for path in paths))
-        message = f"the guard of {names} leads to where the repository was before, and does not act"
+        message = f"the guard of {names} leads to the former path of the repository, and does not act"
         found.append(Finding(MOVED, "error", message, _FIX, False))
-    messages = tampering.found_anywhere(location)
+    messages = tampering.in_repository(location)
     found += [Finding("guard-tampered", "error", each, _ENABLE, False) for each in messages]
-    reason = effect.program(location.common_dir, environment)
+    reason = probe.program_problem(location.common_dir, environment)
     if reason is not None:
         found.append(Finding("guard-program", "error", f"the guard cannot decide or save: {reason}", _FIX, False))
     return found
 
 
-def _set_up(location: Location, environment: Mapping[str, str]) -> Iterator[Finding]:
-    """What is not as it was set up, and what else there is that has a say in hooks."""
+def _setup_findings(location: Location, environment: Mapping[str, str]) -> Iterator[Finding]:
+    """What is not as it was set up, and other settings that decide which hooks run."""
     try:
         known = manifest.read(location.common_dir)
         here = activation.tampered(location)
@@ -217,37 +219,37 @@ def _set_up(location: Location, environment: Mapping[str, str]) -> Iterator[Find
 
 
 def _hooks_path(location: Location, environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Who else names a folder for hooks, and hooks that are there and are not run."""
+    """Other folders of hooks, and hooks that exist and do not run."""
     ours = scripts.hooks_dir(location.common_dir)
-    users = _chained(location, environment)
-    effective = _effective(location, environment)
-    if (_enabled(location) or _installed(location)) and not _same(effective, ours):
+    users = _user_hooks(location, environment)
+    effective = _effective_hooks_dir(location, environment)
+    if (_enabled(location) or _installed(location)) and not _is_same_path(effective, ours):
         yield Finding(
             "guard-hooks-path",
             "error",
-            f"git takes hooks from '{effective}': those of git-agentos are not run",
-            "git config --show-origin --show-scope --get-all core.hooksPath tells who says so",
+            f"git takes hooks from '{effective}': those of git-agentos do not run",
+            "git config --show-origin --show-scope --get-all core.hooksPath shows where it is set",
             False,
         )
     default = os.path.join(location.common_dir, "hooks")
-    if not _same(users.hooks, default):
+    if not _is_same_path(users.hooks, default):
         silenced = [name for name, runs in _hooks_in(default) if runs]
         if silenced:
-            who = _manager(users.hooks) or "core.hooksPath"
+            manager = _manager(users.hooks) or "core.hooksPath"
             yield Finding(
                 "silenced-hooks",
                 "warning",
-                f"{', '.join(silenced)} in '{default}' {'are' if len(silenced) > 1 else 'is'} not run:"
-                f" {who} has git take hooks from '{users.hooks}'",
-                "put what they do where hooks are taken from, or git config --unset core.hooksPath",
+                f"{', '.join(silenced)} in '{default}' {'do' if len(silenced) > 1 else 'does'} not run:"
+                f" {manager} makes git take hooks from '{users.hooks}'",
+                "move them to that folder, or git config --unset core.hooksPath",
                 False,
             )
         if not os.path.isdir(users.hooks):
             yield Finding(
                 "missing-hooks",
                 "warning",
-                f"core.hooksPath names '{users.hooks}', which is not there: none of your own hooks is run here",
-                "a relative path is looked for in each worktree; make it absolute, or put the folder there",
+                f"core.hooksPath names '{users.hooks}', which does not exist: none of your own hooks runs here",
+                "a relative path is resolved in each worktree: make it absolute, or create the folder",
                 False,
             )
     for name, runs in _hooks_in(users.hooks):
@@ -257,30 +259,30 @@ def _hooks_path(location: Location, environment: Mapping[str, str]) -> Iterator[
 
 
 def _fsmonitor(location: Location, environment: Mapping[str, str]) -> Iterator[Finding]:
-    users = _chained(location, environment)
+    users = _user_hooks(location, environment)
     if users.version == user_hooks.BUILTIN:
-        message = "git's own file system monitor (core.fsmonitor) is not asked in guarded worktrees"
+        message = "git's built-in file system monitor (core.fsmonitor) is not used in guarded worktrees"
         yield Finding("other-fsmonitor", "info", message, None, False)
     elif users.version != user_hooks.NONE:
-        message = f"your file system monitor is asked through the guard's: {users.fsmonitor}"
+        message = f"your file system monitor is used through the guard's: {users.fsmonitor}"
         yield Finding("other-fsmonitor", "info", message, None, False)
 
 
-def _not_acting(layers: list[Layer]) -> Iterator[Finding]:
-    """Layers 1 and 2 are set up, so they have to act."""
+def _inactive_layers(layers: list[Layer]) -> Iterator[Finding]:
+    """Git layers that do not act, although they are set up."""
     for each in layers:
         if each.name in (FSMONITOR, HOOK) and not each.acts:
             message = f"the guard's layer '{each.name}' does not act here: {each.reason}"
             yield Finding("guard-layer", "error", message, _FIX, False)
 
 
-def _elsewhere(location: Location, environment: Mapping[str, str]) -> Iterator[Finding]:
-    """The same of the repository's other guarded worktrees, as git reads its configuration in each."""
+def _inactive_elsewhere(location: Location, environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Git layers that do not act in other guarded worktrees, by the configuration that git reads there."""
     for each in worktrees.list_existing(location):
         if each.git_dir == location.git_dir or not _enabled(each):
             continue
         try:
-            reasons = effect.overridden(each, environment)
+            reasons = probe.config_problems(each, environment)
         except AgentosError as error:
             reasons = (error.message, error.message)
         id_ = timeline.worktree_id(each)
@@ -292,14 +294,14 @@ def _elsewhere(location: Location, environment: Mapping[str, str]) -> Iterator[F
 
 def _shim(location: Location, environment: Mapping[str, str]) -> Iterator[Finding]:
     if MARKER in environment:
-        found = probe.first_on_path(location, environment)
+        found = probe.shim_on_path(location, environment)
         if not found.acts:
             message = f"the guard's git is not the first on PATH below guard exec: {found.reason}"
-            yield Finding("guard-shim", "warning", message, "something puts another folder in front of it", False)
+            yield Finding("guard-shim", "warning", message, "another folder was put in front of it", False)
 
 
 def harnesses(location: Location, environment: Mapping[str, str], *, fix: bool) -> Iterator[Finding]:
-    """What keeps an integrated harness from asking the guard; with `fix`, our hooks are put back into its settings."""
+    """What keeps an integrated harness from asking the guard; with `fix`, our hooks are added to its settings again."""
     for each in harness_findings.examine(location, environment, fix=fix):
         if each.kind == harness_findings.MISSING:
             yield Finding("harness-missing", "warning", each.message, each.hint, each.fixed)
@@ -310,14 +312,14 @@ def harnesses(location: Location, environment: Mapping[str, str], *, fix: bool) 
 
 
 def _shell_reader() -> Iterator[Finding]:
-    """Whether shell text can be read: a harness that asks the guard may run nothing else."""
+    """Whether shell text can be read: otherwise every command of an integrated harness is denied."""
     if syntax.program() is None:
         error = syntax.missing()
         yield Finding("guard-shell", "error", error.message, error.hint, False)
 
 
-def _unguarded(location: Location) -> Iterator[Finding]:
-    """Agents' worktrees that nothing guards."""
+def _unguarded_worktrees(location: Location) -> Iterator[Finding]:
+    """Agents' worktrees in which the guard is not enabled."""
     for git_dir in worktrees.linked_git_dirs(location.common_dir):
         id_ = identity.worktree_agent_id(git_dir)
         if id_ and not _enabled(location._replace(git_dir=git_dir)):
@@ -327,11 +329,11 @@ def _unguarded(location: Location) -> Iterator[Finding]:
 
 
 def _settings(location: Location, environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Settings that do not count, and what says which do."""
+    """Settings that do not count, and the file of those that do."""
     wrong = confirmation.problem(environment)
     if wrong is not None:
         yield Finding("confirmations-damaged", "warning", wrong, "remove it, and git agentos guard confirm", False)
-    with contextlib.suppress(ConfigurationError):  # that is told by whoever needs the value
+    with contextlib.suppress(ConfigurationError):  # every command that needs the value reports it
         yield from _unconfirmed(settings.read(location.root, environment))
 
 
@@ -359,20 +361,20 @@ def _installed(location: Location) -> bool:
         return False
 
 
-def _chained(location: Location, environment: Mapping[str, str]) -> UserHooks:
+def _user_hooks(location: Location, environment: Mapping[str, str]) -> UserHooks:
     env = process.environment(base=environment)
     return user_hooks.read(location.root, location.git_dir, location.common_dir, env)
 
 
-def _effective(location: Location, environment: Mapping[str, str]) -> str:
-    """The folder that git takes hooks from."""
+def _effective_hooks_dir(location: Location, environment: Mapping[str, str]) -> str:
+    """The folder from which git takes hooks."""
     args = ["rev-parse", "--path-format=absolute", "--git-path", "hooks"]
     out = process.run(args, cwd=location.root, env=process.environment(base=environment), neutral_config=False)
     return os.fsdecode(out.removesuffix(b"\n"))
 
 
 def _hooks_in(folder: str) -> list[tuple[str, bool]]:
-    """The hooks in a folder by name, and whether git would run each; samples are none."""
+    """The hooks in a folder by name, and whether git would run each. Samples do not count."""
     try:
         names = sorted(os.listdir(folder))
     except OSError:
@@ -381,7 +383,7 @@ def _hooks_in(folder: str) -> list[tuple[str, bool]]:
 
 
 def _manager(folder: str) -> str | None:
-    """Which hook manager wrote what is in a folder, by what it writes."""
+    """The hook manager that wrote the hooks in a folder, by their content."""
     if f"{os.sep}.husky" in folder:
         return "husky"
     for name, _ in _hooks_in(folder):
@@ -395,5 +397,5 @@ def _manager(folder: str) -> str | None:
     return None
 
 
-def _same(one: str, other: str) -> bool:
+def _is_same_path(one: str, other: str) -> bool:
     return os.path.realpath(one) == os.path.realpath(other)

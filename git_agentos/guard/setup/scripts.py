@@ -1,26 +1,23 @@
-"""Where the guard's scripts lie in a repository, and putting them there.
+"""The guard's scripts in a repository.
 
     <common dir>/agentos/guard/hooks/<name>     the git hooks, and `fsmonitor`: core.hooksPath, core.fsmonitor name them
     <common dir>/agentos/guard/bin/git          the shim of `guard exec`
     <common dir>/agentos/guard/bin/git-in-place the same for a sandbox, where it is mounted over git
-    <common dir>/agentos/guard/files.json       what was placed: the SHA-256 of each, and a MAC over all of them
-    <common dir>/agentos/guard/manifest.json    what was set in configuration (`guard.manifest`)
+    <common dir>/agentos/guard/files.json       the SHA-256 and the mode of each placed file; signed (`own_files`)
+    <common dir>/agentos/guard/manifest.json    what was set in configuration (`manifest`)
 
-They are copies of the package's scripts, with how our Python is started filled in. `put` may be called at any time by
-anybody: each file is replaced by one rename, and a script that is being run goes on with what it was.
+They are copies of the package's scripts, with the start of our Python filled in. `install` may be called at any time:
+each file is replaced by one rename, and a script that is running goes on with its old content.
 
-`files.json` is signed with the user's own key, since an agent can write to the git directory: an agent that edits a
-script and its sum is noticed all the same.
+An agent that edits a script and its sum in `files.json` is noticed, since it cannot sign that file.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -28,57 +25,58 @@ import git_agentos
 from git_agentos.errors import GuardError
 from git_agentos.git import process, user_hooks
 from git_agentos.git.location import Location
-from git_agentos.guard import signing
+from git_agentos.guard.setup import launcher, own_files
 from git_agentos.process import deletion
 from git_agentos.util import directories, files, locks
 
 FSMONITOR = "fsmonitor"
 BASH_ENV = os.path.join("hooks", "bash-env.sh")
-# The hook for refs always refuses one whose name begins so, with these words: by that it is known to act (`effect`).
+# The hook for refs refuses every ref with this prefix, with this message: so `probe` finds out that git runs it.
 PROBE_REF = "refs/agentos/probe-"
 PROBE_REFUSED = "git-agentos: the hook for refs acts"
-SHARED = "guard.sh"  # what all of the hooks source
-_SHIM = "git-shim"
-_IN_PLACE = os.path.join("bin", "git-in-place")
-_SHIM_PLACE = os.path.join("bin", "git")
-_FILES = "files.json"
+SHARED = "guard.sh"  # all hooks source it
+_SHIM_SOURCE = "git-shim"
+_SHIM = os.path.join("bin", "git")
+_SHIM_IN_PLACE = os.path.join("bin", "git-in-place")
+_DIGESTS = "files.json"
+_LOCK = "place.turn"
 _NO_SCRIPTS = (".md", ".pyc", "~")
-# Git hooks that are none of ours: since core.hooksPath leads to us, the user's own are run from here, by this script.
-_PASSES_ON = "chain"
-_PASSED_ON = (
+# core.hooksPath leads to us, so git does not find the user's hooks. Where we have no hook of our own, this script is
+# placed under the hook's name and runs the user's.
+_CHAIN_SCRIPT = "chain"
+_CHAINED_HOOKS = (
     "applypatch-msg pre-applypatch post-applypatch prepare-commit-msg commit-msg pre-auto-gc"
     " sendemail-validate pre-receive update post-receive post-update"
     " p4-changelist p4-prepare-changelist p4-post-changelist p4-pre-submit"
 ).split()
-# These change what git does by being there, or are called at every look: only where the user has one.
-_PASSED_ON_WHERE_THERE = ("proc-receive", "push-to-checkout", "post-index-change")
-OURS = (
-    "pre-commit pre-merge-commit pre-push pre-rebase reference-transaction post-checkout post-commit post-merge"
-    " post-rewrite"
-).split()
-EVERY_HOOK = frozenset((*OURS, *_PASSED_ON, *_PASSED_ON_WHERE_THERE))
+# The existence of these changes what git does, or they run very often: chained only where the user has such a hook.
+_CHAINED_WHERE_PRESENT = ("proc-receive", "push-to-checkout", "post-index-change")
+# These are one script, under the name of each.
+_SHORT_HOOKS = "pre-commit pre-merge-commit pre-rebase post-checkout post-commit post-merge post-rewrite".split()
+_SHORT_HOOK_SCRIPT = "hook"
+OURS = (*_SHORT_HOOKS, "pre-push", "reference-transaction")
+EVERY_HOOK = frozenset((*OURS, *_CHAINED_HOOKS, *_CHAINED_WHERE_PRESENT))
 _MARK = b"# git-agentos: "
-# What writes hooks into a repository, and what it leaves there. (git's own samples name pre-commit, too.)
+# Hook managers, each with a mark in the hooks that it writes. (git's own samples contain 'pre-commit', too.)
 MANAGERS = (("husky", b"husky"), ("lefthook", b"lefthook"), ("pre-commit", b"pre-commit.com"))
-_OF_US = re.compile(r"(hooks|bin)/[\w-][\w.-]*\Z")
-# What the hooks keep beside them.
+_PLACED_NAME = re.compile(r"(hooks|bin)/[\w-][\w.-]*\Z")
+# Folders of the hooks' own state.
 _CACHES = ("chain", "passed", "warned", "unsaid")
-_PACKAGE = os.path.dirname(os.path.abspath(git_agentos.__file__))
 
 
 def folder(common_dir: str) -> str:
-    """The guard's folder in a repository; it need not be there."""
+    """The guard's folder in a repository; it need not exist."""
     return os.path.join(common_dir, "agentos", "guard")
 
 
 def hooks_dir(common_dir: str) -> str:
-    """What core.hooksPath names."""
+    """The folder that core.hooksPath names."""
     return os.path.join(folder(common_dir), "hooks")
 
 
 def digests_path(common_dir: str) -> str:
-    """The record of what was placed."""
-    return os.path.join(folder(common_dir), _FILES)
+    """The file with the digests of the placed files."""
+    return os.path.join(folder(common_dir), _DIGESTS)
 
 
 def fsmonitor(common_dir: str) -> str:
@@ -92,16 +90,16 @@ def common_script(common_dir: str) -> str:
 
 
 def shim_dir(common_dir: str) -> str:
-    """What `guard exec` puts first on PATH: `git` is in it."""
+    """The folder that `guard exec` puts first on PATH: `git` is in it."""
     return os.path.join(folder(common_dir), "bin")
 
 
 def bash_env(common_dir: str) -> str:
-    """What BASH_ENV names below `guard exec`."""
+    """The value of BASH_ENV below `guard exec`."""
     return os.path.join(folder(common_dir), BASH_ENV)
 
 
-# -- putting them there ------------------------------------------------------------------------------------------------
+# -- installing and removing -------------------------------------------------------------------------------------------
 
 
 class _Script(NamedTuple):
@@ -111,40 +109,40 @@ class _Script(NamedTuple):
 
 
 def install(location: Location) -> None:
-    """Place the scripts, or bring them up to date; nothing is written where they are. Files in the guard's folders that
-    are none of ours are left."""
-    top = _make_folders(location)
-    with locks.hold(os.path.join(top, "place.turn")):
-        _hand_over(location)
-        wanted = list(_scripts(location.common_dir, (*_PASSED_ON, *_there(location))))
-        for each in wanted:
-            path = os.path.join(top, each.name)
-            if _content(path) != each.data or not _has_mode(path, each.mode):
-                write(path, each.data, each.mode)
-        for name in _recorded(location.common_dir)[0].keys() - {each.name for each in wanted}:
+    """Place the scripts, or update them; what is up to date is not written. Other files in the folders are left."""
+    top = directories.make_own(location.shared_state_dir, "guard")
+    directories.make_own(hooks_dir(location.common_dir))
+    directories.make_own(shim_dir(location.common_dir))
+    with locks.hold(os.path.join(top, _LOCK)):
+        _return_manager_hooks(location)
+        scripts = list(_scripts(location.common_dir, (*_CHAINED_HOOKS, *_present(location))))
+        for script in scripts:
+            if not _is_placed(top, script):
+                own_files.write(os.path.join(top, script.name), script.data, script.mode)
+        for name in _read_digests(location.common_dir)[0].keys() - {script.name for script in scripts}:
             with contextlib.suppress(OSError):
                 os.unlink(os.path.join(top, name))
-        data = _record({each.name: (hashlib.sha256(each.data).hexdigest(), each.mode) for each in wanted})
-        path = os.path.join(top, _FILES)
-        if _content(path) != data:
-            write(path, data, 0o644)
+        digests = {each.name: [hashlib.sha256(each.data).hexdigest(), each.mode] for each in scripts}
+        data = own_files.signed_json("files", dict(sorted(digests.items())))
+        if _content(digests_path(location.common_dir)) != data:
+            own_files.write(digests_path(location.common_dir), data, 0o644)
 
 
 def install_over_git(location: Location, git: str) -> str:
-    """Write the shim that stands in a sandbox where git itself is, and runs the one at `git`; its path."""
-    shim = _content(os.path.join(shim_dir(location.common_dir), "git")) or b""
-    path = os.path.join(folder(location.common_dir), _IN_PLACE)
-    write(path, shim.replace(b"guard_behind=''", b"guard_behind=" + _quoted(git), 1), 0o755)
+    """Write the shim that is mounted over git in a sandbox, and that runs the one at `git`; its path."""
+    shim = _content(os.path.join(folder(location.common_dir), _SHIM)) or b""
+    path = os.path.join(folder(location.common_dir), _SHIM_IN_PLACE)
+    own_files.write(path, shim.replace(b"guard_behind=''", b"guard_behind=" + launcher.quote(git), 1), 0o755)
     return path
 
 
 def uninstall(location: Location) -> None:
-    """Remove what `put` placed, and the folders where nothing else is in them."""
+    """Remove what `install` placed, and the folders where nothing else is in them."""
     top = folder(location.common_dir)
-    _hand_over(location)
-    every = (*_PASSED_ON, *_PASSED_ON_WHERE_THERE)
-    names = {each.name for each in _scripts(location.common_dir, every)} | set(_recorded(location.common_dir)[0])
-    for name in [*names, _IN_PLACE, _FILES, "place.turn"]:
+    _return_manager_hooks(location)
+    chained = (*_CHAINED_HOOKS, *_CHAINED_WHERE_PRESENT)
+    names = {script.name for script in _scripts(location.common_dir, chained)}
+    for name in [*names, *_read_digests(location.common_dir)[0], _SHIM_IN_PLACE, _DIGESTS, _LOCK]:
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(top, name))
     for name in _CACHES:
@@ -154,89 +152,84 @@ def uninstall(location: Location) -> None:
             os.rmdir(path)
 
 
+def _return_manager_hooks(location: Location) -> None:
+    """Move hooks of a hook manager to the user's hooks, which ours run: while core.hooksPath leads here, a manager that
+    is set up writes its hooks over ours. (lefthook renames what it replaces to `<name>.old`.)"""
+    hooks = hooks_dir(location.common_dir)
+    names = []
+    for name in EVERY_HOOK:
+        data = _content(os.path.join(hooks, name))
+        if data is not None and _MARK not in data and any(mark in data for _, mark in MANAGERS):
+            names.append(name)
+        old = os.path.join(hooks, f"{name}.old")
+        if _MARK in (_content(old) or b""):
+            os.unlink(old)
+    if not names:
+        return
+    target = _user_hooks(location)
+    os.makedirs(target, exist_ok=True)
+    for name in names:
+        if not os.path.lexists(os.path.join(target, name)):
+            os.rename(os.path.join(hooks, name), os.path.join(target, name))
+
+
+# -- what is placed ----------------------------------------------------------------------------------------------------
+
+
 def changed_files(common_dir: str) -> list[str]:
-    """Which placed files are not what was placed (edited, gone, not executable), by path; the record of them is one
-    too, where it is not signed by this user's key. Empty where nothing was placed."""
+    """The placed files that are no longer as they were placed (edited, removed, not executable), by path; or the file
+    of digests, where it is not signed by this user. Empty where nothing was placed."""
     top = folder(common_dir)
     if not os.path.isdir(top):
         return []
-    placed, signed = _recorded(common_dir)
-    if not placed or not signed:
-        return [os.path.join(top, _FILES)]
-    found = []
-    for name, (digest, mode) in sorted(placed.items()):
+    digests, is_signed = _read_digests(common_dir)
+    if not digests or not is_signed:
+        return [digests_path(common_dir)]
+    changed = []
+    for name, (digest, mode) in sorted(digests.items()):
         path = os.path.join(top, name)
         data = _content(path)
-        if data is not None and name == _SHIM_PLACE:
+        if data is not None and name == _SHIM:
             data = _without_git_behind(path, data)
         if data is None or hashlib.sha256(data).hexdigest() != digest or not _has_mode(path, mode):
-            found.append(path)
-    return found
+            changed.append(path)
+    return changed
 
 
 def _without_git_behind(path: str, shim: bytes) -> bytes:
-    """The shim as it was placed, of one that stands in a sandbox where git is (`put_in_place_of`)."""
+    """The shim as it was placed, where it is mounted over git in a sandbox (`install_over_git`)."""
     behind = process.behind_shim(path)
     if behind is None:
         return shim
     env = {key: value for key, value in process.environment().items() if key != "GIT_EXEC_PATH"}
-    own = process.run(["--exec-path"], cwd=os.sep, env=env, neutral_config=False)
-    if behind != os.path.join(os.fsdecode(own.rstrip(b"\n")), "git"):
+    exec_path = process.run(["--exec-path"], cwd=os.sep, env=env, neutral_config=False)
+    if behind != os.path.join(os.fsdecode(exec_path.rstrip(b"\n")), "git"):
         return shim
-    return shim.replace(b"guard_behind=" + _quoted(behind), b"guard_behind=''", 1)
+    return shim.replace(b"guard_behind=" + launcher.quote(behind), b"guard_behind=''", 1)
 
 
 def outdated(common_dir: str) -> bool:
-    """Whether another version of this tool placed the scripts."""
+    """Whether another version of this tool has placed the scripts."""
     top = folder(common_dir)
-    return any(_content(os.path.join(top, each.name)) != each.data for each in _scripts(common_dir))
+    return any(_content(os.path.join(top, script.name)) != script.data for script in _scripts(common_dir))
 
 
 def differing_files(common_dir: str) -> list[str]:
-    """Which placed files are not what this installation would place, by path: where the record of them is no help."""
+    """The placed files that differ from what this installation places, by path: for where the digests cannot tell."""
     top = folder(common_dir)
-    every = ((os.path.join(top, each.name), each) for each in _scripts(common_dir))
-    return [path for path, each in every if _content(path) != each.data or not _has_mode(path, each.mode)]
+    return [os.path.join(top, script.name) for script in _scripts(common_dir) if not _is_placed(top, script)]
 
 
-def _hand_over(location: Location) -> None:
-    """A hook manager that is set up while core.hooksPath leads here puts its hooks in the place of ours: they go to
-    where the user's are, from where ours run them. (lefthook calls what it replaces `<name>.old`.)"""
-    hooks = hooks_dir(location.common_dir)
-    theirs = []
-    for name in EVERY_HOOK:
-        data = _content(os.path.join(hooks, name))
-        if data is not None and _MARK not in data and any(mark in data for _, mark in MANAGERS):
-            theirs.append(name)
-        old = os.path.join(hooks, f"{name}.old")
-        if _MARK in (_content(old) or b""):
-            os.unlink(old)
-    if not theirs:
-        return
-    env = process.environment()
-    folder_ = user_hooks.read(location.root, location.git_dir, location.common_dir, env).hooks
-    os.makedirs(folder_, exist_ok=True)
-    for name in theirs:
-        if not os.path.lexists(os.path.join(folder_, name)):
-            os.rename(os.path.join(hooks, name), os.path.join(folder_, name))
-
-
-def _make_folders(location: Location) -> str:
-    top = directories.make_own(location.shared_state_dir, "guard")
-    directories.make_own(hooks_dir(location.common_dir))
-    directories.make_own(shim_dir(location.common_dir))
-    return top
-
-
-def _scripts(common_dir: str, passed_on: Sequence[str] = _PASSED_ON) -> Iterator[_Script]:
-    """Every script of the package as it is to lie in this repository; `passed_on` are hooks that the user may have."""
-    source = _sources()
-    python, run = launcher()
-    filled = {
-        b"@PYTHON@": _quoted(python),
-        b"@RUN@": run,
-        b"@COMMON@": _quoted(common_dir),
-        b"@HOOKS@": _quoted(hooks_dir(common_dir)),
+def _scripts(common_dir: str, chained: Sequence[str] = _CHAINED_HOOKS) -> Iterator[_Script]:
+    """Every script of the package as it is placed in this repository; `chained` are the hooks that the user may
+    have."""
+    source = _source_folder()
+    python, arguments = launcher.hook_launcher()
+    values = {
+        b"@PYTHON@": launcher.quote(python),
+        b"@RUN@": arguments,
+        b"@COMMON@": launcher.quote(common_dir),
+        b"@HOOKS@": launcher.quote(hooks_dir(common_dir)),
         b"@VERSION@": git_agentos.__version__.encode("ascii"),
     }
     for name in sorted(os.listdir(source)):
@@ -245,128 +238,49 @@ def _scripts(common_dir: str, passed_on: Sequence[str] = _PASSED_ON) -> Iterator
             continue
         with open(path, "rb") as file:
             data = file.read()
-        for mark, value in filled.items():
-            data = data.replace(mark, value)
-        # What has no first line for the kernel is read by the others, not run.
-        mode = 0o755 if data.startswith(b"#!") else 0o644
-        if name == _PASSES_ON:
-            for each in passed_on:
-                yield _Script(os.path.join("hooks", each), data, mode)
+        for placeholder, value in values.items():
+            data = data.replace(placeholder, value)
+        mode = 0o755 if data.startswith(b"#!") else 0o644  # the others are sourced
+        if name in (_CHAIN_SCRIPT, _SHORT_HOOK_SCRIPT):
+            for hook in chained if name == _CHAIN_SCRIPT else _SHORT_HOOKS:
+                yield _Script(os.path.join("hooks", hook), data, mode)
         else:
-            yield _Script(os.path.join("bin", "git") if name == _SHIM else os.path.join("hooks", name), data, mode)
+            yield _Script(_SHIM if name == _SHIM_SOURCE else os.path.join("hooks", name), data, mode)
 
 
-def _there(location: Location) -> list[str]:
-    """Those hooks of the user that only where they are have one of ours in front of them."""
-    env = process.environment()
-    users = user_hooks.read(location.root, location.git_dir, location.common_dir, env).hooks
-    return [name for name in _PASSED_ON_WHERE_THERE if os.access(os.path.join(users, name), os.X_OK)]
+def _present(location: Location) -> list[str]:
+    """The hooks that are chained only where the user has them, and that the user has."""
+    users = _user_hooks(location)
+    return [name for name in _CHAINED_WHERE_PRESENT if os.access(os.path.join(users, name), os.X_OK)]
 
 
-def _sources() -> str:
-    """The folder of the package's scripts: inside of an installed package, beside it in a work tree of this project."""
-    inside = os.path.join(_PACKAGE, "hooks", "scripts")
-    beside = os.path.join(os.path.dirname(_PACKAGE), "hooks")
-    for path in (inside, beside):
+def _user_hooks(location: Location) -> str:
+    """The folder of the user's hooks."""
+    return user_hooks.read(location.root, location.git_dir, location.common_dir, process.environment()).hooks
+
+
+def _source_folder() -> str:
+    """The folder of the package's scripts: in an installed package, or beside it in a checkout of this project."""
+    installed = os.path.join(launcher.PACKAGE, "hooks", "scripts")
+    for path in (installed, os.path.join(os.path.dirname(launcher.PACKAGE), "hooks")):
         if os.path.isdir(path):
             return path
     raise GuardError("the guard's scripts are missing from this installation", "install git-agentos again")
 
 
-# -- how our Python is started -----------------------------------------------------------------------------------------
-
-
-def launcher() -> tuple[str, bytes]:
-    """The Python to run a hook's entry with, and its arguments before the hook's name, quoted for sh.
-
-    Where `install.sh` made the environment, the link to the one in use, which stays when that is replaced.
-    """
-    return _python(), _run("git_agentos.hooks", "git_agentos.hooks.entry")
-
-
-def command() -> str:
-    """How sh starts `git agentos`, quoted: for other programs' settings."""
-    return (_quoted(_python()) + b" " + _run("git_agentos", "git_agentos.cli.entry")).decode("utf-8", "surrogateescape")
-
-
-def _python() -> str:
-    found = sys.executable or "/usr/bin/python3"
-    link = os.path.join(os.path.dirname(sys.prefix), "venv")
-    if os.path.islink(link) and os.path.realpath(link) == os.path.realpath(sys.prefix):
-        stable = os.path.join(link, os.path.relpath(found, sys.prefix))
-        if os.path.exists(stable):
-            return stable
-    return found
-
-
-def _run(module: str, entry: str) -> bytes:
-    """`-I` (nothing that lies where the program runs is imported), and the module, also where it is not installed."""
-    home = os.path.dirname(_PACKAGE)
-    if _finds(home):
-        return b"-I -m " + module.encode("ascii")
-    # `main` of hooks takes its arguments, that of the command line looks for them itself.
-    call = "sys.exit(main(sys.argv[1:]))" if entry.endswith("hooks.entry") else "main()"
-    return b"-I -c " + _quoted(f"import sys; sys.path.insert(0, {home!r}); from {entry} import main; {call}")
-
-
-def _finds(home: str) -> bool:
-    """Whether an isolated Python finds packages in `home`: it is where packages are installed, or a .pth names it."""
-    import site
-
-    for place in site.getsitepackages():
-        if os.path.realpath(place) == os.path.realpath(home):
-            return True
-        with contextlib.suppress(OSError):
-            for name in os.listdir(place):
-                if name.endswith(".pth") and os.fsencode(home) in (_content(os.path.join(place, name)) or b"").split(
-                    b"\n"
-                ):
-                    return True
-    return False
-
-
-def _quoted(text: str) -> bytes:
-    """`text` as one word for sh."""
-    return b"'" + os.fsencode(text).replace(b"'", b"'\\''") + b"'"
-
-
-# -- files -------------------------------------------------------------------------------------------------------------
-
-
-def _record(found: dict[str, tuple[str, int]]) -> bytes:
-    mac = sign(json.dumps(found, sort_keys=True).encode())
-    return json.dumps({"files": found, "mac": mac}, sort_keys=True, indent=1).encode() + b"\n"
-
-
-def _recorded(common_dir: str) -> tuple[dict[str, tuple[str, int]], bool]:
-    """What `files.json` says of files in the guard's folders, and whether this user signed it."""
-    path = os.path.join(folder(common_dir), _FILES)
+def _read_digests(common_dir: str) -> tuple[dict[str, tuple[str, int]], bool]:
+    """The digest and mode of each placed file by name, and whether this user has signed them."""
     try:
-        document = json.loads(_content(path) or b"{}")
-        found = {str(name): (str(digest), int(mode)) for name, (digest, mode) in document["files"].items()}
-        body = json.dumps(document["files"], sort_keys=True)
-        is_ours = all(_OF_US.match(name) for name in found)
-        return (found, is_signed(path, body.encode(), document["mac"])) if is_ours else ({}, False)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        body, is_signed = own_files.read_signed(digests_path(common_dir), "files")
+        digests = {str(name): (str(digest), int(mode)) for name, (digest, mode) in body.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}, False
+    return (digests, is_signed) if all(map(_PLACED_NAME.match, digests)) else ({}, False)
 
 
-def sign(data: bytes) -> str | None:
-    """This user's code for `data`; None where there is no key to be had (in a sandbox)."""
-    return signing.sign(data, process.environment())
-
-
-def is_signed(path: str, data: bytes, mac: str | None) -> bool:
-    """Whether this user signed `data`, which the file at `path` says. Of somebody else's file, and where the key is out
-    of reach, nobody can tell: it counts as signed. It does not where the key was removed or damaged."""
-    env = process.environment()
-    with contextlib.suppress(OSError):
-        if os.lstat(path).st_uid != os.geteuid():
-            return True
-    try:
-        return signing.is_signed(data, mac, env) or signing.is_out_of_reach(env)
-    except GuardError:
-        return False  # others may write to the key
+def _is_placed(top: str, script: _Script) -> bool:
+    path = os.path.join(top, script.name)
+    return _content(path) == script.data and _has_mode(path, script.mode)
 
 
 def _content(path: str) -> bytes | None:
@@ -378,29 +292,7 @@ def _content(path: str) -> bytes | None:
 
 
 def _has_mode(path: str, mode: int) -> bool:
-    """Whether a file may be run, where it has to be."""
+    """Whether a file is executable, where it has to be."""
     with contextlib.suppress(OSError):
         return not mode & 0o100 or bool(os.lstat(path).st_mode & 0o100)
     return False
-
-
-def write(path: str, data: bytes, mode: int) -> None:
-    """Replace a file durably, by one rename. A folder that has its name is moved aside, unless it is empty."""
-    if os.path.isdir(path) and not os.path.islink(path):
-        remove(path)
-    files.replace(path, data, mode=mode)
-
-
-def remove(path: str) -> None:
-    """Remove a file of ours, if it is there. A folder in its place is moved aside, unless it is empty."""
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        return
-    except OSError:
-        if not os.path.isdir(path):
-            raise
-        try:
-            os.rmdir(path)
-        except OSError:
-            os.rename(path, f"{path}.aside-{os.urandom(4).hex()}")

@@ -1,10 +1,8 @@
-"""What a model is given: which files may leave the machine, how much that is, and the prompts made of them.
+"""What a model gets: which files may leave the machine, how many tokens that is, and the prompts made of them.
 
-rules      paths and sizes: what may be read at all, and reading it
-names      what must not be sent because of what it is called
-secrets    what must not be sent because of what it says
-tokens     how many tokens a text has, never too few
-material   the design document and the context files, read and checked
-policy     what will be sent to whom, for people
-prompts    the prompts of the two nodes that ask a model
+source_files   which files may be sent: paths, names and sizes; and reading them
+secrets        secrets in texts
+tokens         how many tokens a text has, never too few
+material       the design document and the context files, read and checked; the data policy
+prompts        the prompts of the two nodes that ask a model
 """

@@ -1,15 +1,15 @@
-"""Which files may be read for a model: in the project, ordinary, not called like a secret, and not too large.
+"""Files that may be sent to a model: regular files of the project, without the name of a secret, and not too large.
 
-    path      relative to the project's root, without '..'; links may lead about in the project, but not out of it
-    kind      an ordinary file: no folder, device, pipe or socket
-    name      no component is called like a secret (`names`), none is '.git' or '.agentos'
+    path      relative to the project's root, without '..'; a link may lead elsewhere in the project, but not out of it
+    kind      a regular file: no folder, device, pipe or socket
+    name      no component has the name of a secret (SECRET_NAMES), none is '.git' or '.agentos'
     size      at most 102,400 bytes each
-    text      UTF-8 without NUL; all else is binary
+    text      UTF-8 without NUL; anything else is binary
     tokens    at most 200,000 in all (`tokens`)
 
-A path is resolved first and every rule is held against what it was resolved to as well. The file is then opened once,
-component by component and following no link, and checked again as it was opened: what is swapped meanwhile is refused,
-not read. Every refusal is a ContextError (a ValueError) that names the file and the rule.
+A path is resolved first, and every rule applies to the resolved path as well. The file is then opened once, component
+by component and following no link, and checked again: a file that was exchanged meanwhile is refused, not read. Every
+refusal is a ContextError (a ValueError) that names the file and the rule.
 """
 
 from __future__ import annotations
@@ -19,22 +19,42 @@ import os
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from git_agentos.errors import ContextError
-from git_agentos.tdd.context import names, tokens
+from git_agentos.tdd.context import tokens
 
-LARGEST = 102_400  # bytes of one file
-MOST_TOKENS = 200_000  # of all files together
+MAX_FILE_BYTES = 102_400
+MAX_TOKENS = 200_000  # of all files together
 
-_LEAVE_OUT = "leave it out; what a model has to know of it can be written into the design document"
+# Patterns for every component of a path, in lower case: on some file systems `.ENV` is `.env`, and a key is a key
+# wherever it lies. A pattern that matches too much (`secretary.md`) costs a rename, a missing one costs a key.
+SECRET_NAMES = (
+    # settings of an application
+    ".env*", "*.env", "*secret*", "*credentials*", "*.tfstate", "*.tfstate.*", "*.tfvars", "*.tfvars.json",
+    "application_default_credentials*", "service-account*.json", "service_account*.json", "*.publishsettings",
+    # keys and certificates
+    "*.pem", "*.key", "*.p12", "*.pfx", "*.pkcs12", "*.p8", "*.jks", "*.keystore", "*.ppk", "*.ovpn", "*.agekey",
+    "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "identity.age", "*.mobileprovision",
+    # stores of passwords
+    "*.kdb", "*.kdbx", "*.agilekeychain", "*.opvault", "*.keychain", "*.keychain-db", "*.gpg", "*.pgp",
+    # what tools remember of their users
+    ".netrc", "_netrc", ".pypirc", ".npmrc", ".yarnrc*", ".pgpass", ".my.cnf", ".mylogin.cnf", ".htpasswd", "htpasswd",
+    ".git-credentials", ".dockercfg", ".docker", ".s3cfg", ".boto", ".terraformrc", "terraform.rc", ".vault-token",
+    "kubeconfig*", "*.kubeconfig", ".kube", ".aws", ".azure", ".gcloud", ".ssh", ".gnupg", ".password-store",
+    ".*_history", ".lesshst",
+)  # fmt: skip
+_PRIVATE_FOLDERS = (".git", ".agentos")
+
+_LEAVE_OUT = "leave it out; write what a model has to know of it into the design document"
 _RELATIVE = "name files of the project, relative to its root"
 _PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY)
 
 
 @dataclass(frozen=True)
 class Text:
-    """A file that was read: `path` relative to the root, with no link in it; `text` is exactly its `size` bytes."""
+    """A file that was read: `path` is relative to the root, without links; `text` is its `size` bytes."""
 
     path: str
     text: str
@@ -43,25 +63,25 @@ class Text:
 
 def validate_context_path(path_str: str | os.PathLike[str], project_root: str | os.PathLike[str]) -> Path:
     """The file that `path_str` (relative to `project_root`) names, absolute and resolved; ContextError, which is a
-    ValueError, where it must not be sent to a model because of where it is, what it is, or what it is called."""
+    ValueError, if it must not be sent to a model because of its location, kind or name."""
     root = _root(project_root)
     return Path(root, _located(root, os.fspath(path_str)))
 
 
 def validate_context_limits(files: Iterable[str | os.PathLike[str]]) -> None:
-    """Nothing, where each of `files` is a text of at most 102,400 bytes and all have at most 200,000 tokens;
-    ContextError, which is a ValueError, names the file by which a limit is passed."""
+    """Check that each of `files` is a text of at most 102,400 bytes, and that all have at most 200,000 tokens;
+    ContextError, which is a ValueError, names the file that exceeds a limit."""
     budget = Budget()
     for each in files:
         path = os.fspath(each)
         with _Folder(None) as folder:
             data = _read(folder, path, path)
-        budget.add(path, decoded(data, path))
+        budget.add(path, decode(data, path))
 
 
 class Budget:
-    """What has been taken of the tokens: estimated, and counted as soon as the estimate is too high. Loading what
-    counts takes longer than all else that is done with a context."""
+    """The tokens used so far: estimated, and counted as soon as the estimate is too high, since loading the library
+    that counts takes longer than everything else."""
 
     def __init__(self) -> None:
         self.tokens = 0
@@ -69,20 +89,22 @@ class Budget:
         self._texts: list[str] = []
 
     def add(self, path: str, text: str) -> None:
-        """Take the text of one more file; ContextError where that is too much."""
+        """Add the text of a file; ContextError if that exceeds the limit."""
         if self.exact:
             self.tokens += tokens.count(text) or 0
         else:
             self._texts.append(text)
-            self.tokens += tokens.at_most(text)
-            if self.tokens > MOST_TOKENS:
+            self.tokens += tokens.estimate(text)
+            if self.tokens > MAX_TOKENS:
                 self._count()
-        if self.tokens > MOST_TOKENS:
+        if self.tokens > MAX_TOKENS:
             how = "has" if self.exact else "may have (an upper estimate)"
             raise ContextError(
-                f"the context is too large: with '{path}' it {how} {self.tokens:,} tokens, and at most {MOST_TOKENS:,}"
+                f"the context is too large: with '{path}' it {how} {self.tokens:,} tokens, and at most {MAX_TOKENS:,}"
                 " are allowed",
-                "name fewer or smaller files" if self.exact else f"name fewer or smaller files, or {tokens.INSTALL}",
+                "name fewer or smaller files"
+                if self.exact
+                else f"name fewer or smaller files, or {tokens.INSTALL_HINT}",
             )
 
     def _count(self) -> None:
@@ -94,16 +116,16 @@ class Budget:
 
 
 def read(project_root: str, path: str) -> Text:
-    """Read the file at `path`, checked by every rule but those for all files together."""
+    """Read the file at `path`, checked by every rule except those for all files together."""
     root = _root(project_root)
     located = _located(root, path)
     with _Folder(root) as folder:
         data = _read(folder, located, path)
-    return Text(located, decoded(data, path), len(data))
+    return Text(located, decode(data, path), len(data))
 
 
-def decoded(data: bytes, path: str) -> str:
-    """The text that a file holds; ContextError where it is binary."""
+def decode(data: bytes, path: str) -> str:
+    """The text of a file; ContextError if it is binary."""
     if b"\0" in data:
         raise _binary(path, "it has a NUL byte")
     if data.startswith(b"%PDF-"):
@@ -118,7 +140,7 @@ def _binary(path: str, why: str) -> ContextError:
     return ContextError(f"'{path}' is binary: {why}", "only texts in UTF-8 can be sent to a model")
 
 
-# -- where a path leads ------------------------------------------------------------------------------------------------
+# -- paths -------------------------------------------------------------------------------------------------------------
 
 
 def _root(project_root: str | os.PathLike[str]) -> str:
@@ -133,7 +155,7 @@ def _root(project_root: str | os.PathLike[str]) -> str:
 
 def _located(root: str, path: str) -> str:
     """The path relative to `root`, without links, of the file that `path` names."""
-    _check_words(path)
+    _check_form(path)
     _check_names(path, path)
     try:
         real = os.path.realpath(os.path.join(root, path), strict=True)
@@ -151,7 +173,7 @@ def _located(root: str, path: str) -> str:
     return located
 
 
-def _check_words(path: str) -> None:
+def _check_form(path: str) -> None:
     if not path:
         raise ContextError("the path of a context file is empty", _RELATIVE)
     if "\0" in path:
@@ -162,19 +184,30 @@ def _check_words(path: str) -> None:
         raise ContextError(f"'{path}' is not in the project: it has '..' in it", _RELATIVE)
 
 
-def _check_names(path: str, told: str) -> None:
-    called = f"'{told}'" if path == told else f"'{told}', which is '{path}',"
-    if (folder := names.private_folder(path)) is not None:
-        raise ContextError(f"{called} lies in '{folder}', which is not part of the project", _LEAVE_OUT)
-    if (pattern := names.secret_name(path)) is not None:
-        raise ContextError(f"{called} may hold secrets: it is called like '{pattern}'", _LEAVE_OUT)
+def _check_names(path: str, given: str) -> None:
+    shown = f"'{given}'" if path == given else f"'{given}', which is '{path}',"
+    if (folder := private_folder(path)) is not None:
+        raise ContextError(f"{shown} lies in '{folder}', which is not part of the project", _LEAVE_OUT)
+    if (pattern := secret_pattern(path)) is not None:
+        raise ContextError(f"{shown} may hold secrets: its name matches '{pattern}'", _LEAVE_OUT)
+
+
+def secret_pattern(path: str) -> str | None:
+    """The pattern of a secret's name that a component of `path` matches; None if none does."""
+    parts = [part.casefold() for part in path.split("/")]
+    return next((each for part in parts for each in SECRET_NAMES if fnmatchcase(part, each)), None)
+
+
+def private_folder(path: str) -> str | None:
+    """The folder in `path` that belongs to git or to git-agentos; None if there is none."""
+    return next((part for part in path.split("/") if part.casefold() in _PRIVATE_FOLDERS), None)
 
 
 def _check_kind(mode: int, path: str) -> None:
     if stat.S_ISDIR(mode):
         raise ContextError(f"'{path}' is a folder", "name each file of it that is needed")
     if not stat.S_ISREG(mode):
-        raise ContextError(f"'{path}' is no ordinary file", _LEAVE_OUT)
+        raise ContextError(f"'{path}' is no regular file", _LEAVE_OUT)
 
 
 def _unreadable(path: str, error: OSError) -> ContextError:
@@ -183,11 +216,11 @@ def _unreadable(path: str, error: OSError) -> ContextError:
     return ContextError(f"'{path}' cannot be read: {(error.strerror or str(error)).lower()}")
 
 
-# -- reading what was found --------------------------------------------------------------------------------------------
+# -- reading -----------------------------------------------------------------------------------------------------------
 
 
 class _Folder:
-    """The folder that paths are opened below; None takes them as they are."""
+    """The folder below which paths are opened; None: anywhere."""
 
     def __init__(self, root: str | None) -> None:
         self._root = root
@@ -201,7 +234,7 @@ class _Folder:
             os.close(each)
 
     def open(self, path: str) -> int:
-        """A descriptor of the file at `path`, reached by no link; it is closed with this folder."""
+        """A descriptor of the file at `path`, reached without links; it is closed with this folder."""
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         if self._root is None:
             return self._keep(os.open(path, flags))
@@ -216,28 +249,28 @@ class _Folder:
         return descriptor
 
 
-def _read(folder: _Folder, path: str, told: str) -> bytes:
-    """The bytes of the file at `path` in `folder`, at most `LARGEST`; `told` is what it is called in errors."""
+def _read(folder: _Folder, path: str, shown: str) -> bytes:
+    """The bytes of the file at `path` in `folder`, at most `MAX_FILE_BYTES`; `shown` is its name in errors."""
     try:
         file = folder.open(path)
         found = os.fstat(file)
-        _check_kind(found.st_mode, told)
-        if found.st_size > LARGEST:
-            raise _too_large(told, f"{found.st_size:,}")
+        _check_kind(found.st_mode, shown)
+        if found.st_size > MAX_FILE_BYTES:
+            raise _too_large(shown, f"{found.st_size:,}")
         data = b""
-        while len(data) <= LARGEST and (more := os.read(file, LARGEST + 1 - len(data))):
+        while len(data) <= MAX_FILE_BYTES and (more := os.read(file, MAX_FILE_BYTES + 1 - len(data))):
             data += more
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
-            raise ContextError(f"'{told}' was exchanged for a link while it was looked at", "try again") from error
-        raise _unreadable(told, error) from error
-    if len(data) > LARGEST:
-        raise _too_large(told, "more")
+            raise ContextError(f"'{shown}' was exchanged for a link while it was read", "try again") from error
+        raise _unreadable(shown, error) from error
+    if len(data) > MAX_FILE_BYTES:
+        raise _too_large(shown, "more")
     return data
 
 
 def _too_large(path: str, size: str) -> ContextError:
     return ContextError(
-        f"'{path}' is too large: it has {size} bytes, and at most {LARGEST:,} are allowed",
+        f"'{path}' is too large: it has {size} bytes, and at most {MAX_FILE_BYTES:,} are allowed",
         "leave it out, or put the part of it that is needed into a file of its own",
     )

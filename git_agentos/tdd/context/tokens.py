@@ -1,4 +1,4 @@
-"""How many tokens a text has: counted, where bpe-openai is installed, or a number that is never below the count.
+"""How many tokens a text has: counted if bpe-openai is installed, or an estimate that is never below the count.
 
 The count is that of the vocabulary `o200k_base`. The estimate holds for `cl100k_base` too, and follows from what is in
 both vocabularies. A text is cut into pieces, and in each of them tokens are merged until no two neighbours make a token
@@ -21,7 +21,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-INSTALL = "install bpe-openai (pip install 'git-agentos[tokens]') for exact counts"
+INSTALL_HINT = "install bpe-openai (pip install 'git-agentos[tokens]') for exact counts"
 
 _VOCABULARY = "o200k_base"
 _APART = frozenset(
@@ -35,13 +35,13 @@ _BEYOND = re.compile(r"[A-Za-z'\x80-\U0010ffff]")
 
 
 def count(text: str) -> int | None:
-    """How many tokens `text` has; None where bpe-openai is not installed. The first time takes a second."""
+    """How many tokens `text` has; None if bpe-openai is not installed. The first call takes a second."""
     counted = _counter()
     return None if counted is None else counted(text)
 
 
-def at_most(text: str) -> int:
-    """A number that is not below the number of tokens that `text` has."""
+def estimate(text: str) -> int:
+    """A number that is not below the number of tokens of `text`."""
     total = len(text.encode("utf-8", "surrogatepass"))
     for run in _RUNS.finditer(text):
         n = run.end() - run.start()
@@ -60,7 +60,7 @@ def _tokens_of(run: re.Match[str], n: int, text: str) -> int:
 
 @cache
 def _counter() -> Callable[[str], int] | None:
-    """bpe-openai, None where it is not installed."""
+    """bpe-openai's counter; None if it is not installed."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "open_binary is deprecated", DeprecationWarning)  # so it reads its tables
         try:

@@ -1,9 +1,9 @@
 """`tdd gate`: the two gates alone, in any worktree; for other agents and for CI.
 
-What `red` froze is kept in the worktree's own state folder (`tdd-gate.json` in `Location.state_dir`), which no commit
-holds, as one JSON document with a MAC by the user's key: `version` 1; `red`, `frozen`, `plugins`, `skipped`, `rest` as
-in `gates.Verdict`; `tests`, what was run. A red gate that does not hold leaves the one before as it was: what it was
-asked about is new to that, and a veto.
+The red gate's record is kept in the worktree's own state folder (`tdd-gate.json` in `Location.state_dir`), which is in
+no commit: one JSON document with a MAC by the user's key. Its keys are `version` (1), the fields of `gates.RedRecord`,
+and `tests` (what was run). A red gate that does not hold leaves an earlier record as it was: to that, the tests in
+question are new, and a veto.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import TddError, UsageError
@@ -20,28 +20,28 @@ from git_agentos.git import process, state_dir
 from git_agentos.git.location import Location
 from git_agentos.guard import signing
 from git_agentos.tdd.gate import gates
-from git_agentos.tdd.gate import setup as grounds
-from git_agentos.tdd.gate.gates import Verdict
-from git_agentos.tdd.gate.setup import Ground
+from git_agentos.tdd.gate.gates import RedRecord, Verdict
+from git_agentos.tdd.gate.pytest_run import Control
+from git_agentos.tdd.gate.setup import PytestSetup, prepare
 from git_agentos.util import files
-from git_agentos.worktree import record
+from git_agentos.worktree import record as worktree_record
 
 _NAME = "tdd-gate.json"
 _KIND = "tdd-gate"
-_ANEW = "git agentos tdd gate red -- TESTS... makes it anew, before the code is written"
 _VERSION = 1
-_MOST = 64 << 20
+_MAX_BYTES = 64 << 20
+_REPEAT = "repeat git agentos tdd gate red -- TESTS..., before the code is written"
 
 
 @dataclass(frozen=True)
-class Gate:
-    """What a gate says; the fields are the keys of the JSON kind `tdd-gate`.
+class GateResult:
+    """The result of a gate; the fields are the keys of the JSON kind `tdd-gate`.
 
-    `gate` is `red` or `green`; `holds` what the command's exit code says. `exit_code` is pytest's, None where a veto
-    stood before the run. `red` are the tests that were red, `frozen` the sha256 of what is frozen; empty where the red
-    gate does not hold. `tests` is what was asked to be run, empty for all that the project's configuration says.
-    `feedback` is for the one who wrote it, `output` what pytest said, bounded and without secrets. `seconds` and
-    `command` are those of the run, None where there was none.
+    `gate` is `red` or `green`; `holds` is the command's exit code. `exit_code` is pytest's, None where a veto stood
+    before the run. `red` are the tests that were red, `frozen` the hashes of what is frozen; empty where the red gate
+    does not hold. `tests` are those that were asked for, empty for all that the project's configuration names.
+    `feedback` is for the author of the code, `output` is pytest's, bounded and without secrets. `seconds` and `command`
+    are those of the run, None where there was none.
     """
 
     gate: str
@@ -61,98 +61,71 @@ class Gate:
     interrupted: bool
 
 
-def red(
-    here: OpenWorktree,
-    directory: str,
-    tests: Sequence[str],
-    environment: Mapping[str, str],
-    *,
-    timeout: float = 300.0,
-    sandbox: bool = False,
-    show: Callable[[bytes], None] = lambda _: None,
-    stop: Callable[[], bool] = lambda: False,
-) -> Gate:
-    """Whether `tests` (files, folders, node ids; relative to the folder `directory`) fail as new tests should; then
-    everything is frozen."""
-    wanted = _below_root(here.location, directory, tests)
-    ground = _ground(here, environment, timeout, sandbox)
-    verdict = gates.red(ground, None, wanted, show=show, stop=stop)
-    if verdict.holds:
-        _keep(here.location, verdict, wanted)
-    return _told(ground, verdict, wanted)
-
-
-def green(
-    here: OpenWorktree,
-    directory: str,
-    tests: Sequence[str],
-    environment: Mapping[str, str],
-    *,
-    timeout: float = 300.0,
-    sandbox: bool = False,
-    show: Callable[[bytes], None] = lambda _: None,
-    stop: Callable[[], bool] = lambda: False,
-) -> Gate:
-    """Whether what was red passes now, unchanged, and `tests` beside it (none: all of the project's). TddError where
-    nothing was red in this worktree."""
-    kept = _kept(here.location)
-    wanted = _below_root(here.location, directory, tests)
-    if wanted:
-        wanted += tuple(each for each in kept.red if not _covers(wanted, each))
-    ground = _ground(here, environment, timeout, sandbox)
-    verdict = gates.green(
-        ground,
-        kept.red,
-        kept.frozen,
-        kept.plugins,
-        wanted,
-        skipped=_skipped(kept, wanted),
-        rest=kept.rest,
-        show=show,
-        stop=stop,
-    )
-    return _told(ground, verdict, wanted)
-
-
 @dataclass(frozen=True)
-class _Kept:
-    """What the red gate left."""
+class GateOptions:
+    """How the tests are run: the environment, the limit in seconds, in a sandbox or not, and how the run is watched."""
 
-    frozen: Mapping[str, str]
-    red: tuple[str, ...]
-    plugins: tuple[str, ...]
-    skipped: tuple[str, ...]
-    tests: tuple[str, ...]
-    rest: str | None
-
-
-def _ground(here: OpenWorktree, environment: Mapping[str, str], timeout: float, sandbox: bool) -> Ground:
-    return grounds.of(here, environment, timeout=timeout, sandbox=sandbox, mark=uuid.uuid4().hex)
+    environment: Mapping[str, str]
+    timeout: float = 300.0
+    sandbox: bool = False
+    show: Callable[[bytes], None] = lambda _: None
+    stop: Callable[[], bool] = lambda: False
 
 
-def _told(ground: Ground, verdict: Verdict, tests: Sequence[str]) -> Gate:
-    tested = verdict.tested
-    return Gate(
-        verdict.gate,
-        verdict.holds,
-        verdict.exit_code,
-        verdict.vetoes,
-        verdict.collect_error,
-        verdict.red,
-        verdict.frozen,
-        tuple(tests),
-        verdict.feedback,
-        tested.output if tested is not None else "",
-        tested.seconds if tested is not None else None,
-        tested.command if tested is not None else None,
-        ground.python,
-        ground.here.location.root,
-        tested is not None and tested.interrupted,
+def red(context: OpenWorktree, directory: str, tests: Sequence[str], options: GateOptions) -> GateResult:
+    """Whether `tests` (files, folders, node ids; relative to the folder `directory`) fail as new tests should. If they
+    do, they are frozen."""
+    wanted = _relative_to_root(context.location, directory, tests)
+    setup = _setup(context, options)
+    verdict = gates.red(context, setup, wanted, control=Control(show=options.show, stop=options.stop))
+    if verdict.record is not None:
+        _write_record(context.location, verdict.record, wanted)
+    return _result(setup, verdict, wanted)
+
+
+def green(context: OpenWorktree, directory: str, tests: Sequence[str], options: GateOptions) -> GateResult:
+    """Whether what was red passes now, unchanged, and `tests` as well (none: all of the project's). TddError where
+    nothing was red in this worktree."""
+    record, red_tests = _read_record(context.location)
+    wanted = _relative_to_root(context.location, directory, tests)
+    if wanted:
+        wanted += tuple(each for each in record.red if not _covers(wanted, each))
+    if not wanted or not all(_covers(red_tests, each) for each in wanted):
+        record = replace(record, skipped=None)  # more is run than at red
+    setup = _setup(context, options)
+    verdict = gates.green(context, setup, wanted, record, control=Control(show=options.show, stop=options.stop))
+    return _result(setup, verdict, wanted)
+
+
+def _setup(context: OpenWorktree, options: GateOptions) -> PytestSetup:
+    return prepare(
+        context, options.environment, timeout=options.timeout, sandbox=options.sandbox, mark=uuid.uuid4().hex
     )
 
 
-def _below_root(location: Location, directory: str, tests: Sequence[str]) -> tuple[str, ...]:
-    """Tests as they are called from the worktree's root; UsageError for one that is not in it."""
+def _result(setup: PytestSetup, verdict: Verdict, tests: Sequence[str]) -> GateResult:
+    result, record = verdict.result, verdict.record
+    return GateResult(
+        gate=verdict.gate,
+        holds=verdict.holds,
+        exit_code=verdict.exit_code,
+        vetoes=verdict.vetoes,
+        collect_error=verdict.collect_error,
+        red=record.red if record is not None else (),
+        frozen=record.frozen if record is not None else {},
+        tests=tuple(tests),
+        feedback=verdict.feedback,
+        output=result.output if result is not None else "",
+        seconds=result.seconds if result is not None else None,
+        command=result.command if result is not None else None,
+        python=setup.interpreter.path,
+        worktree_path=setup.location.root,
+        interrupted=result is not None and result.interrupted,
+    )
+
+
+def _relative_to_root(location: Location, directory: str, tests: Sequence[str]) -> tuple[str, ...]:
+    """Tests by their paths in the worktree; UsageError for one that is not in it."""
     found = []
     for each in tests:
         path, colons, rest = each.partition("::")
@@ -168,37 +141,25 @@ def _covers(tests: Sequence[str], node_id: str) -> bool:
     return any(each == "." or node_id == each or node_id.startswith((each + "::", each + "/")) for each in tests)
 
 
-def _skipped(kept: _Kept, tests: Sequence[str]) -> Sequence[str] | None:
-    """What did not run at red; not known where more is run now than then."""
-    return kept.skipped if tests and all(_covers(kept.tests, each) for each in tests) else None
-
-
-# -- what is kept --------------------------------------------------------------------------------------------------
+# -- the record of the red gate ----------------------------------------------------------------------------------------
 
 
 def _path(location: Location) -> str:
     return os.path.join(location.state_dir, _NAME)
 
 
-def _keep(location: Location, verdict: Verdict, tests: Sequence[str]) -> None:
-    body = {
-        "version": _VERSION,
-        "red": list(verdict.red),
-        "frozen": dict(verdict.frozen),
-        "plugins": list(verdict.plugins),
-        "skipped": list(verdict.skipped),
-        "tests": list(tests),
-        "rest": verdict.rest,
-    }
+def _write_record(location: Location, record: RedRecord, tests: Sequence[str]) -> None:
+    body = {"version": _VERSION, **asdict(record), "tests": list(tests)}
     signed = signing.sign_document(_KIND, _worktree(location), body, signing.key(process.environment()))
     with state_dir.lock(location, "tdd-gate"):
-        record.put(_path(location), json.dumps(signed) + "\n")
+        worktree_record.put(_path(location), json.dumps(signed) + "\n")
 
 
-def _kept(location: Location) -> _Kept:
+def _read_record(location: Location) -> tuple[RedRecord, tuple[str, ...]]:
+    """The record of the red gate, and the tests that it was asked about."""
     path = _path(location)
     try:
-        body = json.loads(files.read(path, limit=_MOST))
+        body = json.loads(files.read(path, limit=_MAX_BYTES))
         if body["version"] != _VERSION:
             raise ValueError(body["version"])
         red, plugins, skipped, tests = (
@@ -211,15 +172,15 @@ def _kept(location: Location) -> _Kept:
             "no tests were red in this worktree", "git agentos tdd gate red -- TESTS..., before the code is written"
         ) from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise TddError(f"'{path}' cannot be read: {error}", _ANEW) from error
-    known = signing.key(process.environment(), make=False)
-    if known is None and body.get("mac") is not None:
-        raise TddError(f"the key that '{path}' is signed with cannot be read", _ANEW)
-    if known is not None and not signing.verify_document(_KIND, _worktree(location), body, known):
-        raise TddError(f"'{path}' is not as the red gate wrote it", _ANEW)
-    return _Kept(frozen, red, plugins, skipped, tests, rest if isinstance(rest, str) else None)
+        raise TddError(f"'{path}' cannot be read: {error}", _REPEAT) from error
+    key = signing.key(process.environment(), make=False)
+    if key is None and body.get("mac") is not None:
+        raise TddError(f"the key that '{path}' is signed with cannot be read", _REPEAT)
+    if key is not None and not signing.verify_document(_KIND, _worktree(location), body, key):
+        raise TddError(f"'{path}' is not as the red gate wrote it", _REPEAT)
+    return RedRecord(red, frozen, plugins, skipped, rest if isinstance(rest, str) else None), tests
 
 
 def _worktree(location: Location) -> str:
-    """What tells a worktree from others of its repository, wherever that is moved."""
+    """A name of a worktree in its repository that stays when either is moved."""
     return os.path.relpath(location.git_dir, location.common_dir)

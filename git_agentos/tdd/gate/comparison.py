@@ -1,163 +1,259 @@
-"""The tests of the worktree against those of the commit that it began at: what is new, and what was done to the rest.
+"""The tests of a worktree compared with those of the commit that it began at.
 
-Only adding is allowed: test functions, files, fixtures. What was there is compared by its AST, so that a comment or a
-new import changes nothing.
+Only additions are allowed: test functions, files, fixtures. What existed is compared by its syntax tree, so that a
+comment or a new import is no change.
 """
 
 from __future__ import annotations
 
+import ast
 import os
-import stat
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
-from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.git import objects, trees
+from git_agentos.git.repository import Repository
 from git_agentos.tdd.gate import frozen_files, pytest_config, syntax, trivial_tests
 from git_agentos.tdd.gate.cases import PASSED, Case
+from git_agentos.util import files
 
-_MOST = 8 << 20
+_MAX_BYTES = 8 << 20  # of a test file
+# Other hooks in a conftest decide what runs, or what is reported; these add fixtures, parameters and options.
+_HARMLESS_HOOKS = frozenset({"pytest_addoption", "pytest_generate_tests", "pytest_make_parametrize_id"})
+_SKIPS = frozenset(
+    """skip skipif xfail importorskip skipTest SkipTest skipIf skipUnless expectedFailure collect_ignore
+    collect_ignore_glob __test__ deselect deselected""".split()
+)
+_EXITS = {("os", "_exit"), ("pytest", "exit"), ("os", "abort"), ("sys", "exit")}
 
 
-class Worktree:
-    """The tests of a worktree as they are."""
+class WorktreeTests:
+    """The tests of a worktree as they are now."""
 
     def __init__(self, root: str) -> None:
         self.root = root
-        self.names = pytest_config.names(root)
+        self.options = pytest_config.read_options(root)
+        self.patterns = frozen_files.test_patterns(self.options)
 
     def read(self, path: str) -> bytes | None:
-        """A plain file; None where there is none, or it is too large for a test."""
+        """The content of a file; None where it is no regular file, or too large for a test."""
         try:
-            descriptor = os.open(os.path.join(self.root, path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            return files.read(os.path.join(self.root, path), limit=_MAX_BYTES, follow=True)
         except OSError:
             return None
-        with os.fdopen(descriptor, "rb") as file:
-            about = os.fstat(descriptor)
-            return file.read() if stat.S_ISREG(about.st_mode) and about.st_size <= _MOST else None
 
-    def none(self, path: str, names: Sequence[str]) -> Sequence[str]:
-        """Those of the tests `names` in a file that are none, a sentence each."""
+    def trivial(self, path: str, names: Iterable[str]) -> Sequence[str]:
+        """The trivial ones among the tests `names` of a file, a sentence each."""
         tree = syntax.parse(self.read(path) or b"")
-        said = trivial_tests.of(tree, names) if tree is not None else {}
-        return [f"{path}: the test {name} {why}" for name, why in said.items()]
+        reasons = trivial_tests.find_trivial_tests(tree, names) if tree is not None else {}
+        return [f"{path}: the test {name} {reason}" for name, reason in reasons.items()]
 
-    def hollow(self, node_ids: Sequence[tuple[str, str]]) -> Sequence[str]:
-        """`none`, of tests given by node id and file."""
-        files: dict[str, dict[str, None]] = {}
-        for node_id, path in node_ids:
-            files.setdefault(path, {})[syntax.of_node(node_id, path)] = None
-        return [each for path, names in files.items() for each in self.none(path, list(names))]
+    def trivial_cases(self, cases: Sequence[Case]) -> Sequence[str]:
+        """`trivial`, of tests that were run."""
+        names: dict[str, dict[str, None]] = {}
+        for each in cases:
+            names.setdefault(each.path, {})[syntax.function_name(each.node_id, each.path)] = None
+        return [sentence for path, each in names.items() for sentence in self.trivial(path, each)]
 
 
-class Base:
-    """The tests of a commit, beside those of a worktree."""
+class BaseTests:
+    """The tests of a commit, to be compared with those of a worktree."""
 
-    def __init__(self, here: OpenWorktree, commit: str, worktree: Worktree, now: Mapping[str, str]) -> None:
-        """`now` is what `frozen_files.freeze` says of the worktree."""
-        self._repository = here.repository
+    def __init__(self, repository: Repository, commit: str, worktree: WorktreeTests, now: Mapping[str, str]) -> None:
+        """`now` are the hashes of the worktree's inputs (`frozen_files.hash_inputs`)."""
+        self._repository = repository
         self._worktree = worktree
         self._now = now
-        tree = self._repository.commit_tree(commit)
-        self._files: dict[str, str] = {}
-        modules = []  # what is in them has a history of its own, and no file in this one
-        for path, (mode, oid) in trees.walk(self._repository, tree):
+        self._blobs: dict[str, str] = {}
+        modules = []  # submodules have a history of their own
+        for path, (mode, oid) in trees.walk(repository, repository.commit_tree(commit)):
             if mode in (trees.REGULAR, trees.EXECUTABLE):
-                self._files[os.fsdecode(path)] = oid
+                self._blobs[os.fsdecode(path)] = oid
             elif mode == trees.GITLINK:
                 modules.append(os.fsdecode(path) + "/")
         self._modules = tuple(modules)
 
     def is_new(self, case: Case) -> bool:
         """Whether the function of a test is not in the commit."""
-        before = self._before(case.path)
+        before = self._read(case.path)
         if before is None:
             return True
-        tree, name = syntax.parse(before), syntax.of_node(case.node_id, case.path)
+        tree, name = syntax.parse(before), syntax.function_name(case.node_id, case.path)
         if tree is None or syntax.has(tree, name):
             return False
-        now = syntax.parse(self._worktree.read(case.path) or b"")  # what neither has is no function: a doctest
+        now = syntax.parse(self._worktree.read(case.path) or b"")  # a name in neither is a doctest
         return case.outcome != PASSED or (now is not None and syntax.has(now, name))
 
     def vetoes(self) -> Sequence[str]:
-        """What was done to tests that were there, and new ones that are none: a sentence each."""
-        said: list[str] = []
-        for path in sorted(self._tests_of_base | {each for each in self._now if self._may_be_new(each)}):
-            said += self._about(path)
-        said += self._first()
+        """Changes of existing tests, hooks and configuration, and new trivial tests, a sentence each."""
+        candidates = {path for path in self._now if path.endswith(".py") and not path.startswith(self._modules)}
+        found = [each for path in sorted(self._test_files | candidates) for each in self._file_vetoes(path)]
+        found += self._new_startup_files()
         if self._has_tests:
-            said += [f"pytest's configuration was changed: {each}" for each in self._configured_otherwise()]
-        return said
+            found += [f"pytest's configuration was changed: {each}" for each in self._changed_configuration()]
+        return found
 
-    def interference(self) -> Sequence[str]:
-        """Of `vetoes`, what decides how tests come out and is no test: hooks, and what runs before all others."""
-        said = list(self._first())
+    def hook_vetoes(self) -> Sequence[str]:
+        """Of `vetoes`, those about new hooks and startup files."""
+        found = list(self._new_startup_files())
         for path in self._now:
             after = self._worktree.read(path) if os.path.basename(path) == "conftest.py" else None
             if after is not None:
-                said += [
-                    each for each in syntax.interferes(path, self._before(path), after) if "pytest_plugins" not in each
-                ]
-        return said
+                sentences = conftest_vetoes(path, self._read(path), after)
+                found += [each for each in sentences if "pytest_plugins" not in each]
+        return found
 
-    def _first(self) -> Sequence[str]:
+    def _new_startup_files(self) -> Sequence[str]:
         return [
-            f"{path} is new, and comes before everything else that Python runs"
+            f"{path} is new, and would run before pytest starts"
             for path in self._now
-            if path not in self._files and frozen_files.comes_first(path)
+            if path not in self._blobs and frozen_files.comes_first(path)
         ]
 
-    def _may_be_new(self, path: str) -> bool:
-        return path.endswith(".py") and not path.startswith(self._modules)
-
     @cached_property
-    def _tests_of_base(self) -> set[str]:
-        patterns = frozen_files.patterns(self._worktree.names)
-        return {path for path in self._files if path.endswith(".py") and frozen_files.is_test(path, patterns)}
+    def _test_files(self) -> set[str]:
+        patterns = self._worktree.patterns
+        return {path for path in self._blobs if path.endswith(".py") and frozen_files.is_test(path, patterns)}
 
-    @cached_property
+    @property
     def _has_tests(self) -> bool:
-        """Whether there was any test in the commit."""
-        for path in self._tests_of_base:
-            tree = syntax.parse(self._before(path) or b"")
-            if tree is not None and syntax.functions(tree, self._worktree.names.functions):
-                return True
-        return False
+        trees = (syntax.parse(self._read(path) or b"") for path in self._test_files)
+        return any(each is not None and syntax.functions(each, self._worktree.options.functions) for each in trees)
 
-    def _before(self, path: str) -> bytes | None:
-        oid = self._files.get(path)
+    def _read(self, path: str) -> bytes | None:
+        oid = self._blobs.get(path)
         return self._repository.blob(oid) if oid is not None else None
 
-    def _about(self, path: str) -> Sequence[str]:
-        """What is to be said of one test file."""
-        oid = self._files.get(path)
+    def _file_vetoes(self, path: str) -> Sequence[str]:
+        """The vetoes about one test file."""
+        oid = self._blobs.get(path)
         full = os.fsencode(os.path.join(self._worktree.root, path))
         if oid is not None and not os.path.islink(full) and objects.hash_file(full) == oid:
             return ()
-        before, after = self._before(path), self._worktree.read(path)
-        patterns = self._worktree.names.functions
-        said = list(syntax.altered(path, before, after, patterns)) if before is not None else []
+        before, after = self._read(path), self._worktree.read(path)
+        patterns = self._worktree.options.functions
+        found = list(changed_tests(path, before, after, patterns)) if before is not None else []
         if after is None:
-            return said
+            return found
         if os.path.basename(path) == "conftest.py":
-            said += syntax.interferes(path, before, after)
+            found += conftest_vetoes(path, before, after)
         tree = syntax.parse(after)
-        if tree is not None and frozen_files.is_collected(path, frozen_files.patterns(self._worktree.names)):
+        if tree is not None and frozen_files.is_collected(path, self._worktree.patterns):
             old = syntax.parse(before) if before is not None else None
             names = [name for name in syntax.functions(tree, patterns) if old is None or not syntax.has(old, name)]
-            said += self._worktree.none(path, names)
-        return said
+            found += self._worktree.trivial(path, names)
+        return found
 
-    def _configured_otherwise(self) -> Sequence[str]:
-        paths = {each for each in self._files if frozen_files.is_configuration(each)}
-        paths |= {each for each in frozen_files.paths(self._now) if frozen_files.is_configuration(each)}
+    def _changed_configuration(self) -> Sequence[str]:
+        paths = {each for each in (*self._blobs, *frozen_files.paths(self._now)) if frozen_files.is_configuration(each)}
         paths = {each for each in paths if not each.startswith(self._modules)}
-        return [path for path in sorted(paths) if self._part(path, self._before(path)) != self._part_now(path)]
+        return [path for path in sorted(paths) if _section(path, self._read(path)) != self._section_now(path)]
 
-    def _part_now(self, path: str) -> bytes | None:
-        return self._part(path, self._worktree.read(path))
+    def _section_now(self, path: str) -> bytes | None:
+        return _section(path, self._worktree.read(path))
 
-    @staticmethod
-    def _part(path: str, data: bytes | None) -> bytes | None:
-        name = os.path.basename(path)
-        return data if data is None or name in pytest_config.WHOLE else pytest_config.part(name, data)
+
+def _section(path: str, data: bytes | None) -> bytes | None:
+    name = os.path.basename(path)
+    return data if data is None or name in pytest_config.OWN_FILES else pytest_config.section(name, data)
+
+
+def changed_tests(path: str, before: bytes, after: bytes | None, patterns: Sequence[str] = ()) -> Sequence[str]:
+    """The changes of existing tests in a file, a sentence each; additions are none."""
+    if before == after:
+        return ()
+    old = syntax.parse(before)
+    old_tests = syntax.functions(old, patterns) if old is not None else {}
+    if after is None:
+        return (f"{path}, which has tests, was removed",) if old_tests else ()
+    if old is None:
+        return ()
+    new = syntax.parse(after)
+    if new is None:
+        return (f"{path} cannot be read as Python any more",)
+    new_tests = syntax.functions(new, patterns)
+    found = [f"{path}: the test {name} was removed" for name in old_tests if name not in new_tests]
+    found += [
+        f"{path}:{new_tests[name].line}: the test {name} was changed"
+        for name, each in old_tests.items()
+        if name in new_tests and new_tests[name].text != each.text
+    ]
+    if old_tests:
+        found += [f"{path}: new use of `{name}` outside new tests" for name in _added(_skips(old), _skips(new))]
+    return found
+
+
+def conftest_vetoes(path: str, before: bytes | None, after: bytes) -> Sequence[str]:
+    """What a conftest newly does besides providing fixtures and options: hooks, skips, ending the process."""
+    new = syntax.parse(after)
+    if new is None:
+        return (f"{path} cannot be read as Python",)
+    old = syntax.parse(before) if before is not None else None
+    known = _hooks(old) if old is not None else {}
+    found = [
+        f"{path}:{line}: the hook {name} decides which tests run, or what is reported"
+        for name, (line, text) in _hooks(new).items()
+        if known.get(name, (0, ""))[1] != text
+    ]
+    found += [f"{path}: new use of `{name}`" for name in _added(_skips(old), _skips(new))]
+    found += [f"{path}: it calls {name}" for name in _added(_exits(old), _exits(new))]
+    return found
+
+
+def _skips(tree: ast.Module | None) -> Counter[str]:
+    """How often a file skips something outside of its test functions."""
+    found: Counter[str] = Counter()
+    waiting: list[ast.AST] = [tree] if tree is not None else []
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, syntax.Definition) and node.name.startswith(syntax.TEST_PREFIX):
+            continue
+        name = syntax.last_name(node)
+        if name in _SKIPS:
+            found[name] += 1
+        waiting += ast.iter_child_nodes(node)
+    return found
+
+
+def _exits(tree: ast.Module | None) -> Counter[str]:
+    """How often a file ends the process."""
+    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call)) if tree is not None else ()
+    return Counter(
+        f"{each.value.id}.{each.attr}"
+        for each in calls
+        if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name) and (each.value.id, each.attr) in _EXITS
+    )
+
+
+def _hooks(tree: ast.Module) -> Mapping[str, tuple[int, str]]:
+    """The hooks of a conftest that decide something, with line and text, and the plugins that it loads."""
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, syntax.Definition):
+            if not node.name.startswith("pytest_") or node.name in _HARMLESS_HOOKS:
+                continue
+            if node.name == "pytest_configure" and all(map(_only_adds_a_line, node.body)):
+                continue
+            found[node.name] = (node.lineno, ast.dump(node))
+        elif isinstance(node, ast.Assign):
+            for name in syntax.bound_names(node):
+                if name.startswith("pytest_"):
+                    found[name] = (node.lineno, ast.dump(node))
+        elif isinstance(node, ast.keyword) and node.arg == "specname":
+            found[f"specname={ast.unparse(node.value)}"] = (node.value.lineno, ast.dump(node))
+    return found
+
+
+def _only_adds_a_line(node: ast.stmt) -> bool:
+    """Whether a statement is a docstring, or declares a marker."""
+    if not isinstance(node, ast.Expr):
+        return False
+    call = node.value
+    return isinstance(call, ast.Constant) or (
+        isinstance(call, ast.Call) and syntax.last_name(call.func) == "addinivalue_line"
+    )
+
+
+def _added(before: Counter[str], after: Counter[str]) -> Sequence[str]:
+    return sorted(name for name, count in after.items() if count > before[name])

@@ -1,18 +1,19 @@
-"""The tests, conftests and pytest's configuration, frozen by hash when the red gate has held.
+"""The inputs of a test run, by hash: tests, conftests, pytest's configuration, the interpreter.
 
-A change afterwards is a veto: a file that was edited, removed, or that is new and would take part. Frozen are
+The red gate records them when it holds; every later change to one of them is a veto: a file that was edited or removed,
+or a new one that would take part. They are
 
-* files that are called as tests are (`test_*.py`, `*_test.py`, and what the project's `python_files` says), and
-  `conftest.py`, wherever they are;
-* every file below a folder `tests`, and below `test` at the top: what tests read decides how they come out, too;
-* pytest's own configuration files, and of pyproject.toml, setup.cfg, tox.ini and entry_points.txt what pytest reads;
-* what Python runs before anything else: sitecustomize, usercustomize, `*.pth`; and whether there are modules at the top
-  that are called like pytest or what it is made of (their content is not: a project may be one of these);
-* of the interpreter's environment, its startup files, pytest's plugins and pytest itself (one hash, under `<python>`).
+* files that pytest takes for tests by their names (`test_*.py`, `*_test.py`, and what the project's `python_files`
+  says), and every `conftest.py`;
+* every file below a folder `tests`, and below `test` at the top: what tests read decides their outcome, too;
+* pytest's own configuration files, and what pytest reads of pyproject.toml, setup.cfg, tox.ini and entry_points.txt;
+* what Python runs first: sitecustomize, usercustomize, `*.pth`; and whether there are modules at the top with the names
+  of pytest and its dependencies (not their content: the project may be one of these);
+* the interpreter with its startup files, pytest's plugins and pytest itself (one hash, with the key `<python>`).
 
-Left out are git's and this tool's own folders, virtual environments, and caches. A link is not followed: where it leads
-is frozen, and what it leads to in the worktree. Files that the tests themselves write or change when they are run are
-noted, and not compared (`unstable`), unless they are code or configuration.
+The folders of git and git-agentos, virtual environments and caches are left out. A link is recorded by its target, with
+the target's content where that is in the worktree. Data files that the tests themselves write when they run are marked
+and not compared (`ignore_written`); code and configuration always are.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from git_agentos.tdd.gate import pytest_config
+from git_agentos.util import files
 
 PYTHON = "<python>"
 _PART = "#pytest"
 _WRITTEN = "written by the tests"
-_FILES = ("test_*.py", "*_test.py")
-_FOLDER = "tests"
+_EXISTS = "there"
+_TEST_FILES = ("test_*.py", "*_test.py")
 _FIRST = ("sitecustomize", "usercustomize")
 _PYTEST = ("pytest", "_pytest", "pluggy", "iniconfig", "exceptiongroup")
 _MODULE = (".py", ".pyc", ".pyd", ".so")
@@ -42,123 +44,146 @@ _CACHES = frozenset(
     .eggs .benchmarks htmlcov""".split()
 )
 _LEFTOVERS = ("*.pyc", "*.pyo", ".coverage", ".coverage.*", "*.swp", "*~", ".DS_Store", "*.log")
-_ANY_FILE = "qzjx.py"  # a name that no pattern for tests alone matches
+_UNLIKELY_NAME = "qzjx.py"  # only a pattern that matches all code matches it
 _CHUNK = 1 << 20
-_MOST_CONFIGURATION = 4 << 20
 
 
-def freeze(root: str, places: Sequence[str] = (), more: Iterable[str] = ()) -> Mapping[str, str]:
-    """The sha256 of everything in the worktree at `root` that decides how its tests come out; by path (relative, text;
-    `pyproject.toml#pytest` for a part of a file). `places` are where the interpreter imports from by itself, `more`
-    are files that are frozen whatever they are called (`helpers`), as far as they are there."""
-    found: dict[str, str] = {}
-    files = patterns(pytest_config.names(root))
+def hash_inputs(root: str, more: Iterable[str] = ()) -> Mapping[str, str]:
+    """The sha256 of every input in the worktree at `root`, by path (`pyproject.toml#pytest` for a part of a file).
+    `more` are further files (`helpers`), as far as they exist."""
+    hashes: dict[str, str] = {}
+    patterns = test_patterns(pytest_config.read_options(root))
     for path, is_link in _walk(root):
-        if is_test(path, files) or _runs_first(path):
-            _whole(root, path, is_link, found)
+        if is_test(path, patterns) or _runs_first(path):
+            _add_file(root, path, is_link, hashes)
         elif shadows(path):
-            found[path] = "there"
-        elif os.path.basename(path) in pytest_config.PARTS and (data := _read(root, path)) is not None:
-            part = pytest_config.part(os.path.basename(path), data)
-            if part is not None and (not path.endswith(".txt") or _is_metadata(path)):
-                found[path + _PART] = hashlib.sha256(part).hexdigest()
+            hashes[path] = _EXISTS
+        elif os.path.basename(path) in pytest_config.SHARED_FILES:
+            with contextlib.suppress(OSError):
+                data = files.read(os.path.join(root, path), follow=True)
+                section = pytest_config.section(os.path.basename(path), data)
+                if section is not None and (not path.endswith(".txt") or _is_metadata(path)):
+                    hashes[path + _PART] = hashlib.sha256(section).hexdigest()
     for path in more:
         full = os.path.join(root, path)
-        if found.get(path, "there") == "there" and os.path.lexists(full):
-            found.pop(path, None)
-            _whole(root, path, os.path.islink(full), found)
-    if places:
-        found[PYTHON] = environment(places)
-    return dict(sorted(found.items()))
+        if hashes.get(path, _EXISTS) == _EXISTS and os.path.lexists(full):
+            hashes.pop(path, None)
+            _add_file(root, path, os.path.islink(full), hashes)
+    return dict(sorted(hashes.items()))
 
 
-def changes(frozen: Mapping[str, str], root: str, places: Sequence[str] = ()) -> Sequence[str]:
-    """What is not as it was frozen, a sentence each: `tests/test_a.py was changed`, `conftest.py is new`."""
-    return compare(frozen, freeze(root, places))
-
-
-def compare(before: Mapping[str, str], now: Mapping[str, str]) -> Sequence[str]:
-    """`changes`, of two looks; what only one of them has looked at (the interpreter) is not compared."""
-    said = []
-    for key in sorted(before.keys() | now.keys()):
-        was, has = before.get(key), now.get(key)
-        if was == has or _WRITTEN in (was, has):
+def diff(before: Mapping[str, str], after: Mapping[str, str]) -> Sequence[str]:
+    """What differs, a sentence each: `tests/test_a.py was changed`, `conftest.py is new`. The interpreter is compared
+    where both have it."""
+    changes = []
+    for key in sorted(before.keys() | after.keys()):
+        old, new = before.get(key), after.get(key)
+        if old == new or _WRITTEN in (old, new):
             continue
         if key == PYTHON:
-            if was is not None and has is not None:
-                said.append("the interpreter, its startup files, its plugins, or pytest itself were changed")
+            if old is not None and new is not None:
+                changes.append("the interpreter, its startup files, its plugins, or pytest itself were changed")
             continue
-        what = "was removed" if has is None else "is new" if was is None else "was changed"
-        said.append(f"{_told(key)} {what}")
-    return said
+        path = _file(key)
+        name = key if path == key else f"pytest's part of {path}"
+        changes.append(f"{name} {'was removed' if new is None else 'is new' if old is None else 'was changed'}")
+    return changes
 
 
-def unstable(before: Mapping[str, str], after: Mapping[str, str]) -> Mapping[str, str]:
-    """`after`, a look behind a run of the tests, with what the run itself wrote noted as such: such data are not
-    compared, now or later. Code and configuration are never taken for that."""
-    gone = {key: _WRITTEN for key in before if key not in after and _is_data(key)}
-    return gone | {key: _WRITTEN if before.get(key) != has and _is_data(key) else has for key, has in after.items()}
+def ignore_written(before: Mapping[str, str], after: Mapping[str, str]) -> Mapping[str, str]:
+    """`after`, the hashes when the tests have run, with the data files that the run itself wrote marked: they are not
+    compared, now or later."""
+    removed = {key: _WRITTEN for key in before if key not in after and _is_data(key)}
+    return removed | {
+        key: _WRITTEN if before.get(key) != value and _is_data(key) else value for key, value in after.items()
+    }
 
 
-def paths(frozen: Mapping[str, str]) -> Sequence[str]:
-    """The files that are frozen, whole or in part, without what tells the part."""
-    return sorted({_file(key) for key, has in frozen.items() if key != PYTHON and has != _WRITTEN})
+def paths(hashes: Mapping[str, str]) -> Sequence[str]:
+    """The files that are recorded, whole or in part."""
+    return sorted({_file(key) for key, value in hashes.items() if key != PYTHON and value != _WRITTEN})
 
 
-def rest(root: str, frozen: Mapping[str, str]) -> str:
-    """One hash of everything else in the worktree: of names, sizes and times, to tell whether anything was changed."""
+def whole_files(hashes: Mapping[str, str]) -> Sequence[str]:
+    """The paths that are recorded with all of their content."""
+    return [key for key in hashes if key != PYTHON and not key.endswith(_PART) and hashes[key] != _EXISTS]
+
+
+def has_content(hashes: Mapping[str, str], root: str, path: str) -> bool:
+    """Whether the content of a file is recorded; of a link, that of its target."""
+    top = os.path.realpath(root)
+    real = os.path.relpath(os.path.realpath(os.path.join(top, path)), top)
+    return re.fullmatch("[0-9a-f]{64}", hashes.get(real, "")) is not None
+
+
+def hash_rest(root: str, hashes: Mapping[str, str]) -> str:
+    """One hash of all other files in the worktree (names, sizes and times), to tell whether anything was changed."""
     digest = hashlib.sha256()
     for path, _ in sorted(_walk(root)):
-        if path in frozen or any(fnmatch.fnmatchcase(os.path.basename(path), each) for each in _LEFTOVERS):
+        if path in hashes or _matches(os.path.basename(path), _LEFTOVERS):
             continue
         with contextlib.suppress(OSError):
-            about = os.lstat(os.path.join(root, path))
-            digest.update(f"{path!r} {about.st_size} {about.st_mtime_ns}\n".encode())
+            status = os.lstat(os.path.join(root, path))
+            digest.update(f"{path!r} {status.st_size} {status.st_mtime_ns}\n".encode())
     return digest.hexdigest()
 
 
-def holds(frozen: Mapping[str, str], root: str, path: str) -> bool:
-    """Whether the content of a file is frozen: of what is there, where `path` leads by links."""
-    top = os.path.realpath(root)
-    real = os.path.relpath(os.path.realpath(os.path.join(top, path)), top)
-    return re.fullmatch("[0-9a-f]{64}", frozen.get(real, "")) is not None
+def hash_environment(folders: Sequence[str], prefix: str | None = None, python: str | None = None) -> str:
+    """One hash of what an interpreter runs first, and of pytest itself. `folders` are those that it imports from,
+    `prefix` is that of its virtual environment, `python` its path (a link is known by its target)."""
+    names = ["*.pth", "sitecustomize*", "usercustomize*", "*.dist-info/entry_points.txt", "*.egg-info/entry_points.txt"]
+    names += [f"{package}{end}" for package in ("pytest", "_pytest", "pluggy") for end in (".py", "/**/*.py")]
+    packages = [each for each in folders if os.path.basename(each) in ("site-packages", "dist-packages")]
+    patterns = [os.path.join(glob.escape(folder), name) for folder in packages for name in names]
+    found = {path for pattern in patterns for path in glob.glob(pattern, recursive=True)}
+    found |= {os.path.join(prefix, "pyvenv.cfg")} if prefix is not None else set()
+    found |= {python} if python is not None and not os.path.islink(python) else set()
+    digest = hashlib.sha256()
+    for path in sorted(found):
+        content = _hash_file(path)
+        if path.endswith("entry_points.txt"):
+            section = None
+            with contextlib.suppress(OSError):
+                section = pytest_config.section("entry_points.txt", files.read(path, follow=True))
+            if section is None:
+                continue
+            content = hashlib.sha256(section).hexdigest()
+        digest.update(os.fsencode(path) + b"\0" + content.encode() + b"\0")
+    return digest.hexdigest()
 
 
-def wholly(frozen: Mapping[str, str]) -> Sequence[str]:
-    """The paths that are frozen with their content."""
-    return [key for key in frozen if key != PYTHON and not key.endswith(_PART) and frozen[key] != "there"]
+# -- what a path is ----------------------------------------------------------------------------------------------------
 
 
 def is_test(path: str, patterns: Collection[str] = ()) -> bool:
-    """Whether a file is one of those that are frozen whole, by its name and place; `patterns` are further ones for
-    names."""
+    """Whether a file is recorded whole because of its name and folder; `patterns` are further ones for names."""
     *folders, name = path.split("/")
-    if any(fnmatch.fnmatchcase(name, each) for each in _LEFTOVERS) or not _CACHES.isdisjoint(folders):
+    if _matches(name, _LEFTOVERS) or not _CACHES.isdisjoint(folders):
         return False
-    if name in (*pytest_config.WHOLE, "conftest.py") or _FOLDER in folders or folders[:1] == ["test"]:
+    if name in (*pytest_config.OWN_FILES, "conftest.py") or "tests" in folders or folders[:1] == ["test"]:
         return True
     return is_collected(path, patterns)
 
 
 def is_collected(path: str, patterns: Collection[str] = ()) -> bool:
-    """Whether pytest takes a file for one with tests in it, by its name; `patterns` are further ones."""
+    """Whether pytest collects tests from a file, by its name; `patterns` are further ones."""
     name = os.path.basename(path)
-    return any(fnmatch.fnmatchcase(path if "/" in each else name, each) for each in (*_FILES, *patterns))
+    return any(fnmatch.fnmatchcase(path if "/" in each else name, each) for each in (*_TEST_FILES, *patterns))
 
 
-def patterns(names: pytest_config.Names) -> Sequence[str]:
-    """The project's own patterns for test files, without those that all code matches."""
-    return [each for each in names.files if not fnmatch.fnmatchcase(_ANY_FILE, each)]
+def test_patterns(options: pytest_config.Options) -> Sequence[str]:
+    """The project's own patterns for test files, without those that match all code."""
+    return [each for each in options.test_files if not fnmatch.fnmatchcase(_UNLIKELY_NAME, each)]
 
 
 def is_configuration(path: str) -> bool:
     """Whether a file, or a part of it, is pytest's configuration."""
-    return os.path.basename(path) in (*pytest_config.WHOLE, *pytest_config.PARTS[:3])
+    return os.path.basename(path) in pytest_config.CONFIGURATION_FILES
 
 
 def shadows(path: str, names: Collection[str] = _PYTEST) -> bool:
-    """Whether a file at the top (or in `src`) makes a module or package of one of `names`: the project's own come
-    before all others."""
+    """Whether a file at the top (or in `src`) makes a module or package with one of `names`: the project's modules are
+    found before all others."""
     parts = path.split("/")
     parts = parts[1:] if parts[:1] == ["src"] and len(parts) > 1 else parts
     is_module = len(parts) == 1 or (len(parts) == 2 and parts[1].startswith("__init__."))
@@ -166,7 +191,7 @@ def shadows(path: str, names: Collection[str] = _PYTEST) -> bool:
 
 
 def comes_first(path: str) -> bool:
-    """Whether Python runs a file before all others, or takes it for a part of pytest, or for a compiled conftest."""
+    """Whether Python runs a file before all others, or takes it for a part of pytest or for a compiled conftest."""
     return shadows(path) or (_runs_first(path) and os.path.basename(path) != "conftest.py")
 
 
@@ -178,6 +203,10 @@ def _runs_first(path: str) -> bool:
     return bool({*_FIRST, "conftest"}.intersection(parts))
 
 
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, each) for each in patterns)
+
+
 def _is_metadata(path: str) -> bool:
     return os.path.dirname(path).endswith((".egg-info", ".dist-info"))
 
@@ -187,14 +216,9 @@ def _is_data(key: str) -> bool:
 
 
 def _file(key: str) -> str:
-    """The file that a key of what is frozen is about."""
+    """The file that a key is about."""
     path = key.removesuffix(_PART)
-    return path if os.path.basename(path) in pytest_config.PARTS else key
-
-
-def _told(key: str) -> str:
-    path = _file(key)
-    return key if path == key else f"pytest's part of {path}"
+    return path if os.path.basename(path) in pytest_config.SHARED_FILES else key
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -219,29 +243,29 @@ def _is_environment(folder: str) -> bool:
     return any(os.path.lexists(os.path.join(folder, name)) for name in ("pyvenv.cfg", "conda-meta"))
 
 
-def _whole(root: str, path: str, is_link: bool, found: dict[str, str]) -> None:
-    """Freeze a file; of a link where it leads, and what is there, if that is in the worktree."""
-    if path in found:
+def _add_file(root: str, path: str, is_link: bool, hashes: dict[str, str]) -> None:
+    """Record a file; of a link its target, and what is there if that is in the worktree."""
+    if path in hashes:
         return
     full = os.path.join(root, path)
     if not is_link:
-        found[path] = _hash(full)
+        hashes[path] = _hash_file(full)
         return
     with contextlib.suppress(OSError):
-        found[path] = "link to " + os.readlink(full)
+        hashes[path] = "link to " + os.readlink(full)
     target = os.path.relpath(os.path.realpath(full), os.path.realpath(root))
     if target.startswith("..") or not _CACHES.isdisjoint(target.split("/")):
         return
     inside = os.path.join(root, target)
     if os.path.isfile(inside):
-        _whole(root, target, False, found)
+        _add_file(root, target, False, hashes)
     elif os.path.isdir(inside) and target != ".":
         for each, link in _walk(inside):
-            _whole(root, f"{target}/{each}", link, found)
+            _add_file(root, f"{target}/{each}", link, hashes)
 
 
-def _hash(path: str) -> str:
-    """The sha256 of a plain file; what it is, where it is none or cannot be read."""
+def _hash_file(path: str) -> str:
+    """The sha256 of a regular file; for anything else, what it is."""
     digest = hashlib.sha256()
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -252,36 +276,4 @@ def _hash(path: str) -> str:
             return "no plain file"
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
-    return digest.hexdigest()
-
-
-def _read(root: str, path: str) -> bytes | None:
-    """A small plain file; None where there is none."""
-    try:
-        descriptor = os.open(os.path.join(root, path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return None
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read(_MOST_CONFIGURATION) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
-
-
-def environment(places: Sequence[str], prefix: str | None = None, python: str | None = None) -> str:
-    """One hash of what an interpreter's environment runs before anything else, and of pytest itself; `prefix` is that
-    of its virtual environment, `python` the interpreter, of which a link is known by where it leads."""
-    names = ["*.pth", "sitecustomize*", "usercustomize*", "*.dist-info/entry_points.txt", "*.egg-info/entry_points.txt"]
-    names += [f"{package}{end}" for package in ("pytest", "_pytest", "pluggy") for end in (".py", "/**/*.py")]
-    folders = [each for each in places if os.path.basename(each) in ("site-packages", "dist-packages")]
-    wanted = [os.path.join(glob.escape(folder), name) for folder in folders for name in names]
-    digest = hashlib.sha256()
-    found = {path for pattern in wanted for path in glob.glob(pattern, recursive=True)}
-    found |= {os.path.join(prefix, "pyvenv.cfg")} if prefix is not None else set()
-    found |= {python} if python is not None and not os.path.islink(python) else set()
-    for path in sorted(found):
-        said = _hash(path)
-        if path.endswith("entry_points.txt"):
-            part = pytest_config.part("entry_points.txt", _read("/", path) or b"")
-            if part is None:
-                continue
-            said = hashlib.sha256(part).hexdigest()
-        digest.update(os.fsencode(path) + b"\0" + said.encode() + b"\0")
     return digest.hexdigest()

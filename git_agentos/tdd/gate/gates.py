@@ -1,14 +1,14 @@
-"""The two gates: the exit code decides, and a veto takes its yes back.
+"""The red and the green gate: pytest's exit code decides, and vetoes can refuse what it accepts.
 
-A veto never makes a yes of a no. What it is looked for:
+A veto never accepts what the exit code refuses. They are looked for
 
-    before the red run    tests that were there are changed or gone, new ones are none (`against`)
-    after it              something else fails than new tests in their call phase, or a new one passes; a test is in a
-                          file that is not frozen; no report that can be believed
-    before the green run  what was frozen has changed (`freeze`), or nothing else has
-    after it              what was red did not run and pass; something is skipped that was not; another plugin; code
-                          from another checkout, or that nobody would get (`unseen`); the exit code cannot be
-                          believed (the canary)
+    before the red run    existing tests that were changed or removed, new trivial tests (`comparison`)
+    after it              failures other than those of new tests in their call; new tests that pass; red tests in files
+                          that are not frozen; missing results
+    before the green run  changes of what was frozen (`frozen_files`)
+    after it              red tests that did not run and pass; new skips and plugins; modules of another checkout, or
+                          that would not be committed (`uncommitted`); no change at all since red; an exit code of 0
+                          although a test that always fails was added (the canary)
 """
 
 from __future__ import annotations
@@ -20,189 +20,197 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.git import refs
-from git_agentos.tdd.gate import frozen_files, helpers, pytest_run
-from git_agentos.tdd.gate.cases import ERROR, FAILED, SKIPPED, XFAILED, Case
-from git_agentos.tdd.gate.cases import PASSED as WENT_WELL
-from git_agentos.tdd.gate.comparison import Base, Worktree
-from git_agentos.tdd.gate.pytest_run import Tested
-from git_agentos.tdd.gate.setup import Ground
-from git_agentos.tdd.gate.uncommitted import Work, unseen
-from git_agentos.tdd.state import BAD_USAGE, INTERRUPTED, NOTHING_COLLECTED, PASSED, TIMED_OUT
-from git_agentos.tdd.state import FAILED as EXIT_FAILED
+from git_agentos.tdd.gate import frozen_files, helpers
+from git_agentos.tdd.gate.cases import ERROR, FAILED, PASSED, SKIPPED, XFAILED, Case
+from git_agentos.tdd.gate.comparison import BaseTests, WorktreeTests
+from git_agentos.tdd.gate.pytest_run import Control, PytestResult, run_pytest
+from git_agentos.tdd.gate.setup import PytestSetup
+from git_agentos.tdd.gate.uncommitted import Candidate, find_uncommitted
+from git_agentos.tdd.state import ExitCode
 
 RED, GREEN = "red", "green"
-_MOST_TOLD = 20
-_WHERE = "put it below 'tests', call it test_*.py, or name it in python_files"
-_NO_REPORT = "pytest left no report that can be believed: the process was ended from within"
+_MAX_LISTED = 20
+_FREEZE_HINT = "put it below 'tests', call it test_*.py, or name it in python_files"
+_NO_RESULTS = "pytest exited before it reported its results"
+
+
+@dataclass(frozen=True)
+class RedRecord:
+    """What the red gate recorded: the node ids that failed, the hashes of what is frozen, the names of pytest's
+    plugins, the tests that did not run, and a hash of all other files. None: not known."""
+
+    red: tuple[str, ...]
+    frozen: Mapping[str, str]
+    plugins: tuple[str, ...]
+    skipped: tuple[str, ...] | None
+    rest: str | None
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a gate says. `holds`: the exit code is right and nothing took it back. `exit_code` is None where a veto
-    stood before the tests could run. `red` are the node ids that failed as they should, `frozen` what is frozen from
-    here on, `skipped` what did not run, `rest` how everything else was (all of the red gate, where it holds);
-    `feedback` is what a model is told where it does not hold, without the output."""
+    """The judgement of a gate. `holds`: the exit code is right, and there is no veto. `exit_code` is None where a veto
+    stood before the tests could run. `record` is that of the red gate (None where it does not hold). `feedback` tells a
+    model why the gate does not hold, without the output."""
 
     gate: str
     holds: bool
     exit_code: int | None
     vetoes: tuple[str, ...]
     collect_error: bool
-    red: tuple[str, ...]
-    frozen: Mapping[str, str]
-    plugins: tuple[str, ...]
     feedback: str
-    tested: Tested | None
-    canary: Tested | None = None
-    skipped: tuple[str, ...] = ()
-    rest: str | None = None
+    result: PytestResult | None
+    record: RedRecord | None = None
+    canary: PytestResult | None = None
+
+    @property
+    def interrupted(self) -> bool:
+        return any(each is not None and each.interrupted for each in (self.result, self.canary))
+
+
+@dataclass(frozen=True)
+class Base:
+    """Where a workflow began: its commit, and a hash of the interpreter (None: not known)."""
+
+    commit: str
+    interpreter: str | None
 
 
 def red(
-    ground: Ground,
-    base: str | None,
+    context: OpenWorktree,
+    setup: PytestSetup,
     tests: Sequence[str],
     *,
-    python: str | None = None,
-    work: Work | None = None,
-    output: str | None = None,
-    show: Callable[[bytes], None] = lambda _: None,
-    stop: Callable[[], bool] = lambda: False,
+    base: Base | None = None,
+    candidate: Candidate | None = None,
+    control: Control | None = None,
 ) -> Verdict:
-    """Do the new tests fail, in their call phase, and nothing else?
+    """Whether the new tests fail, in their call, and nothing else does.
 
-    What is new is told against the commit `base`. Existing tests that were changed or removed since then, and tests
-    that are none (`hollow`), are vetoes that stand before the run. With None, everything failing has to be among
-    `tests`, and what is not in HEAD is new. `tests` as in `pytest_run.run`: they may be more than the new ones.
-    `python` is how the interpreter was (`python_of`) before anybody worked, `work` what
-    would be committed (None: not known).
+    Tests are new if `base` does not have them; then changes of existing tests, and trivial tests, are vetoes before the
+    run. Without `base`, tests are new if HEAD does not have them, and those that may fail are named by `tests`. `tests`
+    as in `run_pytest`; `candidate` is what would be committed (None: not known).
     """
-    root = ground.here.location.root
-    before = look(ground)
-    worktree = Worktree(root)
-    commit = base if base is not None else refs.read_head(ground.here.location).commit
-    compared = Base(ground.here, commit, worktree, before) if commit is not None else None
-    vetoes = (
-        list(
-            frozen_files.compare(
-                {frozen_files.PYTHON: python}, {frozen_files.PYTHON: before.get(frozen_files.PYTHON, "")}
-            )
-        )
-        if python
-        else []
-    )
-    if compared is not None:
-        vetoes += compared.vetoes() if base is not None else compared.interference()
+    before = hash_inputs(setup)
+    worktree = WorktreeTests(setup.location.root)
+    commit = base.commit if base is not None else refs.read_head(context.location).commit
+    base_tests = BaseTests(context.repository, commit, worktree, before) if commit is not None else None
+    vetoes = _interpreter_vetoes(base, before)
+    if base_tests is not None:
+        vetoes += base_tests.vetoes() if base is not None else base_tests.hook_vetoes()
     if vetoes:
-        return _refused(RED, vetoes)
-    is_new: Callable[[Case], bool] = compared.is_new if compared is not None else lambda _: True
+        return _refuse(RED, vetoes, None)
+    is_new: Callable[[Case], bool] = base_tests.is_new if base_tests is not None else lambda _: True
     may_fail = is_new if base is not None else partial(_is_named, tests)
     began = time.time()
-    tested = pytest_run.run(ground, tests, output=output, show=show, stop=stop)
-    if tested.interrupted:
-        return _interrupted(RED, tested)
-    after = frozen_files.unstable(before, look(ground))
-    vetoes = [f"{each}, while the tests ran" for each in frozen_files.compare(before, after)]
-    failing: list[str] = []
-    if tested.exit_code == EXIT_FAILED:
-        new_ones = [each for each in tested.cases or () if each.outcome == FAILED and may_fail(each)]
-        failing = [each.node_id for each in new_ones]
-        vetoes += [*_not_red(tested, failing), *_unseen(ground, work, tested, began), *_early(tested, is_new)]
-        vetoes += _not_frozen(root, after, new_ones)
-        vetoes += worktree.hollow([(each.node_id, each.path) for each in new_ones])
-    verdict = _judged(RED, tested, vetoes, EXIT_FAILED)
-    if not verdict.holds:
-        return verdict
-    frozen = look(ground, _helpers(root, after, worktree, new_ones))
-    frozen = {**frozen, **after}  # what the tests have written themselves is noted there
-    skipped = tuple(each.node_id for each in tested.cases or () if each.outcome in (SKIPPED, XFAILED))
-    return replace(
-        verdict,
-        red=tuple(failing),
-        frozen=frozen,
-        plugins=tested.plugins,
-        skipped=skipped,
-        rest=frozen_files.rest(root, frozen),
-    )
+    result = run_pytest(setup, tests, control=control)
+    if result.interrupted:
+        return _interrupted(RED, result, None)
+    after = frozen_files.ignore_written(before, hash_inputs(setup))
+    vetoes = [f"{each}, while the tests ran" for each in frozen_files.diff(before, after)]
+    failed: list[Case] = []
+    if result.exit_code == ExitCode.FAILED:
+        failed = [each for each in result.cases or () if each.outcome == FAILED and may_fail(each)]
+        vetoes += _red_vetoes(result, failed)
+        vetoes += _candidate_vetoes(context, setup, candidate, result, began)
+        vetoes += _passing_already(result, is_new)
+        vetoes += _unfrozen_files(setup.location.root, after, failed)
+        vetoes += worktree.trivial_cases(failed)
+    verdict = _judge(RED, result, vetoes, ExitCode.FAILED)
+    return replace(verdict, record=_record(setup, worktree, result, failed, after)) if verdict.holds else verdict
 
 
 def green(
-    ground: Ground,
-    red: Sequence[str],
-    frozen: Mapping[str, str],
-    plugins: Sequence[str],
+    context: OpenWorktree,
+    setup: PytestSetup,
     tests: Sequence[str],
+    record: RedRecord,
     *,
-    skipped: Sequence[str] | None = None,
-    rest: str | None = None,
-    work: Work | None = None,
-    output: str | None = None,
-    show: Callable[[bytes], None] = lambda _: None,
-    stop: Callable[[], bool] = lambda: False,
+    candidate: Candidate | None = None,
+    control: Control | None = None,
 ) -> Verdict:
-    """Do the tests that were red pass, all of them, and no other test fail?
+    """Whether the tests that were red pass, all of them, and no other test fails.
 
-    What was frozen is looked at before and after; a second run with a canary (only the files of `red`) tells whether
-    the exit code can be believed. `skipped` are those that did not run at red, `rest` as the red gate left it; None:
-    not known. `work` as of `red`.
+    What was frozen is compared before and after each run; a second run with a canary (of the files of the red tests)
+    shows whether the exit code is true. `candidate` as of `red`.
     """
-    before = look(ground, frozen_files.wholly(frozen))
-    unchanged = rest is not None and frozen_files.rest(ground.here.location.root, frozen) == rest
-    if vetoes := _since_red(frozen, before):
-        return _refused(GREEN, vetoes, red, frozen)
+    before = hash_inputs(setup, frozen_files.whole_files(record.frozen))
+    is_unchanged = record.rest is not None and frozen_files.hash_rest(setup.location.root, record.frozen) == record.rest
+    if vetoes := [f"{each} since the tests were red" for each in frozen_files.diff(record.frozen, before)]:
+        return _refuse(GREEN, vetoes, record)
     began = time.time()
-    tested = pytest_run.run(ground, tests, output=output, show=show, stop=stop)
-    if tested.interrupted:
-        return _interrupted(GREEN, tested, red, frozen)
-    vetoes = _while_running(ground, frozen, before)
-    canary: Tested | None = None
-    if tested.exit_code == PASSED:
-        vetoes += _not_green(tested, red, skipped) + _unseen(ground, work, tested, began)
-        vetoes += _plugged(tested, plugins, frozen)
-        if unchanged:
-            vetoes.append("nothing was changed since the tests were red: what they ask for is not the code's")
+    result = run_pytest(setup, tests, control=control)
+    if result.interrupted:
+        return _interrupted(GREEN, result, record)
+    vetoes = _changes_while_running(setup, record, before)
+    canary: PytestResult | None = None
+    if result.exit_code == ExitCode.PASSED:
+        vetoes += _green_vetoes(result, record)
+        vetoes += _candidate_vetoes(context, setup, candidate, result, began)
+        vetoes += _new_plugins(result, record)
+        if is_unchanged:
+            vetoes.append("nothing was changed since the tests were red: they do not depend on the code")
         if not vetoes:
-            canary = pytest_run.run(ground, _files(tested, red), canary=True, stop=stop)
+            red_files = sorted({each.path for each in result.cases or () if each.node_id in set(record.red)})
+            stop = Control(stop=control.stop) if control is not None else None
+            canary = run_pytest(setup, red_files, canary=True, control=stop)
             if canary.interrupted:
-                return _interrupted(GREEN, canary, red, frozen)
-            vetoes += [*_unbelievable(canary), *_while_running(ground, frozen, before)]
-    return replace(_judged(GREEN, tested, vetoes, PASSED), red=tuple(red), frozen=dict(frozen), canary=canary)
+                return _interrupted(GREEN, canary, record)
+            vetoes += [*_canary_vetoes(canary), *_changes_while_running(setup, record, before)]
+    return replace(_judge(GREEN, result, vetoes, ExitCode.PASSED), record=record, canary=canary)
 
 
-def python_of(ground: Ground) -> str:
-    """How the interpreter is: which one, its startup files, pytest and its plugins."""
-    places = ground.interpreter.places if ground.interpreter is not None else ()
-    prefix = ground.interpreter.prefix if ground.interpreter is not None else None
-    named = (
-        f"{frozen_files.environment(places, prefix, ground.python)}\0{ground.python}\0{os.path.realpath(ground.python)}"
+def hash_interpreter(setup: PytestSetup) -> str:
+    """A hash of the interpreter: its path, its startup files, pytest and its plugins."""
+    path, folders = setup.interpreter.path, setup.interpreter.folders
+    environment = frozen_files.hash_environment(folders, setup.interpreter.prefix, path)
+    return hashlib.sha256(os.fsencode(f"{environment}\0{path}\0{os.path.realpath(path)}")).hexdigest()
+
+
+def hash_inputs(setup: PytestSetup, more: Sequence[str] = ()) -> Mapping[str, str]:
+    """The hashes of everything that decides the outcome of the tests, of the files `more` too."""
+    hashes = dict(frozen_files.hash_inputs(setup.location.root, more))
+    if setup.interpreter.folders:
+        hashes[frozen_files.PYTHON] = hash_interpreter(setup)
+    return hashes
+
+
+def _record(
+    setup: PytestSetup, worktree: WorktreeTests, result: PytestResult, failed: Sequence[Case], after: Mapping[str, str]
+) -> RedRecord:
+    """What a red gate that holds freezes: the inputs, and the helpers of the red tests and of all conftests."""
+    root = setup.location.root
+    conftests = [each for each in after if os.path.basename(each) == "conftest.py"]
+    starts = [*dict.fromkeys(each.path for each in failed), *conftests]
+    more = helpers.find_helpers(root, starts, partial(frozen_files.has_content, after, root), worktree.options)
+    frozen = {**hash_inputs(setup, more), **after}  # `after` has marked what the tests write themselves
+    return RedRecord(
+        red=tuple(each.node_id for each in failed),
+        frozen=frozen,
+        plugins=result.plugins,
+        skipped=tuple(each.node_id for each in result.cases or () if each.outcome in (SKIPPED, XFAILED)),
+        rest=frozen_files.hash_rest(root, frozen),
     )
-    return hashlib.sha256(os.fsencode(named)).hexdigest()
 
 
-def look(ground: Ground, more: Sequence[str] = ()) -> Mapping[str, str]:
-    """What decides how the tests come out, the files `more` too; another interpreter than before is one that was
-    changed."""
-    found = dict(frozen_files.freeze(ground.here.location.root, (), more))
-    if ground.interpreter is not None and ground.interpreter.places:
-        found[frozen_files.PYTHON] = python_of(ground)
-    return found
+# -- vetoes ------------------------------------------------------------------------------------------------------------
 
 
-# -- what speaks against it ------------------------------------------------------------------------------------------
+def _interpreter_vetoes(base: Base | None, hashes: Mapping[str, str]) -> list[str]:
+    if base is None or not base.interpreter:
+        return []
+    key = frozen_files.PYTHON
+    return list(frozen_files.diff({key: base.interpreter}, {key: hashes.get(key, "")}))
 
 
-def _since_red(frozen: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    return [f"{each} since the tests were red" for each in frozen_files.compare(frozen, now)]
-
-
-def _while_running(ground: Ground, frozen: Mapping[str, str], before: Mapping[str, str]) -> list[str]:
-    after = frozen_files.unstable(before, look(ground, frozen_files.wholly(frozen)))
-    return [f"{each}, while the tests ran" for each in frozen_files.compare(frozen, after)]
+def _changes_while_running(setup: PytestSetup, record: RedRecord, before: Mapping[str, str]) -> list[str]:
+    after = frozen_files.ignore_written(before, hash_inputs(setup, frozen_files.whole_files(record.frozen)))
+    return [f"{each}, while the tests ran" for each in frozen_files.diff(record.frozen, after)]
 
 
 def _is_named(names: Sequence[str], case: Case) -> bool:
-    """Whether a test is one of those named: by node id, file or folder."""
+    """Whether a test is among those that are named by node id, file or folder."""
     for name in names:
         plain = name.removeprefix("./").rstrip("/")
         if plain in (".", "", case.node_id) or case.node_id.startswith((plain + "::", plain + "/", plain + "[")):
@@ -210,172 +218,146 @@ def _is_named(names: Sequence[str], case: Case) -> bool:
     return False
 
 
-def _not_red(tested: Tested, failing: Sequence[str]) -> list[str]:
-    """Why an exit code of 1 is not red for the right reason."""
-    if tested.cases is None:
-        return [_NO_REPORT]
-    said = []
-    for case in tested.cases:
+def _red_vetoes(result: PytestResult, failed: Sequence[Case]) -> list[str]:
+    """Failures of the wrong kind; `failed` are those of new tests in their call."""
+    if result.cases is None:
+        return [_NO_RESULTS]
+    vetoes = []
+    for case in result.cases:
         if case.outcome == ERROR:
             where = "while it was collected" if case.collecting else "in a fixture, and not in the test itself"
-            said.append(f"{case.node_id} failed {where}: {case.message}")
-        elif case.outcome == FAILED and case.node_id not in failing:
-            said.append(f"{case.node_id} fails, and is not one of the new tests")
-    if not failing:
-        said.append("no new test failed")
-    return said + _foreign(tested)
+            vetoes.append(f"{case.node_id} failed {where}: {case.message}")
+        elif case.outcome == FAILED and case not in failed:
+            vetoes.append(f"{case.node_id} fails, and is not one of the new tests")
+    if not failed:
+        vetoes.append("no new test failed")
+    return vetoes + _foreign_modules(result)
 
 
-def _early(tested: Tested, is_new: Callable[[Case], bool]) -> list[str]:
-    """The new tests that pass before there is any code."""
+def _passing_already(result: PytestResult, is_new: Callable[[Case], bool]) -> list[str]:
     return [
         f"{each.node_id} passes already: before the code is written, each new test has to fail"
-        for each in tested.cases or ()
-        if each.outcome == WENT_WELL and is_new(each)
+        for each in result.cases or ()
+        if each.outcome == PASSED and is_new(each)
     ]
 
 
-def _not_frozen(root: str, frozen: Mapping[str, str], failing: Sequence[Case]) -> list[str]:
-    """The files of red tests that could be rewritten until they pass."""
-    paths = sorted({each.path for each in failing if not frozen_files.holds(frozen, root, each.path)})
-    return [f"{path} has a test that fails, and is not frozen: {_WHERE}" for path in paths]
+def _unfrozen_files(root: str, hashes: Mapping[str, str], failed: Sequence[Case]) -> list[str]:
+    """The files of red tests that could be rewritten until the tests pass."""
+    paths = sorted({each.path for each in failed if not frozen_files.has_content(hashes, root, each.path)})
+    return [f"{path} has a test that fails, and is not frozen: {_FREEZE_HINT}" for path in paths]
 
 
-def _helpers(root: str, frozen: Mapping[str, str], worktree: Worktree, failing: Sequence[Case]) -> Sequence[str]:
-    """What the red tests use, and what every test does by conftests and plugins."""
-    conftests = [each for each in frozen if os.path.basename(each) == "conftest.py"]
-    starts = [*dict.fromkeys(each.path for each in failing), *conftests]
-    return helpers.find(root, starts, partial(frozen_files.holds, frozen, root), worktree.names)
-
-
-def _not_green(tested: Tested, red: Sequence[str], skipped: Sequence[str] | None) -> list[str]:
-    """Why an exit code of 0 is not green for the right reason."""
-    if tested.cases is None:
-        return [_NO_REPORT]
-    outcomes = {case.node_id: case.outcome for case in tested.cases}
-    said = [
+def _green_vetoes(result: PytestResult, record: RedRecord) -> list[str]:
+    """Tests that were red and did not pass, and others that fail or are skipped."""
+    if result.cases is None:
+        return [_NO_RESULTS]
+    outcomes = {case.node_id: case.outcome for case in result.cases}
+    vetoes = [
         f"{node_id} was red, and " + ("did not run" if node_id not in outcomes else f"is {outcomes[node_id]} now")
-        for node_id in red
-        if outcomes.get(node_id) != WENT_WELL
+        for node_id in record.red
+        if outcomes.get(node_id) != PASSED
     ]
-    for case in tested.cases:
-        if case.outcome in (FAILED, ERROR) and case.node_id not in red:
-            said.append(f"{case.node_id} fails, whatever the exit code says")
-        elif (
-            case.outcome in (SKIPPED, XFAILED) and case.node_id not in (*red, *(skipped or ())) and skipped is not None
-        ):
-            said.append(f"{case.node_id} is {case.outcome}, and was not when the tests were red")
-    return said + _foreign(tested)
+    for case in result.cases:
+        if case.node_id in record.red:
+            continue
+        if case.outcome in (FAILED, ERROR):
+            vetoes.append(f"{case.node_id} fails, although pytest exited with 0")
+        elif case.outcome in (SKIPPED, XFAILED) and record.skipped is not None and case.node_id not in record.skipped:
+            vetoes.append(f"{case.node_id} is {case.outcome}, and was not when the tests were red")
+    return vetoes + _foreign_modules(result)
 
 
-def _plugged(tested: Tested, plugins: Sequence[str], frozen: Mapping[str, str]) -> list[str]:
-    """The plugins that were not there at red. One that is frozen may be met later: more tests may be run now."""
-    said = []
-    for name in tested.plugins:
+def _new_plugins(result: PytestResult, record: RedRecord) -> list[str]:
+    """The plugins that were not there at red. A frozen one may load later: more tests may be run now."""
+    vetoes = []
+    for name in result.plugins:
         module = name.replace(".", "/")
-        if name not in plugins and not {name, f"{module}.py", f"{module}/__init__.py"}.intersection(frozen):
-            said.append(f"the plugin '{name}' was not there when the tests were red")
-    return said
+        if name not in record.plugins and not {name, f"{module}.py", f"{module}/__init__.py"} & record.frozen.keys():
+            vetoes.append(f"the plugin '{name}' was not there when the tests were red")
+    return vetoes
 
 
-def _foreign(tested: Tested) -> list[str]:
-    return [f"{each} was imported, which is not in this worktree" for each in tested.foreign]
+def _foreign_modules(result: PytestResult) -> list[str]:
+    return [f"{each} was imported, which is not in this worktree" for each in result.foreign]
 
 
-def _unseen(ground: Ground, work: Work | None, tested: Tested, began: float) -> list[str]:
-    return list(unseen(ground, work, tested.own, began)) if work is not None else []
+def _candidate_vetoes(
+    context: OpenWorktree, setup: PytestSetup, candidate: Candidate | None, result: PytestResult, began: float
+) -> Sequence[str]:
+    return find_uncommitted(context.repository, setup, candidate, result.own, began) if candidate is not None else []
 
 
-def _unbelievable(canary: Tested) -> list[str]:
-    """Why the exit code of a run with a test that has to fail cannot be believed."""
+def _canary_vetoes(canary: PytestResult) -> list[str]:
+    """Whether a run with a test that always fails reported it, and nothing else, as failed."""
+    if canary.exit_code != ExitCode.FAILED:
+        return [f"pytest exited with {canary.exit_code} although an always-failing test was added"]
     failed = [each.node_id for each in canary.cases or () if each.outcome in (FAILED, ERROR)]
-    if canary.exit_code == EXIT_FAILED and failed == [canary.canary]:
-        return []
-    return [
-        "the exit code cannot be believed: with a test that has to fail, pytest "
-        + (
-            f"ended with {canary.exit_code}"
-            if canary.exit_code != EXIT_FAILED
-            else "did not report exactly that one as failed"
-        )
-    ]
+    return [] if failed == [canary.canary] else ["pytest did not report exactly the always-failing test that was added"]
 
 
-def _files(tested: Tested, red: Sequence[str]) -> Sequence[str]:
-    wanted = set(red)
-    return sorted({each.path for each in tested.cases or () if each.node_id in wanted})
+# -- verdicts ----------------------------------------------------------------------------------------------------------
 
 
-# -- what is said of it ------------------------------------------------------------------------------------------------
-
-
-def _judged(gate: str, tested: Tested, vetoes: Sequence[str], wanted: int) -> Verdict:
-    collect_error = tested.exit_code == INTERRUPTED and any(
-        each.collecting and each.outcome == ERROR for each in tested.cases or ()
+def _judge(gate: str, result: PytestResult, vetoes: Sequence[str], wanted: int) -> Verdict:
+    collect_error = result.exit_code == ExitCode.INTERRUPTED and any(
+        each.collecting and each.outcome == ERROR for each in result.cases or ()
     )
-    holds = tested.exit_code == wanted and not vetoes
-    told = "" if holds else _told(gate, tested, vetoes, collect_error=collect_error)
-    return Verdict(gate, holds, tested.exit_code, tuple(vetoes), collect_error, (), {}, tested.plugins, told, tested)
+    holds = result.exit_code == wanted and not vetoes
+    feedback = "" if holds else _feedback(gate, result, vetoes, collect_error=collect_error)
+    return Verdict(gate, holds, result.exit_code, tuple(vetoes), collect_error, feedback, result)
 
 
-def _refused(
-    gate: str, vetoes: Sequence[str], red: Sequence[str] = (), frozen: Mapping[str, str] | None = None
-) -> Verdict:
-    told = _list("The tests were not run, because:", vetoes) + _advice(gate)
-    return Verdict(gate, False, None, tuple(vetoes), False, tuple(red), dict(frozen or {}), (), told, None)
+def _refuse(gate: str, vetoes: Sequence[str], record: RedRecord | None) -> Verdict:
+    feedback = _list("The tests were not run, because:", vetoes) + _ADVICE[gate]
+    return Verdict(gate, False, None, tuple(vetoes), False, feedback, None, record)
 
 
-def _interrupted(
-    gate: str, tested: Tested, red: Sequence[str] = (), frozen: Mapping[str, str] | None = None
-) -> Verdict:
-    code = tested.exit_code
-    return Verdict(gate, False, code, (), False, tuple(red), dict(frozen or {}), (), "It was interrupted.\n", tested)
+def _interrupted(gate: str, result: PytestResult, record: RedRecord | None) -> Verdict:
+    return Verdict(gate, False, result.exit_code, (), False, "It was interrupted.\n", result, record)
 
 
-def _told(gate: str, tested: Tested, vetoes: Sequence[str], *, collect_error: bool) -> str:
-    """What came of it, and what to do, for the one who wrote it."""
-    said = _EXITS.get((gate, tested.exit_code), f"pytest ended with {tested.exit_code}.")
+def _feedback(gate: str, result: PytestResult, vetoes: Sequence[str], *, collect_error: bool) -> str:
+    """Why a gate does not hold, and what to do, for the author of the code."""
+    text = _EXIT_TEXTS.get((gate, result.exit_code), f"pytest exited with {result.exit_code}.")
+    failed = [each for each in result.cases or () if each.outcome in (FAILED, ERROR)]
     if collect_error:
-        failed = [
-            f"{each.node_id}: {each.message}"
-            for each in tested.cases or ()
-            if each.collecting and each.outcome == ERROR
-        ]
-        said = _list("These could not be collected, since they, or what they import, cannot be imported:", failed)
-    elif gate == GREEN and tested.exit_code == EXIT_FAILED:
-        failed = [f"{each.node_id}: {each.message}" for each in tested.cases or () if each.outcome in (FAILED, ERROR)]
-        said = _list("These tests do not pass:", failed) if failed else said
-    said = said if said.endswith("\n") else said + "\n"
+        listed = [f"{each.node_id}: {each.message}" for each in failed if each.collecting and each.outcome == ERROR]
+        text = _list("These could not be collected, since they, or what they import, cannot be imported:", listed)
+    elif gate == GREEN and result.exit_code == ExitCode.FAILED and failed:
+        text = _list("These tests do not pass:", [f"{each.node_id}: {each.message}" for each in failed])
+    text = text if text.endswith("\n") else text + "\n"
     if not vetoes:
-        return said
-    return said + _list("The exit code does not count, because:", vetoes) + _advice(gate)
+        return text
+    return text + _list("The exit code does not count, because:", vetoes) + _ADVICE[gate]
 
 
 def _list(heading: str, items: Sequence[str]) -> str:
-    shown = [f"- {each}" for each in items[:_MOST_TOLD]]
-    more = [f"- and {len(items) - _MOST_TOLD} more"] if len(items) > _MOST_TOLD else []
+    shown = [f"- {each}" for each in items[:_MAX_LISTED]]
+    more = [f"- and {len(items) - _MAX_LISTED} more"] if len(items) > _MAX_LISTED else []
     return "\n".join([heading, *shown, *more]) + "\n"
 
 
-def _advice(gate: str) -> str:
-    return _ADVICE[gate]
-
-
 _ADVICE = {
-    RED: "Only add tests that call the code and fail because it is not written yet. Leave tests that were there, hooks,"
-    " and pytest's configuration alone.\n",
+    RED: "Only add tests that call the code and fail because it is not written yet. Leave existing tests, hooks and"
+    " pytest's configuration alone.\n",
     GREEN: "Leave tests, conftests and pytest's configuration as they are, and make them pass by the code alone.\n",
 }
-_EXITS = {
-    (RED, PASSED): "The tests passed prematurely (exit 0): before the code is written, each new test has to fail.",
-    (RED, EXIT_FAILED): "Tests failed (exit 1).",
-    (RED, BAD_USAGE): "pytest could not be started as it was (exit 4): a path that is not there, or a conftest that"
-    " cannot be imported.",
-    (RED, NOTHING_COLLECTED): "No tests were collected (exit 5).",
-    (GREEN, PASSED): "pytest ended with 0.",
-    (GREEN, EXIT_FAILED): "Tests failed (exit 1).",
-    (GREEN, BAD_USAGE): "pytest could not be started as it was (exit 4).",
-    (GREEN, NOTHING_COLLECTED): "No tests were collected (exit 5).",
-    (RED, TIMED_OUT): "The tests took too long.",
-    (GREEN, TIMED_OUT): "The tests took too long.",
+_EXIT_TEXTS: Mapping[tuple[str, int], str] = {
+    (
+        RED,
+        ExitCode.PASSED,
+    ): "The tests passed prematurely (exit 0): before the code is written, each new test has to fail.",
+    (RED, ExitCode.FAILED): "Tests failed (exit 1).",
+    (
+        RED,
+        ExitCode.BAD_USAGE,
+    ): "pytest could not start (exit 4): a path does not exist, or a conftest cannot be imported.",
+    (RED, ExitCode.NOTHING_COLLECTED): "No tests were collected (exit 5).",
+    (GREEN, ExitCode.PASSED): "pytest exited with 0.",
+    (GREEN, ExitCode.FAILED): "Tests failed (exit 1).",
+    (GREEN, ExitCode.BAD_USAGE): "pytest could not start (exit 4).",
+    (GREEN, ExitCode.NOTHING_COLLECTED): "No tests were collected (exit 5).",
+    (RED, ExitCode.TIMED_OUT): "The tests took too long.",
+    (GREEN, ExitCode.TIMED_OUT): "The tests took too long.",
 }

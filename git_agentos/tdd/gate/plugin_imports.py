@@ -1,8 +1,8 @@
-"""Imports from the worktree, in the project's interpreter: in the process of pytest and in those that tests start.
+"""Imports from the worktree, in the project's interpreter: in pytest's process and in those that tests start.
 
-Standard library only, and written for old versions of it: it is copied beside `evidence_plugin`. What is installed
-editable from another checkout of the repository is found in the worktree instead, whichever way it was installed: by a
-path, by setuptools' finder with its mapping, or by a finder that puts itself before all others.
+It uses nothing but the standard library, and supports old versions of it: `pytest_run` copies it beside `plugin`. A
+project that is installed editable from another checkout of the repository is imported from the worktree instead,
+whichever way it was installed: by a path, by setuptools' finder with its mapping, or by a finder before all others.
 """
 
 from __future__ import annotations
@@ -13,59 +13,60 @@ import sys
 from importlib import machinery
 from typing import Any
 
-_HERE = os.path.dirname(os.path.abspath(__file__))
-_STANDARD = os.path.realpath(os.path.dirname(os.__file__))
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+_STANDARD_LIBRARY = os.path.realpath(os.path.dirname(os.__file__))
 
 
-def _order() -> dict[str, Any]:
-    with open(os.path.join(_HERE, "order.json"), encoding="ascii") as file:
-        found: dict[str, Any] = json.load(file)
-    return found
+def _read_job() -> dict[str, Any]:
+    with open(os.path.join(_FOLDER, "job.json"), encoding="ascii") as file:
+        job: dict[str, Any] = json.load(file)
+    return job
 
 
-ORDER = _order()  # what is to be done, as `running` has laid it there
+# root (the worktree), others (other checkouts), folders (for sys.path), canary (a name, or None), results (a folder),
+# sitecustomize (a folder for PYTHONPATH, or nothing)
+JOB = _read_job()
 
 
-class _First:
-    """A finder before all others: what the worktree has comes from there, and from its source.
+class _WorktreeFinder:
+    """A finder before all others: what the worktree has is imported from there, and from source.
 
-    A folder without `__init__.py` may be a package or only a folder: that is left to the others, and remembered, since
-    what is in it is ours all the same.
+    A folder without `__init__.py` may be a package or only a folder. That is left to the other finders; it is
+    remembered, since the modules in it belong to the worktree all the same.
     """
 
-    def __init__(self, places: list[str]) -> None:
-        self._places = places
+    def __init__(self, folders: list[str]) -> None:
+        self._folders = folders
         self._portions: dict[str, list[str]] = {}
-        self._ours = dict.fromkeys(places, True)
+        self._is_own = dict.fromkeys(folders, True)
 
     def find_spec(self, name: str, path: Any = None, *_: Any) -> Any:
         parent = name.rpartition(".")[0]
         if not parent and _is_built_in(name):
             return None
-        given = path if parent else [*sys.path, *self._places]
-        where = self._portions.get(parent) or [each for each in given or () if self._is_ours(each)]
-        spec = machinery.PathFinder.find_spec(name, where) if where else None
+        searched = path if parent else [*sys.path, *self._folders]
+        own = self._portions.get(parent) or [each for each in searched or () if self._is_own_folder(each)]
+        spec = machinery.PathFinder.find_spec(name, own) if own else None
         if spec is None:
             return None
         if spec.submodule_search_locations is not None:
             self._portions[name] = list(spec.submodule_search_locations)
         if type(spec.loader) is machinery.SourceFileLoader:
-            spec.loader = _FromSource(spec.loader.name, spec.loader.path)
+            spec.loader = _SourceLoader(spec.loader.name, spec.loader.path)
         elif isinstance(spec.loader, machinery.SourcelessFileLoader):
-            raise ImportError(f"'{spec.origin}' has no source: it cannot be looked at", name=name)
+            raise ImportError(f"'{spec.origin}' has no source, so nobody can review it", name=name)
         return spec if spec.loader is not None else None
 
-    def _is_ours(self, place: Any) -> bool:
-        if not isinstance(place, str):
+    def _is_own_folder(self, folder: Any) -> bool:
+        if not isinstance(folder, str):
             return False
-        if place not in self._ours:
-            real = os.path.realpath(place)
-            self._ours[place] = is_below(real, ORDER["root"]) and not _is_installed(real)
-        return self._ours[place]
+        if folder not in self._is_own:
+            self._is_own[folder] = is_own(os.path.realpath(folder))
+        return self._is_own[folder]
 
 
-class _FromSource(machinery.SourceFileLoader):
-    """Does not believe what is compiled: who writes `__pycache__` can have anything run in the place of the source."""
+class _SourceLoader(machinery.SourceFileLoader):
+    """Ignores compiled files: whoever can write to `__pycache__` could replace the source."""
 
     def get_code(self, fullname: str) -> Any:
         path = self.get_filename(fullname)
@@ -76,66 +77,66 @@ def _is_built_in(name: str) -> bool:
     return any(finder.find_spec(name) is not None for finder in (machinery.BuiltinImporter, machinery.FrozenImporter))
 
 
-def arrange() -> None:
-    """Have imports come from the worktree: here, and in the processes that tests start."""
-    places = list(ORDER["places"])
-    ours = [_HERE, *ORDER["below"]]
-    rest = [_translated(each) for each in sys.path if each and each not in ours]
-    sys.path[:] = list(dict.fromkeys([_HERE, *places, *(each for each in rest if each is not None)]))
-    os.environ["PYTHONPATH"] = os.pathsep.join(ORDER["below"] + places)
+def redirect_imports() -> None:
+    """Make imports come from the worktree, here and in the processes that tests start."""
+    folders = list(JOB["folders"])
+    ours = [_FOLDER, *JOB["sitecustomize"]]
+    rest = [_translate(each) for each in sys.path if each and each not in ours]
+    sys.path[:] = list(dict.fromkeys([_FOLDER, *folders, *(each for each in rest if each is not None)]))
+    os.environ["PYTHONPATH"] = os.pathsep.join(JOB["sitecustomize"] + folders)
     for module in list(sys.modules.values()):
         if getattr(module, "__name__", "").startswith("__editable__"):
-            _map_anew(module)
-    if not any(isinstance(each, _First) for each in sys.meta_path):
-        sys.meta_path.insert(0, _First(places))
+            _translate_editable(module)
+    if not any(isinstance(each, _WorktreeFinder) for each in sys.meta_path):
+        sys.meta_path.insert(0, _WorktreeFinder(folders))
 
 
-def installed() -> list[str]:
-    """Where modules are imported from that are neither ours nor the worktree's."""
-    ours = {_HERE, *ORDER["below"], *ORDER["places"]}
+def installed_folders() -> list[str]:
+    """The folders of sys.path that belong neither to the plugin nor to the worktree."""
+    ours = {_FOLDER, *JOB["sitecustomize"], *JOB["folders"]}
     return [each for each in sys.path if each not in ours]
 
 
-def _map_anew(module: Any) -> None:
-    """setuptools' finder for an editable project: where it says that packages and parts of namespaces are."""
+def _translate_editable(module: Any) -> None:
+    """Change where setuptools' finder for an editable project looks for packages and parts of namespaces."""
     mapping = getattr(module, "MAPPING", None)
     if isinstance(mapping, dict):
-        found = {name: _translated(str(path)) for name, path in mapping.items()}
+        translated = {name: _translate(str(path)) for name, path in mapping.items()}
         mapping.clear()
-        mapping.update({name: path for name, path in found.items() if path is not None})
-    spaces = getattr(module, "NAMESPACES", None)
-    if isinstance(spaces, dict):
-        for paths in spaces.values():
-            paths[:] = [each for each in (_translated(str(path)) for path in paths) if each is not None]
+        mapping.update({name: path for name, path in translated.items() if path is not None})
+    namespaces = getattr(module, "NAMESPACES", None)
+    if isinstance(namespaces, dict):
+        for paths in namespaces.values():
+            paths[:] = [each for each in (_translate(str(path)) for path in paths) if each is not None]
 
 
-def _translated(path: str) -> str | None:
-    """Where the same is in the worktree; None where it is not there, the path itself where it is of no checkout."""
+def _translate(path: str) -> str | None:
+    """The same path in the worktree, None where it does not exist there; a path outside of other checkouts itself."""
     real = os.path.realpath(path)
-    other = other_of(real)
+    other = other_checkout_of(real)
     if other is None:
         return path
-    found = os.path.join(ORDER["root"], os.path.relpath(real, other))
-    there = os.path.exists(found) or os.path.exists(found + ".py")  # setuptools names a module without it
-    return os.path.normpath(found) if there else None
+    translated = os.path.join(JOB["root"], os.path.relpath(real, other))
+    exists = os.path.exists(translated) or os.path.exists(translated + ".py")  # setuptools omits it in a module's path
+    return os.path.normpath(translated) if exists else None
 
 
-def other_of(real: str) -> str | None:
-    """The other checkout that a path is in; None where it is in none, or is of what is installed there."""
-    if is_below(real, ORDER["root"]) or _is_installed(real):
+def other_checkout_of(real: str) -> str | None:
+    """The other checkout that has a path; None where none has it, or it is an installed file."""
+    if is_below(real, JOB["root"]) or _is_installed(real):
         return None
-    found = [each for each in ORDER["others"] if is_below(real, each)]
-    return max(found, key=len) if found else None
+    others = [each for each in JOB["others"] if is_below(real, each)]
+    return max(others, key=len) if others else None
 
 
 def is_own(real: str) -> bool:
-    """Whether a path is the worktree's, and not of what is installed in it."""
-    return is_below(real, os.path.realpath(ORDER["root"])) and not _is_installed(real)
+    """Whether a path belongs to the worktree, and is not an installed file."""
+    return is_below(real, os.path.realpath(JOB["root"])) and not _is_installed(real)
 
 
 def _is_installed(real: str) -> bool:
     folders = {"site-packages", "dist-packages"}
-    return not folders.isdisjoint(real.split(os.sep)) or is_below(real, _STANDARD)
+    return not folders.isdisjoint(real.split(os.sep)) or is_below(real, _STANDARD_LIBRARY)
 
 
 def is_below(path: str, folder: str) -> bool:

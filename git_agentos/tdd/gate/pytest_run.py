@@ -1,38 +1,85 @@
-"""One run of pytest in a process group of its own, and what it left.
+"""One run of pytest, in a process group of its own, and its results.
 
-pytest is started as the project would (`python -m pytest`, in the worktree), with three differences: it is imported
-before anything of the worktree can stand in for it; `evidence_plugin` is loaded; and what it writes beside its output
-goes elsewhere (`desk`).
+pytest is started as the project would start it (`python -m pytest`, in the worktree), with three differences: it is
+imported before anything of the worktree can take its place; `plugin` is loaded; and what it writes besides its output
+goes to a scratch folder. That folder has two parts: `tools` (launcher, plugin and job, not written by tests) and
+`results` (what the plugin writes, caches, temporary folders). It is removed afterwards.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hmac
+import json
 import os
+import secrets
 import shlex
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 from git_agentos.errors import RepositoryError, UnsupportedRepository
-from git_agentos.process import contained
-from git_agentos.process.contained import Command
-from git_agentos.tdd.gate import bounded, run_folder
-from git_agentos.tdd.gate import setup as grounds
-from git_agentos.tdd.gate.cases import Case
-from git_agentos.tdd.gate.run_folder import Desk
-from git_agentos.tdd.gate.setup import Ground, Site
-from git_agentos.tdd.state import TIMED_OUT
+from git_agentos.process import contained, deletion
+from git_agentos.tdd.gate import python, sandbox
+from git_agentos.tdd.gate import setup as setups
+from git_agentos.tdd.gate.cases import Case, read_cases
+from git_agentos.tdd.gate.setup import PytestSetup
+from git_agentos.tdd.state import ExitCode
+from git_agentos.util import directories, files
+
+FILE_HEAD, FILE_TAIL = 512 << 10, 512 << 10  # bytes of the output that are kept in a file: collection errors stand at
+_TEXT_HEAD, _TEXT_TAIL = 16 << 10, 48 << 10  # its beginning, the summary at its end; bytes that are returned as text
+_MAX_RESULTS = 128 << 20
+_PREFIX = "agentos-tests-"
+_PLUGIN = "agentos_evidence"
+_OPTIONS = ("-v", "--tb=short", "--color=no", "--maxfail=0")
+_LAUNCHER = f"""\
+if __name__ == "__main__":
+    import sys
+
+    import pytest
+    import {_PLUGIN}
+
+    sys.exit(int(pytest.main()))
+"""
+# Used where the interpreter has finders that come before PYTHONPATH: every Python that tests start runs this, and then
+# the `sitecustomize` that this one hides.
+_SITECUSTOMIZE = """\
+import sys
+from importlib import machinery, util
+
+def _load(name, spec):
+    sys.modules[name] = module = util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+_imports = _load("agentos_imports", util.spec_from_file_location("agentos_imports", {path!r}))
+_imports.redirect_imports()
+_hidden = machinery.PathFinder.find_spec("sitecustomize", _imports.installed_folders())
+if _hidden is not None and _hidden.loader is not None:
+    _load("sitecustomize", _hidden)
+"""
 
 
 @dataclass(frozen=True)
-class Tested:
-    """What came of it: `exit_code` is the process's (128 + N for signal N, `state.TIMED_OUT` where it took too long);
-    `output` what it said, redacted and bounded; `cases` None where no report was written. `plugins` are the names of
-    what was registered with pytest, `foreign` the files of modules that were imported from the main checkout, `own`
-    those of modules of the worktree (relative), `left_behind` how many processes had to be ended. `canary` is the node
-    id of the test that has to fail, where there was one."""
+class Control:
+    """How a run is watched: `output` is the path of a file for its output, bounded; `show` gets each line; `stop` is
+    asked whether to end it."""
+
+    output: str | None = None
+    show: Callable[[bytes], None] = lambda _: None
+    stop: Callable[[], bool] = lambda: False
+
+
+@dataclass(frozen=True)
+class PytestResult:
+    """`exit_code` is the process's (128 + N for signal N, `ExitCode.TIMED_OUT` where it took too long); `output` is
+    redacted and bounded; `cases` is None where the results are missing, or were not written by the plugin. `plugins`
+    are the names of the plugins that pytest had, `own` the files of modules of the worktree (relative), `foreign` those
+    of modules of another checkout. `canary` is the end of the node id of the test that has to fail, where there was
+    one."""
 
     exit_code: int
     seconds: float
@@ -40,90 +87,199 @@ class Tested:
     cases: tuple[Case, ...] | None
     plugins: tuple[str, ...]
     foreign: tuple[str, ...]
+    own: tuple[str, ...]
     command: tuple[str, ...]
-    interrupted: bool = False
-    left_behind: int = 0
-    canary: str | None = None
-    own: tuple[str, ...] = ()
+    interrupted: bool
+    canary: str | None
 
 
-def run(
-    ground: Ground,
-    tests: Sequence[str],
-    *,
-    canary: bool = False,
-    output: str | None = None,
-    show: Callable[[bytes], None] = lambda _: None,
-    stop: Callable[[], bool] = lambda: False,
-) -> Tested:
-    """Run pytest on `tests` (node ids, files, folders; none: what the project's configuration says). `output` is the
-    path of a file that everything said is written to, bounded. With `canary`, a test that has to fail is run beside
-    them: an exit code of 0 is then a lie."""
-    return _run(grounds.site(ground), tests, canary=canary, output=output, show=show, stop=stop)
+def run_pytest(
+    setup: PytestSetup, tests: Sequence[str], *, canary: bool = False, control: Control | None = None
+) -> PytestResult:
+    """Run pytest on `tests` (node ids, files, folders; none: what the project's configuration says). With `canary`, a
+    test that has to fail is run beside them: an exit code of 0 is wrong then."""
+    control = control or Control()
+    with _scratch_folder() as path:
+        folder = _RunFolder.create(path, setup, canary=canary)
+        command = folder.command(setup, tests)
+        output = os.path.join(path, "output")
+        with open(output, "wb") as file:
+            finished = _run(folder, setup, command, file, control)
+            if finished.timed_out:
+                file.write(b"\n[git-agentos: ended after %g seconds]\n" % setup.timeout)
+        data = _read_output(output)
+        if control.output is not None:
+            with open(control.output, "wb") as file:
+                file.write(_shorten(data, FILE_HEAD, FILE_TAIL))
+        results = folder.results()
+        return PytestResult(
+            exit_code=int(ExitCode.TIMED_OUT) if finished.timed_out else finished.exit_code,
+            seconds=finished.seconds,
+            # NUL is replaced because databases do not take it.
+            output=_shorten(data, _TEXT_HEAD, _TEXT_TAIL).decode("utf-8", "replace").replace("\0", "\ufffd"),
+            cases=folder.cases(results),
+            plugins=_collect(results, "plugins"),
+            foreign=_collect(results, "foreign"),
+            own=_collect(results, "own"),
+            command=tuple(command),
+            interrupted=finished.interrupted,
+            canary=f"::{folder.canary}" if folder.canary else None,
+        )
 
 
 def run_pytest_subprocess(worktree_path: str, timeout: float = 300) -> tuple[int, str]:
-    """Run the tests of the worktree at `worktree_path`: pytest's exit code (128 + N for signal N, -1 where it took
-    longer than `timeout` seconds), and what it said. For tools that want nothing else."""
+    """Run the tests of the worktree at `worktree_path`; return pytest's exit code (128 + N for signal N, -1 where it
+    took longer than `timeout` seconds) and its output. For tools that use nothing else of the gates."""
     mark = uuid.uuid4().hex
     try:
         from git_agentos.workspace import open_workspace
 
-        here = open_workspace(worktree_path).context
+        context = open_workspace(worktree_path).context
     except (RepositoryError, UnsupportedRepository):
         folder = os.path.realpath(worktree_path)
         if not os.path.isdir(folder):
             raise
-        site = grounds.of_folder(folder, os.environ, timeout=timeout, mark=mark)
+        setup = setups.prepare_folder(folder, os.environ, timeout=timeout, mark=mark)
     else:
-        site = grounds.site(grounds.of(here, os.environ, timeout=timeout, mark=mark))
-    tested = _run(site, ())
-    return tested.exit_code, tested.output
+        setup = setups.prepare(context, os.environ, timeout=timeout, mark=mark)
+    result = run_pytest(setup, ())
+    return result.exit_code, result.output
 
 
 def _run(
-    site: Site,
-    tests: Sequence[str],
-    *,
-    canary: bool = False,
-    output: str | None = None,
-    show: Callable[[bytes], None] = lambda _: None,
-    stop: Callable[[], bool] = lambda: False,
-) -> Tested:
-    with run_folder.folder() as folder:
-        laid = Desk.lay(folder, site, canary=canary)
-        command = laid.command(site, tests)
-        with _said(output) as said:
-            words = contained.shell(f"exec 2>&1; exec {shlex.join([*laid.wrapped(site), *command])}")
-            test_run = Command(words, site.location.root, laid.environment(site), site.timeout)
-            file = cast(BinaryIO, said)
-            ended = contained.run(test_run, file, file, show=show, stop=stop)
-            if ended.timed_out:
-                said.write(b"\n[git-agentos: ended after %g seconds]\n" % site.timeout)
-            text = said.text()
-        evidence = laid.evidence()
-        return Tested(
-            TIMED_OUT if ended.timed_out else ended.exit_code,
-            ended.seconds,
-            text,
-            laid.cases(evidence),
-            _all(evidence, "plugins"),
-            _all(evidence, "foreign"),
-            tuple(command),
-            ended.interrupted,
-            ended.left_behind,
-            f"::{laid.canary}" if laid.canary else None,
-            _all(evidence, "own"),
-        )
+    folder: _RunFolder, setup: PytestSetup, command: Sequence[str], output: BinaryIO, control: Control
+) -> contained.Result:
+    words = contained.shell(f"exec 2>&1; exec {shlex.join([*folder.sandbox_command(setup), *command])}")
+    contained_command = contained.Command(words, setup.location.root, folder.environment(setup), setup.timeout)
+    return contained.run(contained_command, output, output, show=control.show, stop=control.stop)
+
+
+def _read_output(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _shorten(data: bytes, head: int, tail: int) -> bytes:
+    """The beginning and the end of an output that is too long, cut where lines end, with a note between them."""
+    if len(data) <= head + tail:
+        return data
+    first, last = data[:head], data[-tail:]
+    first = first[: first.rfind(b"\n") + 1] or first
+    last = last[last.find(b"\n") + 1 :] or last
+    omitted = len(data) - len(first) - len(last)
+    return first + b"\n[git-agentos: %d bytes are left out here]\n" % omitted + last
+
+
+def _collect(results: Sequence[Mapping[str, Any]], key: str) -> tuple[str, ...]:
+    """What all processes of the run have under a key."""
+    lists = [each[key] for each in results if isinstance(each.get(key), list)]
+    return tuple(sorted({item for each in lists for item in each if isinstance(item, str)}))
+
+
+# -- the folder of a run -----------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
-def _said(path: str | None) -> Iterator[bounded.Bounded]:
-    with contextlib.ExitStack() as stack:
-        file = stack.enter_context(open(path, "wb")) if path is not None else None
-        yield stack.enter_context(bounded.Bounded(file))
+def _scratch_folder() -> Iterator[str]:
+    """A scratch folder. Those that killed processes left are removed first."""
+    parent = os.path.realpath(tempfile.gettempdir())
+    directories.remove_abandoned(parent, _PREFIX, delete=deletion.remove_folder)
+    with directories.scratch(parent, _PREFIX, delete=deletion.remove_folder) as path:
+        yield path
 
 
-def _all(evidence: Sequence[Mapping[str, Any]], key: str) -> tuple[str, ...]:
-    lists = [each[key] for each in evidence if isinstance(each.get(key), list)]
-    return tuple(sorted({item for found in lists for item in found if isinstance(item, str)}))
+@dataclass(frozen=True)
+class _RunFolder:
+    """The scratch folder of one run."""
+
+    path: str
+    token: str
+    canary: str | None
+
+    @classmethod
+    def create(cls, path: str, setup: PytestSetup, *, canary: bool) -> _RunFolder:
+        """Write the launcher, the plugin, the job and the token."""
+        folder = cls(path, secrets.token_hex(32), f"agentos-canary-{secrets.token_hex(4)}" if canary else None)
+        sitecustomize = os.path.join(folder.tools, "sitecustomize")
+        for each in (folder.tools, sitecustomize, folder.results_path):
+            os.mkdir(each)
+        root, interpreter = setup.location.root, setup.interpreter
+        job = {
+            "root": root,
+            "others": list(setup.other_checkouts),
+            "folders": list(python.import_folders(root, setup.other_checkouts, interpreter.folders)),
+            "canary": folder.canary,
+            "results": folder.results_path,
+            "sitecustomize": [sitecustomize] if setup.other_checkouts and interpreter.has_finders else [],
+        }
+        imports = os.path.join(folder.tools, "agentos_imports.py")
+        for file, data in (
+            (os.path.join(folder.tools, "pytest"), _LAUNCHER.encode()),
+            (os.path.join(folder.tools, f"{_PLUGIN}.py"), _read_sibling("plugin.py")),
+            (imports, _read_sibling("plugin_imports.py")),
+            (os.path.join(sitecustomize, "sitecustomize.py"), _SITECUSTOMIZE.format(path=imports).encode()),
+            (os.path.join(folder.tools, "job.json"), json.dumps(job).encode()),
+            (os.path.join(folder.results_path, "token"), folder.token.encode()),
+        ):
+            with open(file, "wb") as opened:
+                opened.write(data)
+        return folder
+
+    @property
+    def tools(self) -> str:
+        return os.path.join(self.path, "tools")
+
+    @property
+    def results_path(self) -> str:
+        return os.path.join(self.path, "results")
+
+    def command(self, setup: PytestSetup, tests: Sequence[str]) -> list[str]:
+        """pytest's command line. A test whose name begins like an option, or like a file of options, gets a `./`."""
+        words = [setup.interpreter.path, os.path.join(self.tools, "pytest"), *_OPTIONS]
+        words += [f"--rootdir={setup.location.root}", "-p", _PLUGIN]
+        words += [word for name in setup.interpreter.hidden_plugins for word in ("-p", f"no:{name}")]
+        words += ["-o", f"cache_dir={os.path.join(self.results_path, 'cache')}"]
+        return [*words, *(f"./{each}" if each.startswith(("-", "@")) else each for each in tests)]
+
+    def sandbox_command(self, setup: PytestSetup) -> list[str]:
+        """The words before the command line, where a sandbox is wanted."""
+        if setup.bwrap is None:
+            return []
+        interpreter = setup.interpreter
+        needed = [*interpreter.home, *interpreter.folders, *setup.other_checkouts, self.tools]
+        return sandbox.within(setup.bwrap, setup.location, needed, [self.results_path])
+
+    def environment(self, setup: PytestSetup) -> dict[str, str]:
+        """The environment, with what tools of tests would write into the worktree going to the results. So do the
+        folders of `tmp_path`: at its end pytest removes old ones of all its runs, which can take long and concerns
+        runs of others."""
+        redirected = {
+            "PYTEST_DEBUG_TEMPROOT": self.results_path,
+            "COVERAGE_FILE": os.path.join(self.results_path, "coverage"),
+            "HYPOTHESIS_STORAGE_DIRECTORY": os.path.join(self.results_path, "hypothesis"),
+        }
+        return {**redirected, **setup.environment}
+
+    def results(self) -> list[Mapping[str, Any]]:
+        """What the plugin wrote, in each process of the run. Tests may have put anything there."""
+        results: list[Mapping[str, Any]] = []
+        for name in sorted(os.listdir(self.results_path)):
+            if name.endswith(".json"):
+                with contextlib.suppress(ValueError, RecursionError, OSError):
+                    each = json.loads(files.read(os.path.join(self.results_path, name), limit=_MAX_RESULTS))
+                    if isinstance(each, dict):
+                        results.append(each)
+        return results
+
+    def cases(self, results: Sequence[Mapping[str, Any]]) -> tuple[Case, ...] | None:
+        """The outcomes that carry the token of this run."""
+        for each in results:
+            if hmac.compare_digest(str(each.get("token")).encode("utf-8", "replace"), self.token.encode()):
+                return read_cases(each.get("cases") or ())
+        return None
+
+
+def _read_sibling(name: str) -> bytes:
+    """The content of a file beside this one."""
+    with open(os.path.join(os.path.dirname(__file__), name), "rb") as file:
+        return file.read()

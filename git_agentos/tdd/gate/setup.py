@@ -1,100 +1,116 @@
-"""Where tests run: the worktree, the interpreter, the environment, the sandbox."""
+"""How pytest is run: the worktree, the interpreter, the environment, the sandbox.
+
+Tests get the environment without keys, without variables of git and of git-agentos, and without what changes how
+Python or pytest work. A variable is a key by its name (`redact.is_secret_name`), by its prefix (those of model, cloud
+and code-host providers), or by its value (`redact`). agentos.tdd.passEnvironment names what tests need all the same
+(the password of a database for tests).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
-from git_agentos import config
+from git_agentos import config, redact
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.git import authorship, worktrees
 from git_agentos.git.location import Location
 from git_agentos.process.contained import MARK
-from git_agentos.tdd.gate import environment as environments
-from git_agentos.tdd.gate import own_plugins
-from git_agentos.tdd.gate import python as interpreters
+from git_agentos.tdd.gate import python
 from git_agentos.tdd.gate import sandbox as sandboxes
 from git_agentos.tdd.gate.python import Interpreter
 
+_NEVER_PASSED = ("GIT_", "AGENTOS_", "PYTEST_")
+# PYTHONOPTIMIZE removes asserts; the others add code, or leave some out.
+_PYTHON_VARIABLES = (
+    "PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONOPTIMIZE PYTHONINSPECT PYTHONSAFEPATH PYTHONBREAKPOINT PYTHONWARNINGS"
+    " PYTHONPLATLIBDIR PYTHONEXECUTABLE PYTHONPYCACHEPREFIX PYTHONDEBUG PYTHONVERBOSE __PYVENV_LAUNCHER__"
+).split()
+_PROVIDERS = tuple(
+    (
+        "ANTHROPIC_ OPENAI_ AZURE_ AWS_ GOOGLE_ GCP_ GCLOUD_ CLOUDSDK_ GEMINI_ VERTEX_ MISTRAL_ COHERE_ CO_API_ GROQ_"
+        " XAI_ DEEPSEEK_ OPENROUTER_ TOGETHER_ FIREWORKS_ REPLICATE_ PERPLEXITY_ PPLX_ HF_ HUGGINGFACE_ HUGGINGFACEHUB_"
+        " LANGCHAIN_ LANGSMITH_ LANGGRAPH_ CLAUDE_ CODEX_ CURSOR_ COPILOT_ GH_ GITHUB_ GITLAB_ BITBUCKET_ NPM_TOKEN"
+        " TWINE_ SSH_ GPG_ VAULT_ DOCKER_AUTH_ KUBECONFIG NETRC"
+    ).split()
+)
+_HARMLESS = ("PWD", "OLDPWD")  # their names look like those of secrets
+
 
 @dataclass(frozen=True)
-class Ground:
-    """`here` is the worktree (its root is where pytest starts), `main_root` the main checkout whose copies must not be
-    imported (None: there is no other); `python` the interpreter's path, `environment` what the process gets (no keys,
-    nothing of git's); `timeout` in seconds; `sandbox` for no network and writes in the worktree alone. `mark` is the
-    run's (`process.contained.MARK`). `interpreter` is what `python` said when it was asked."""
-
-    here: OpenWorktree
-    main_root: str | None
-    python: str
-    environment: Mapping[str, str]
-    timeout: float
-    sandbox: bool
-    mark: str
-    interpreter: Interpreter | None = None
-
-
-@dataclass(frozen=True)
-class Site:
-    """What one run needs, of a ground or of a folder that is in no repository. `others` are the checkouts whose copies
-    must not be imported, `bwrap` is where bubblewrap is (None: no sandbox)."""
+class PytestSetup:
+    """What a run of pytest needs. `main_root` is the main checkout (None: this is it, or there is none);
+    `other_checkouts` are all others of the repository, whose copies must not be imported; `environment` is the
+    process's, with the mark of the run (`process.contained.MARK`); `timeout` is in seconds; `bwrap` is the path of
+    bubblewrap (None: no sandbox)."""
 
     location: Location
     agent: str
-    others: tuple[str, ...]
+    main_root: str | None
+    other_checkouts: tuple[str, ...]
     interpreter: Interpreter
     environment: Mapping[str, str]
     timeout: float
     bwrap: str | None
 
 
-def of(
-    here: OpenWorktree, environment: Mapping[str, str], *, timeout: float = 300.0, sandbox: bool = False, mark: str
-) -> Ground:
-    """The ground of a worktree: the interpreter is agentos.tdd.python, else that of a `.venv` in the worktree or in the
-    main checkout, else of VIRTUAL_ENV, else this one. TddError where it has no pytest, or bubblewrap is wanted and not
-    there."""
-    values = here.settings.values
-    main_root = _main_of(here.location)
+def prepare(
+    context: OpenWorktree, environment: Mapping[str, str], *, timeout: float = 300.0, sandbox: bool = False, mark: str
+) -> PytestSetup:
+    """The setup of a worktree. TddError where the interpreter has no pytest, or the sandbox cannot be made."""
+    location, values = context.location, context.settings.values
+    main_root = _main_root(location)
     configured = config.tdd_python(values) or ""
-    clean = environments.clean(environment, config.tdd_pass_environment(values))
-    clean |= authorship.variables(here.location.root, environment, clean)
-    found = _interpreter(here.location.root, main_root, configured, environment, clean)
-    if sandbox:
-        sandboxes.program(clean)
-    clean = environments.activated(clean, found.prefix)
-    return Ground(here, main_root, found.python, {**clean, MARK: mark}, timeout, sandbox, mark, found)
-
-
-def of_folder(root: str, environment: Mapping[str, str], *, timeout: float, mark: str) -> Site:
-    """Where tests of a folder run that is in no repository."""
-    clean = environments.clean(environment)
-    found = _interpreter(root, None, "", environment, clean)
-    clean = environments.activated(clean, found.prefix)
-    return Site(Location(root, root, root), "", (), found, {**clean, MARK: mark}, timeout, None)
-
-
-def _interpreter(
-    root: str, main_root: str | None, configured: str, environment: Mapping[str, str], clean: Mapping[str, str]
-) -> Interpreter:
-    python = interpreters.choose(root, main_root, configured, environment)
-    found = interpreters.look(python, clean)
-    if interpreters.is_projects_own(python, root, main_root, configured):
-        return found
-    return replace(found, hidden=own_plugins.names(python))
-
-
-def site(ground: Ground) -> Site:
-    """What one run on a ground needs."""
-    location = ground.here.location
-    found = ground.interpreter or interpreters.look(ground.python, ground.environment)
-    bwrap = sandboxes.program(ground.environment) if ground.sandbox else None
+    cleaned = clean_environment(environment, config.tdd_pass_environment(values))
+    cleaned |= authorship.variables(location.root, environment, cleaned)
+    interpreter = python.find_interpreter(location.root, main_root, configured, environment, cleaned)
+    bwrap = sandboxes.program(cleaned) if sandbox else None
     others = tuple(each.root for each in worktrees.list_existing(location) if each.root != location.root)
-    return Site(location, ground.here.agent, others, found, ground.environment, ground.timeout, bwrap)
+    activated = {**_activate(cleaned, interpreter.prefix), MARK: mark}
+    return PytestSetup(location, context.agent, main_root, others, interpreter, activated, timeout, bwrap)
 
 
-def _main_of(location: Location) -> str | None:
-    """The main checkout; None where this is it, or there is none."""
+def prepare_folder(root: str, environment: Mapping[str, str], *, timeout: float, mark: str) -> PytestSetup:
+    """The setup of a folder that is in no repository."""
+    cleaned = clean_environment(environment)
+    interpreter = python.find_interpreter(root, None, "", environment, cleaned)
+    activated = {**_activate(cleaned, interpreter.prefix), MARK: mark}
+    return PytestSetup(Location(root, root, root), "", None, (), interpreter, activated, timeout, None)
+
+
+def clean_environment(base: Mapping[str, str], passed: Iterable[str] = ()) -> dict[str, str]:
+    """The variables of `base` that tests get. Those named in `passed` may be keys."""
+    allowed = set(passed)
+    cleaned = {
+        name: value
+        for name, value in base.items()
+        if not name.startswith(_NEVER_PASSED)
+        and name not in _PYTHON_VARIABLES
+        and (name in allowed or not _is_key(name, value))
+    }
+    cleaned["PYTHONDONTWRITEBYTECODE"] = "1"
+    cleaned["PYTHONUNBUFFERED"] = "1"  # no output is lost where the process ends at once
+    return cleaned
+
+
+def _is_key(name: str, value: str) -> bool:
+    if name in _HARMLESS:
+        return False
+    return name.upper().startswith(_PROVIDERS) or redact.is_secret_name(name) or redact.redact(value)[1] > 0
+
+
+def _activate(environment: Mapping[str, str], prefix: str | None) -> dict[str, str]:
+    """The environment of an activated virtual environment at `prefix`; None: of none."""
+    activated = {name: value for name, value in environment.items() if name != "VIRTUAL_ENV"}
+    if prefix is not None:
+        activated["VIRTUAL_ENV"] = prefix
+        folders = [each for each in activated.get("PATH", os.defpath).split(os.pathsep) if each]
+        activated["PATH"] = os.pathsep.join(dict.fromkeys([os.path.join(prefix, "bin"), *folders]))
+    return activated
+
+
+def _main_root(location: Location) -> str | None:
     if location.is_main:
         return None
     return next((each.root for each in worktrees.list_existing(location) if each.is_main), None)

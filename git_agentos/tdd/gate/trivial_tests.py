@@ -1,4 +1,4 @@
-"""Tests that are none: empty, constant, or bound to fail. Told by the AST alone; what is uncertain counts as a test."""
+"""Tests that test nothing: empty, always true, or bound to fail. Judged by the syntax tree; in doubt, it is a test."""
 
 from __future__ import annotations
 
@@ -7,20 +7,12 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from git_agentos.tdd.gate import syntax
+from git_agentos.tdd.gate.syntax import Definition
 
-_Definition = ast.FunctionDef | ast.AsyncFunctionDef
-_DOES = (
-    ast.Call,
-    ast.Attribute,
-    ast.Subscript,
-    ast.Import,
-    ast.ImportFrom,
-    ast.With,
-    ast.AsyncWith,
-    ast.Raise,
-    ast.Await,
-)
-_COMPARED: Mapping[type[ast.cmpop], Callable[[object, object], bool]] = {
+_MAY_DO_SOMETHING = (
+    ast.Call, ast.Attribute, ast.Subscript, ast.Import, ast.ImportFrom, ast.With, ast.AsyncWith, ast.Raise, ast.Await,
+)  # fmt: skip
+_COMPARISONS: Mapping[type[ast.cmpop], Callable[[object, object], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Is: operator.is_,
@@ -28,18 +20,17 @@ _COMPARED: Mapping[type[ast.cmpop], Callable[[object, object], bool]] = {
 }
 
 
-def of(tree: ast.Module, names: Iterable[str]) -> Mapping[str, str]:
-    """Those of the tests called `names` in a file that are none, and why. What cannot be seen (inherited, made by code)
-    is not told."""
-    found = {name: syntax.find(tree, name) for name in names}
-    reasons = {name: _why(each[0]) for name, each in found.items() if each is not None}
+def find_trivial_tests(tree: ast.Module, names: Iterable[str]) -> Mapping[str, str]:
+    """Those of the tests `names` that are trivial, with the reason. What is inherited or made by code is not judged."""
+    definitions = {name: syntax.find(tree, name) for name in names}
+    reasons = {name: _reason(each) for name, each in definitions.items() if each is not None}
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
-def _why(function: _Definition) -> str | None:
+def _reason(function: Definition) -> str | None:
     if _is_empty(function.body):
         return "has an empty body"
-    if _says_nothing(function):
+    if _is_always_true(function):
         return "asserts nothing but what is always true"
     return "can never pass" if _always_fails(function) else None
 
@@ -53,33 +44,33 @@ def _is_empty(body: Sequence[ast.stmt]) -> bool:
     )
 
 
-def _says_nothing(function: _Definition) -> bool:
-    """Whether it has asserts, and nothing that could ever be wrong."""
+def _is_always_true(function: Definition) -> bool:
     nodes = [node for part in function.body for node in ast.walk(part)]
     asserts = [node for node in nodes if isinstance(node, ast.Assert)]
     if any(_truth(each.test) is not True for each in asserts):
         return False
     if not asserts:
-        return not any(isinstance(node, _DOES) for node in nodes)
+        return not any(isinstance(node, _MAY_DO_SOMETHING) for node in nodes)
     return not any(
-        isinstance(node, ast.Raise) or (isinstance(node, ast.Call) and _checks(_last(node.func)))
+        isinstance(node, ast.Raise) or (isinstance(node, ast.Call) and _is_check(syntax.last_name(node.func)))
         for node in ast.walk(function)
     )
 
 
-def _always_fails(function: _Definition) -> bool:
-    """Whether it fails, or leaves, whatever the code does: at its own level, before anything that may return."""
+def _always_fails(function: Definition) -> bool:
+    """Whether it fails whatever the code does: at its own level, before anything that may return."""
     for each in function.body:
         if any(isinstance(node, (ast.Return, ast.Yield, ast.YieldFrom)) for node in ast.walk(each)):
             return False
         if isinstance(each, ast.Raise) or (isinstance(each, ast.Assert) and _truth(each.test) is False):
             return True
-        if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call) and _last(each.value.func) == "fail":
+        call = each.value if isinstance(each, ast.Expr) else None
+        if isinstance(call, ast.Call) and syntax.last_name(call.func) == "fail":
             return True
     return False
 
 
-def _checks(name: str) -> bool:
+def _is_check(name: str) -> bool:
     return name.startswith(("assert", "expect", "verify", "check")) or name in ("raises", "warns", "fail")
 
 
@@ -96,14 +87,10 @@ def _truth(node: ast.expr) -> bool | None:
         decisive = isinstance(node.op, ast.Or)
         parts = [_truth(each) for each in node.values]
         return decisive if decisive in parts else None if None in parts else not decisive
-    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARED:
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARISONS:
         try:
             sides = ast.literal_eval(node.left), ast.literal_eval(node.comparators[0])
         except (ValueError, TypeError, SyntaxError, RecursionError):
             return None
-        return _COMPARED[type(node.ops[0])](*sides)
+        return _COMPARISONS[type(node.ops[0])](*sides)
     return None
-
-
-def _last(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

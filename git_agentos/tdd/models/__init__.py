@@ -1,11 +1,11 @@
 """Who writes tests and code: a script, a headless agent, or a chat model. None of them is ever asked about results.
 
-model              what is asked of one (`Request`), what came of it (`Work`), and which one a name means (`choose`)
-mock, script       a deterministic script, offline
-command            any program that works in the worktree
-chat, trouble      a chat model, by LangChain's `init_chat_model`; what went wrong with a call
-present            what a chat model is shown of the work so far
-answers, edits     the answers of text models: whole files, or search and replace
-applying           all of an answer, or nothing, in the worktree
-kept               what is kept of an exchange
+model            what a model is asked (`Request`), the result (`ModelResult`), and which one a name means (`choose`)
+mock             a deterministic script, offline
+command          any program that works in the worktree
+chat, failures   a chat model, by LangChain's `init_chat_model`; what a failed call means
+work_so_far      the changed files, as a chat model sees them
+answer, edits    the answers of chat models: whole files, or search and replace
+file_changes     applies all of an answer, or nothing, to the worktree
+transcript       what is recorded of an exchange
 """

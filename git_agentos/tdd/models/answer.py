@@ -1,13 +1,13 @@
-"""How an answer of a text model has to look, and reading it.
+"""The form of an answer of a chat model, and its parser.
 
-Blocks begin and end with lines that carry a mark, which is made from the prompt and occurs nowhere in it: so a file may
-hold any text, this module's too. Whatever stands outside of blocks is talk.
+Blocks begin and end with lines that carry a mark, which is made from the prompt and does not occur in it: so a file may
+contain any text, this module's too. Text outside of blocks is ignored.
 
     [MARK] file PATH     the whole file, line by line, up to the end
     [MARK] end
     [MARK] edit PATH     any number of pairs of
-    [MARK] search        lines that are there exactly once, and
-    [MARK] replace       those in their place
+    [MARK] search        lines that occur exactly once, and
+    [MARK] replace       the lines in their place
     [MARK] end
     [MARK] delete PATH
 """
@@ -22,14 +22,14 @@ from typing import NamedTuple
 
 from git_agentos.tdd.models.edits import Edit
 
-MOST = 4 << 20  # characters of an answer
-LARGE = 400  # lines: an existing file that is longer has to be edited
+MAX_LENGTH = 4 << 20  # characters of an answer
+MAX_WHOLE_LINES = 400  # an existing file that is longer has to be edited
 _FENCE = re.compile(r"\s*(```+|~~~+)[\w.+-]*\s*\Z")
-_FENCED_ALL_THE_SAME = (".md", ".markdown", ".mdx", ".rst", ".txt", ".qmd")
+_MAY_BE_FENCED = (".md", ".markdown", ".mdx", ".rst", ".txt", ".qmd")
 
 
 class Change(NamedTuple):
-    """What is to become of a file: exactly one of the three. `path` is as the model wrote it."""
+    """The change of a file: exactly one of the three. `path` is as the model wrote it."""
 
     path: str
     lines: tuple[str, ...] | None = None
@@ -37,8 +37,8 @@ class Change(NamedTuple):
     delete: bool = False
 
 
-class Unusable(Exception):
-    """An answer of which nothing was taken over; each of `problems` is a sentence for the model."""
+class InvalidAnswer(Exception):
+    """An answer that cannot be applied; each of `problems` is a sentence for the model."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("; ".join(problems))
@@ -46,7 +46,7 @@ class Unusable(Exception):
 
 
 def mark_for(prompt: str) -> str:
-    """The mark for the answer to a prompt: the same for the same one, and nothing that stands in it."""
+    """The mark for the answer to a prompt: the same for the same prompt, and not contained in it."""
     return next(mark for mark in _marks(prompt) if mark not in prompt)
 
 
@@ -57,7 +57,7 @@ def _marks(prompt: str) -> Iterator[str]:
 
 
 def instructions(mark: str) -> str:
-    """What the model is told of the form of its answer."""
+    """The description of the form, for the model."""
     return f"""\
 How to answer
 -------------
@@ -65,7 +65,7 @@ Answer with blocks of the following forms, and nothing else that matters: text o
 that begins with [{mark}] stands alone on its line, without indentation and without code fences around the contents.
 Paths are relative to the project's root, with forward slashes.
 
-A new file, or a file of fewer than {LARGE} lines that is to be written anew, whole and without omissions:
+A new file, or a file of fewer than {MAX_WHOLE_LINES} lines that is to be written anew, whole and without omissions:
 
 [{mark}] file path/to/new.py
 (every line of the file)
@@ -91,18 +91,18 @@ All blocks are done, or, if anything is wrong with one of them, none.
 
 
 def correction(mark: str, problems: Sequence[str]) -> str:
-    """What the model is told of an answer that could not be used."""
+    """The message to the model about an answer that could not be used."""
     listed = "\n".join(f"- {each}" for each in problems)
     return (
-        f"Nothing of that answer was done, since it could not be used:\n\n{listed}\n\n"
+        f"That answer could not be used, and nothing of it was applied:\n\n{listed}\n\n"
         f"Give the complete answer again, with every block that is needed, in the form that was described ([{mark}] …)."
     )
 
 
 def parse(text: str, mark: str) -> tuple[Change, ...]:
-    """The changes that an answer asks for; Unusable with all that is wrong with its form."""
-    if len(text) > MOST:
-        raise Unusable([f"the answer has {len(text)} characters; {MOST} are too many to be read"])
+    """The changes of an answer; InvalidAnswer with everything that is wrong with its form."""
+    if len(text) > MAX_LENGTH:
+        raise InvalidAnswer([f"the answer has {len(text)} characters; at most {MAX_LENGTH} are read"])
     reader = _Reader(mark)
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
         reader.line(number, line)
@@ -134,7 +134,7 @@ class _Reader:
         if verb in ("file", "edit", "delete"):
             self._begin(number, verb, path)
         elif verb in ("search", "replace"):
-            self._pair(number, verb)
+            self._open_part(number, verb)
         elif verb == "end":
             self._close(number)
         else:
@@ -142,16 +142,16 @@ class _Reader:
 
     def end(self) -> tuple[Change, ...]:
         if self._verb:
-            self._unended()
+            self._add_unended()
         if not self._files and not self._problems:
             self._problems.append(f"the answer has no block: no line begins with {self._mark}")
         if self._problems:
-            raise Unusable(self._problems)
+            raise InvalidAnswer(self._problems)
         return tuple(self._files.values())
 
     def _begin(self, number: int, verb: str, path: str) -> None:
         if self._verb:
-            self._unended()
+            self._add_unended()
         if not path:
             self._problem(number, f"'{verb}' without a path")
         if verb == "delete":
@@ -161,7 +161,7 @@ class _Reader:
         self._part = [] if verb == "file" else None
         self._edits = []
 
-    def _pair(self, number: int, verb: str) -> None:
+    def _open_part(self, number: int, verb: str) -> None:
         if self._verb != "edit":
             self._problem(number, f"'{verb}' outside of an edit")
         elif verb == "search":
@@ -194,7 +194,7 @@ class _Reader:
             self._problems.append(f"'{change.path}' has two blocks that do not go together")
         self._files[change.path] = change
 
-    def _unended(self) -> None:
+    def _add_unended(self) -> None:
         self._problem(self._began, f"the block of '{self._path}' has no end: the answer may have been cut off")
         self._verb, self._part = "", None
 
@@ -204,7 +204,7 @@ class _Reader:
 
 def _unfenced(path: str, lines: list[str]) -> tuple[str, ...]:
     """The lines of a file without the code fence that models like to put around it."""
-    if path.lower().endswith(_FENCED_ALL_THE_SAME):
+    if path.lower().endswith(_MAY_BE_FENCED):
         return tuple(lines)
     inner = list(lines)
     while inner and not inner[-1].strip():

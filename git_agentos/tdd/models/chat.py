@@ -1,9 +1,9 @@
-"""A chat model, by LangChain's `init_chat_model`: it is asked, its answer is read and applied, and it is told precisely
-what was wrong with one that could not be.
+"""A chat model, by LangChain's `init_chat_model`: it is asked, its answer is parsed and applied, and the problems of an
+answer that cannot be applied are sent back.
 
-The one call goes to the provider that the name says, and nothing goes anywhere else: tracing is off, and the address is
-given, so that no variable of LangChain's or LangSmith's can change it. Keys are read from the environment and stand in
-nothing that is kept. Whoever waits for an answer can be interrupted.
+The call goes to the provider in the name, and nothing goes anywhere else: tracing is off, and the address is given, so
+that no variable of LangChain's or LangSmith's can change it. Keys are read from the environment and recorded nowhere. A
+call can be interrupted.
 """
 
 from __future__ import annotations
@@ -19,26 +19,27 @@ from typing import Any, NamedTuple
 from git_agentos.errors import AgentosError, TddError, UsageError
 from git_agentos.redact import redact
 from git_agentos.tdd.models import answer, failures, file_changes, transcript, work_so_far
-from git_agentos.tdd.models.answer import Unusable
-from git_agentos.tdd.models.failures import Trouble
-from git_agentos.tdd.models.model import MODEL, Request, Work
+from git_agentos.tdd.models.answer import InvalidAnswer
+from git_agentos.tdd.models.failures import Failure
+from git_agentos.tdd.models.model import MODEL, ModelResult, Request
+from git_agentos.tdd.models.transcript import Transcript
 
-EXCHANGES = 3  # the first answer, and those after a correction
+MAX_ANSWERS = 3  # the first one, and those after a correction
 TIMEOUT = 600.0  # seconds for one answer
-_TICK = 0.1
+_POLL_SECONDS = 0.1
 _CUT_OFF = ("length", "max_tokens", "model_context_window_exceeded")
-_LONGEST_ANSWER = 32_000  # tokens
-_NO_KEY = "none"  # of a compatible server that wants none; the libraries want something
+_MAX_ANSWER_TOKENS = 32_000
+_NO_KEY = "none"  # for a compatible server that needs none; the libraries require one
 _ROLE = (
     "You write code for a workflow in which real tests decide: you are asked for tests that fail first, and then for"
-    " the code that makes them pass. What you say about results is not read; only files count."
+    " the code that makes them pass. What you say about results is ignored; only files count."
 )
 
 
 @dataclass(frozen=True)
 class Provider:
-    """Who runs a model: `library` is the one that LangChain takes for it, from the extra of the provider's name;
-    `key` and `urls` are variables, `url` is where its own service is."""
+    """A provider of models: `library` is what LangChain uses for it, from the extra of the provider's name; `key` and
+    `urls` are variables, `url` is the address of its own service."""
 
     name: str
     title: str
@@ -72,8 +73,8 @@ PROVIDERS = {
 }
 
 
-def of_name(name: str, environment: Mapping[str, str], limit: float | None = None) -> Chat:
-    """The chat model called `PROVIDER:MODEL`: UsageError where that is none, TddError where it cannot be used here."""
+def choose_chat(name: str, environment: Mapping[str, str], limit: float | None = None) -> Chat:
+    """The chat model `PROVIDER:MODEL`: UsageError if there is no such model, TddError if it cannot be used here."""
     provider, _, model = name.partition(":")
     known = ", ".join(f"{MODEL}:{each}:NAME" for each in PROVIDERS)
     if provider not in PROVIDERS or not model.strip():
@@ -90,11 +91,11 @@ def of_name(name: str, environment: Mapping[str, str], limit: float | None = Non
 
 
 class _Interrupted(Exception):
-    """Whoever asked wants no answer any more."""
+    """The caller does not wait for the answer any more."""
 
 
-class _GivenUp(Exception):
-    """There is no answer to be had now; says why."""
+class _NoAnswer(Exception):
+    """There is no answer now, for this reason."""
 
 
 class _Reply(NamedTuple):
@@ -105,7 +106,7 @@ class _Reply(NamedTuple):
 
 
 class Chat:
-    """A chat model. `limit` is in seconds for all that is done in a node, `timeout` for one answer."""
+    """A chat model. `limit` is for all answers of a node, `timeout` for one, both in seconds."""
 
     def __init__(
         self,
@@ -121,22 +122,22 @@ class Chat:
         self.name = f"{MODEL}:{provider.name}:{model}"
         self._provider = provider
         self._model = model
-        self._environment = environment
-        self._limit = limit
+        self.environment = environment
+        self.limit = limit
         self._timeout = timeout
         self._sleep = sleep
         self._chance = chance
         self._address = _address(provider, environment)
         self.recipient = f"{provider.title} at {redact(self._address)[0]} (model {model})"
 
-    def work(self, request: Request) -> Work:
-        with transcript.Said(request.folder, request.show, self._environment) as said:
-            return _Exchange(self, request, said).work()
+    def work(self, request: Request) -> ModelResult:
+        with Transcript(request.folder, request.show, self.environment) as log:
+            return _Exchange(self, request, log).work()
 
     # -- one call ------------------------------------------------------------------------------------------------------
 
     def invoke(self, turns: Sequence[tuple[str, str]], timeout: float) -> _Reply:
-        """Ask once; whatever the provider's library raises comes out."""
+        """Make one call; errors of the provider's library are raised."""
         from langchain.chat_models import init_chat_model
         from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
         from langsmith import tracing_context
@@ -146,9 +147,7 @@ class Chat:
         with tracing_context(enabled=False):
             client = init_chat_model(self._model, model_provider=self._provider.name, **self._options(turns, timeout))
             if self._provider.name == "anthropic" and not (client.profile or {}).get("max_output_tokens"):
-                client.max_tokens = (
-                    _LONGEST_ANSWER  # of a model that the library has not heard of, it expects too little
-                )
+                client.max_tokens = _MAX_ANSWER_TOKENS  # the library's default for an unknown model is too small
             try:
                 return _reply(client.invoke(messages))
             finally:
@@ -156,54 +155,52 @@ class Chat:
                     client._client.close()
 
     def _options(self, turns: Sequence[tuple[str, str]], timeout: float) -> dict[str, Any]:
-        """What the provider's class is made with: where, by what key, how long; retries are ours."""
+        """The options of the provider's class: address, key, timeout; calls are repeated by `answer`."""
         if self._provider.name == "ollama":
-            # Its server cuts off what does not fit into the context, without a word.
+            # Its server silently cuts off what does not fit into the context.
             size = sum(len(text.encode("utf-8", "replace")) for _, text in turns)
             context = -(-(size // 3 + 16384) // 4096) * 4096
             return {"base_url": self._address, "client_kwargs": {"timeout": timeout}, "num_ctx": context}
-        key = self._environment.get(self._provider.key or "") or _NO_KEY
+        key = self.environment.get(self._provider.key or "") or _NO_KEY
         return {"base_url": self._address, "api_key": key, "timeout": timeout, "max_retries": 0}
 
-    def answer(self, turns: Sequence[tuple[str, str]], request: Request, said: transcript.Said, until: float) -> _Reply:
-        """Ask until there is an answer: _GivenUp where there will be none, TddError where there never will."""
+    def answer(self, turns: Sequence[tuple[str, str]], request: Request, log: Transcript, until: float) -> _Reply:
+        """Call until there is an answer: _NoAnswer if there is none now, TddError if there never will be."""
         tries = 0
         while True:
             tries += 1
             try:
-                return self._within(turns, request, until)
-            except (_Interrupted, _GivenUp):
+                return self._call(turns, request, until)
+            except (_Interrupted, _NoAnswer, AgentosError):
                 raise
-            except AgentosError:
-                raise
-            except Exception as error:  # noqa: BLE001 (every library has a tree of its own; `trouble` tells)
-                met = failures.of(error)
-            met = met._replace(said=transcript.clean(met.said, self._environment))
-            if met.refused:
-                raise self._refusal(met)
-            if tries >= met.tries:
-                raise _GivenUp(f"{self._provider.title} gave no answer after {tries} tries: {met.said}")
-            self._wait(met, tries, request, said, until)
+            except Exception as error:  # noqa: BLE001 (each library has a tree of its own; `failures` knows)
+                failure = failures.classify(error)
+            failure = failure._replace(text=transcript.without_secrets(failure.text, self.environment))
+            if failure.permanent:
+                raise self._refusal(failure)
+            if tries >= failure.tries:
+                raise _NoAnswer(f"{self._provider.title} gave no answer after {tries} tries: {failure.text}")
+            self._wait(failure, tries, request, log, until)
 
-    def _within(self, turns: Sequence[tuple[str, str]], request: Request, until: float) -> _Reply:
-        """One call, in a thread that is left alone where nobody waits for it any more."""
+    def _call(self, turns: Sequence[tuple[str, str]], request: Request, until: float) -> _Reply:
+        """One call, in a thread that is abandoned if nobody waits for it any more."""
         timeout = min(self._timeout, until - time.monotonic())
         if timeout <= 0:
-            raise _GivenUp(self._too_long())
+            raise _NoAnswer(self._too_long())
         box: list[_Reply | BaseException] = []
         done = threading.Event()
 
         def call() -> None:
             try:
                 box.append(self.invoke(turns, timeout))
-            except BaseException as error:  # noqa: BLE001 (it is raised again in the thread that asked)
+            except BaseException as error:  # noqa: BLE001 (it is raised again in the thread that waits)
                 box.append(error)
             finally:
                 done.set()
 
         threading.Thread(target=call, name="agentos-tdd-model", daemon=True).start()
-        end = time.monotonic() + timeout + 2 * _TICK  # the library has the first word
-        while not done.wait(_TICK):
+        end = time.monotonic() + timeout + 2 * _POLL_SECONDS  # the library's own timeout comes first
+        while not done.wait(_POLL_SECONDS):
             if request.stop():
                 raise _Interrupted
             if time.monotonic() > end:
@@ -212,98 +209,87 @@ class Chat:
             raise box[0]
         return box[0]
 
-    def _wait(self, met: Trouble, tries: int, request: Request, said: transcript.Said, until: float) -> None:
-        seconds = failures.delay(met, tries, self._chance())
-        if seconds > failures.LONGEST_WAIT:
-            raise _GivenUp(f"{self._provider.title} asks to wait for {seconds:.0f} s: {met.said}")
+    def _wait(self, failure: Failure, tries: int, request: Request, log: Transcript, until: float) -> None:
+        seconds = failures.delay(failure, tries, self._chance())
+        if seconds > failures.MAX_WAIT:
+            raise _NoAnswer(f"{self._provider.title} asks to wait for {seconds:.0f} s: {failure.text}")
         if time.monotonic() + seconds > until:
-            raise _GivenUp(self._too_long())
-        status = f" ({met.status})" if met.status is not None else ""
-        said.say(f"{self._provider.title} has no answer{status}: again in {seconds:.1f} s: {met.said}")
+            raise _NoAnswer(self._too_long())
+        status = f" ({failure.status})" if failure.status is not None else ""
+        log.write(f"{self._provider.title} has no answer{status}: again in {seconds:.1f} s: {failure.text}")
         while seconds > 0:
             if request.stop():
                 raise _Interrupted
-            self._sleep(min(seconds, _TICK))
-            seconds -= _TICK
+            self._sleep(min(seconds, _POLL_SECONDS))
+            seconds -= _POLL_SECONDS
 
     def _too_long(self) -> str:
-        return f"{self.name} took longer than {self._limit or self._timeout:g} s"
+        return f"{self.name} took longer than {self.limit or self._timeout:g} s"
 
-    def _refusal(self, met: Trouble) -> TddError:
+    def _refusal(self, failure: Failure) -> TddError:
         hint = None
-        if met.status in (401, 403):
+        if failure.status in (401, 403):
             hint = f"set '{self._provider.key}' to a key that may use the model" if self._provider.key else None
-        elif met.status == 404:
-            hint = f"see whether {self._provider.title} has a model '{self._model}'"
-        return TddError(f"{self._provider.title} refuses the request ({met.status}): {met.said}", hint)
+        elif failure.status == 404:
+            hint = f"check that {self._provider.title} has a model '{self._model}'"
+        return TddError(f"{self._provider.title} refuses the request ({failure.status}): {failure.text}", hint)
 
 
 class _Exchange:
-    """One node's talk with a model."""
+    """The exchange of one node with a model."""
 
-    def __init__(self, chat: Chat, request: Request, said: transcript.Said) -> None:
+    def __init__(self, chat: Chat, request: Request, log: Transcript) -> None:
         self._chat = chat
         self._request = request
-        self._said = said
-        self._began = time.monotonic()
-        self._until = self._began + chat._limit if chat._limit is not None else float("inf")
-        files, others = work_so_far.look(request)
+        self._log = log
+        self._until = time.monotonic() + chat.limit if chat.limit is not None else float("inf")
+        files, others = work_so_far.read(request)
         self._mark = answer.mark_for("\n".join((request.prompt, *files.values())))
-        parts = (request.prompt, work_so_far.told(files, others, self._mark), answer.instructions(self._mark))
-        asked = "\n\n".join(part.rstrip() for part in parts if part) + "\n"
-        self._turns = [("system", _ROLE), ("human", asked)]
-        self._requests = 0
+        parts = (request.prompt, work_so_far.describe(files, others, self._mark), answer.instructions(self._mark))
+        question = "\n\n".join(part.rstrip() for part in parts if part) + "\n"
+        self._turns = [("system", _ROLE), ("human", question)]
         self._tokens: list[tuple[int | None, int | None]] = []
-        transcript.write(request.folder, transcript.PROMPT, asked, chat._environment)
+        transcript.write_file(request.folder, transcript.PROMPT, question, chat.environment)
 
-    def work(self) -> Work:
+    def work(self) -> ModelResult:
         problems: Sequence[str] = ()
         try:
-            for number in range(1, EXCHANGES + 1):
+            for number in range(1, MAX_ANSWERS + 1):
                 reply = self._ask(number)
                 try:
-                    self._take_over(reply)
-                except Unusable as error:
+                    self._apply(reply)
+                except InvalidAnswer as error:
                     problems = error.problems
                     for problem in problems:
-                        self._said.say(f"answer {number} cannot be used: {problem}")
-                    self._turns += [
-                        ("ai", reply.text or "(nothing)"),
-                        ("human", answer.correction(self._mark, problems)),
-                    ]
+                        self._log.write(f"answer {number} cannot be used: {problem}")
+                    correction = answer.correction(self._mark, problems)
+                    self._turns += [("ai", reply.text or "(nothing)"), ("human", correction)]
                 else:
-                    return self._work(None)
+                    return self._result(None)
         except _Interrupted:
-            return self._work(None, interrupted=True)
-        except _GivenUp as error:
-            return self._work(str(error))
-        return self._work(f"no usable answer in {EXCHANGES} tries: {'; '.join(problems)}")
+            return self._result(None, interrupted=True)
+        except _NoAnswer as error:
+            return self._result(str(error))
+        return self._result(f"no usable answer in {MAX_ANSWERS} tries: {'; '.join(problems)}")
 
     def _ask(self, number: int) -> _Reply:
-        self._requests += 1
-        self._said.say(f"asks {self._chat.name} ({number} of at most {EXCHANGES})")
-        reply = self._chat.answer(self._turns, self._request, self._said, self._until)
+        self._log.write(f"asks {self._chat.name} ({number} of at most {MAX_ANSWERS})")
+        reply = self._chat.answer(self._turns, self._request, self._log, self._until)
         self._tokens.append((reply.tokens_in, reply.tokens_out))
-        transcript.write(self._request.folder, f"answer-{number}.txt", reply.text, self._chat._environment)
+        transcript.write_file(self._request.folder, f"answer-{number}.txt", reply.text, self._chat.environment)
         return reply
 
-    def _take_over(self, reply: _Reply) -> None:
+    def _apply(self, reply: _Reply) -> None:
         if reply.is_cut_off:
-            raise Unusable(
-                ["the answer was cut off at the greatest length it may have: use edit blocks, and less talk"]
-            )
-        changes = answer.parse(reply.text, self._mark)
-        paths = file_changes.apply(changes, self._request.here)
-        self._said.say(f"wrote {', '.join(paths)}")
+            raise InvalidAnswer(["the answer was cut off at its maximum length: use edit blocks, and less talk"])
+        paths = file_changes.apply(answer.parse(reply.text, self._mark), self._request.worktree)
+        self._log.write(f"wrote {', '.join(paths)}")
 
-    def _work(self, error: str | None, *, interrupted: bool = False) -> Work:
+    def _result(self, error: str | None, *, interrupted: bool = False) -> ModelResult:
         counted_in = [first for first, _ in self._tokens if first is not None]
         counted_out = [second for _, second in self._tokens if second is not None]
-        return Work(
-            error=transcript.clean(error, self._chat._environment) if error is not None else None,
-            said=self._said.last(),
-            seconds=round(time.monotonic() - self._began, 3),
-            requests=self._requests,
+        return ModelResult(
+            error=transcript.without_secrets(error, self._chat.environment) if error is not None else None,
             tokens_in=sum(counted_in) if counted_in else None,
             tokens_out=sum(counted_out) if counted_out else None,
             interrupted=interrupted,
@@ -315,7 +301,7 @@ def _address(provider: Provider, environment: Mapping[str, str]) -> str:
 
 
 def _reply(message: Any) -> _Reply:
-    """The answer in a message of LangChain's: without what the model only thought."""
+    """The answer in a message of LangChain's, without the model's reasoning."""
     used = message.usage_metadata or {}
     metadata = message.response_metadata or {}
     reasons = [metadata.get(name) for name in ("finish_reason", "stop_reason", "done_reason")]

@@ -1,10 +1,10 @@
-"""Any program that works in the worktree: a headless agent, or a script of one's own.
+"""Any program that works in the worktree: a headless agent, or a script.
 
-It gets the prompt on stdin and in a file (`AGENTOS_PROMPT_FILE`: outside of the worktree, for its owner's eyes only,
-gone when it has ended), the node in `AGENTOS_TDD_NODE`, the number of the attempt (1 for the first) in
-`AGENTOS_ATTEMPT`; the rest of the environment is the user's, keys included. It runs as an agent of a run does: guarded,
-in a process group of its own, with nothing left of it afterwards. What it says is kept and believed by nobody: what it
-changed is read from git, and tests judge that.
+It gets the prompt on stdin and in a file (`AGENTOS_PROMPT_FILE`: outside of the worktree, readable by its owner alone,
+removed afterwards), the node in `AGENTOS_TDD_NODE`, the number of the attempt (1 for the first) in `AGENTOS_ATTEMPT`;
+the rest of the environment is the user's, keys included. It runs like the agent of a run: guarded, in a process group
+of its own, and no process of it remains. Its output is recorded and does not count: what it changed is read from git,
+and judged by tests.
 """
 
 from __future__ import annotations
@@ -18,19 +18,18 @@ from git_agentos.errors import TddError
 from git_agentos.git import authorship, process
 from git_agentos.guard.shim import shim
 from git_agentos.process import contained
-from git_agentos.process.contained import Result
 from git_agentos.redact import redact
-from git_agentos.run import environment as environments
+from git_agentos.run import environment as run_environment
 from git_agentos.run import rebuild
 from git_agentos.tdd.models import transcript
-from git_agentos.tdd.models.model import COMMAND, Request, Work
+from git_agentos.tdd.models.model import COMMAND, ModelResult, Request
+from git_agentos.tdd.models.transcript import Transcript
 from git_agentos.util import directories
 
 PROMPT_FILE, NODE, ATTEMPT = "AGENTOS_PROMPT_FILE", "AGENTOS_TDD_NODE", "AGENTOS_ATTEMPT"
 _NOT_RUN = (126, 127)
-# Where it names a server, it has the password to what decides about workflows: no agent's business.
-_DATABASE = "AGENTOS_WORKFLOW_DB"
-_KEPT_IN = "tdd-prompt"
+_DATABASE = "AGENTOS_WORKFLOW_DB"  # as a URL it may contain the password of the workflow database
+_PROMPT_NAME = "tdd-prompt"
 
 
 class Command:
@@ -38,67 +37,62 @@ class Command:
 
     def __init__(self, text: str, environment: Mapping[str, str], limit: float | None = None) -> None:
         self.name = f"{COMMAND}:{text}"
-        self.recipient = f"the program that '{redact(text)[0]}' starts, and whoever it hands it on to"
+        self.recipient = f"the program that '{redact(text)[0]}' starts, and wherever that sends it"
         self._text = text
         self._environment = environment
         self._limit = limit
 
-    def work(self, request: Request) -> Work:
-        transcript.write(request.folder, transcript.PROMPT, request.prompt, self._environment)
-        with transcript.Said(request.folder, request.show, self._environment) as said:
-            with prompt_file(request.here, request.prompt) as path:
+    def work(self, request: Request) -> ModelResult:
+        transcript.write_file(request.folder, transcript.PROMPT, request.prompt, self._environment)
+        with Transcript(request.folder, request.show, self._environment) as log:
+            with prompt_file(request.worktree, request.prompt) as path:
                 environment = environment_of(request, self._environment) | {PROMPT_FILE: path}
-                ended = run(request, self._text, environment, said, limit=self._limit, stdin=path)
+                ended = run(request, self._text, environment, log, limit=self._limit, stdin=path)
             if ended.exit_code in _NOT_RUN:
                 raise TddError(
-                    f"the agent's command cannot be run (exit code {ended.exit_code}): {_last_line(said.last())}",
-                    f"see whether '{redact(self._text)[0]}' works in a shell",
+                    f"the agent's command cannot be run (exit code {ended.exit_code}): {log.last_line()}",
+                    f"check that '{redact(self._text)[0]}' works in a shell",
                 )
             error = f"the agent took longer than {self._limit:g} s" if ended.timed_out and self._limit else None
-            return Work(
-                error=error,
-                said=said.last(),
-                seconds=round(ended.seconds, 3),
-                requests=1,
-                exit_code=ended.exit_code,
-                interrupted=ended.interrupted,
-            )
+            return ModelResult(error, ended.exit_code, interrupted=ended.interrupted)
 
 
 def run(
     request: Request,
     text: str,
     environment: Mapping[str, str],
-    said: transcript.Said,
+    log: Transcript,
     *,
     limit: float | None = None,
     stdin: str | None = None,
-) -> Result:
+) -> contained.Result:
     """Run shell text in the worktree as the agent at work there."""
-    location = request.here.location
+    location = request.worktree.location
     guarded = shim.with_shim(location, request.run.agent_id, contained.shell(text), environment)
     command = contained.Command(guarded.argv, location.root, guarded.environment, limit, stdin)
-    ended = contained.run(command, said.out, said.err, show=request.show, stop=request.stop)
-    # What was killed may have been a git: nobody is to wait for it.
-    rebuild.unlock(request.here.location, request.run, killed=ended.is_killed)
+    ended = contained.run(command, log.out, log.err, show=request.show, stop=request.stop)
+    # What was killed may have been a git, whose locks nobody else removes.
+    rebuild.unlock(location, request.run, killed=ended.is_killed)
     return ended
 
 
 def environment_of(request: Request, base: Mapping[str, str]) -> dict[str, str]:
-    """What a program of a workflow gets."""
+    """The environment of a program of a workflow."""
     run = request.run
     mine = {key: value for key, value in base.items() if key not in process.LOCATION_VARIABLES}
     if "://" in mine.get(_DATABASE, ""):
         del mine[_DATABASE]
-    found = environments.for_command(mine, run_id=run.run_id, agent=run.agent_id, task=run.task_id, mark=request.mark)
-    found |= authorship.variables(request.here.location.root, mine, found)
-    return found | {NODE: request.node, ATTEMPT: str(request.attempt + 1), "PWD": request.here.location.root}
+    found = run_environment.for_command(
+        mine, run_id=run.run_id, agent=run.agent_id, task=run.task_id, mark=request.mark
+    )
+    found |= authorship.variables(request.worktree.location.root, mine, found)
+    return found | {NODE: request.node, ATTEMPT: str(request.attempt + 1), "PWD": request.worktree.location.root}
 
 
 @contextlib.contextmanager
-def prompt_file(here: OpenWorktree, text: str) -> Iterator[str]:
-    """The prompt in a file that nobody else can read, as long as it is needed; what a killed one left is replaced."""
-    path = os.path.join(directories.make_own(here.location.state_dir), _KEPT_IN)
+def prompt_file(worktree: OpenWorktree, text: str) -> Iterator[str]:
+    """The prompt in a file that nobody else can read, while it is needed; a killed process may have left one."""
+    path = os.path.join(directories.make_own(worktree.location.state_dir), _PROMPT_NAME)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -109,7 +103,3 @@ def prompt_file(here: OpenWorktree, text: str) -> Iterator[str]:
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-
-
-def _last_line(text: str) -> str:
-    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "it said nothing")

@@ -1,7 +1,7 @@
-"""Search and replace on the text of a file, by whole lines, each exactly once; and what a whole file is written as.
+"""Search and replace in the text of a file, by whole lines that occur exactly once; and the text of a whole file.
 
-Lines end where git's do, at a newline; a carriage return before it is of the line's end. What is not replaced keeps its
-bytes, and what is written gets the ends that the file has, so that a model need not know of them.
+Lines end as git's do, at a newline; a carriage return before it belongs to the end of the line. What is not replaced
+keeps its bytes, and new lines get the line ends of the file, so that a model need not know them.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 BOM = "\ufeff"
-_SHOWN = 8  # lines of the file that are shown where a search has not matched
-_PLACES = 5
-_WIDTH = 160
-_COMPARED = 60  # characters of a line
+_MAX_NEAREST = 8  # lines of the file that are shown if a search does not match
+_MAX_MATCHES = 5
+_MAX_WIDTH = 160
+_MAX_COMPARED = 60  # characters of a line
 
 
 class Edit(NamedTuple):
@@ -24,9 +24,9 @@ class Edit(NamedTuple):
     replace: tuple[str, ...]
 
 
-def replaced(text: str, edits: Sequence[Edit]) -> tuple[str, Sequence[str]]:
-    """The text with all edits done one after the other, and what is wrong with those that cannot be: then nothing is
-    to be done."""
+def apply_edits(text: str, edits: Sequence[Edit]) -> tuple[str, Sequence[str]]:
+    """The text with all edits, one after the other, and the problems of those that do not apply: then nothing is to be
+    changed."""
     problems = []
     for number, edit in enumerate(edits, 1):
         lines = _lines(text)
@@ -38,8 +38,8 @@ def replaced(text: str, edits: Sequence[Edit]) -> tuple[str, Sequence[str]]:
     return text, problems
 
 
-def whole(lines: Sequence[str], present: str | None) -> str:
-    """A file of these lines in the place of `present` (None: there is none yet)."""
+def whole_text(lines: Sequence[str], present: str | None) -> str:
+    """The text of a file with these lines, in place of `present` (None: there is none yet)."""
     end = _end_of(_lines(present)) if present else "\n"
     begin = BOM if present is not None and present.startswith(BOM) and lines and not lines[0].startswith(BOM) else ""
     return begin + "".join(line + end for line in lines)
@@ -58,26 +58,26 @@ def _lines(text: str) -> list[tuple[str, str]]:
 
 
 def _end_of(lines: Sequence[tuple[str, str]]) -> str:
-    """The end that most lines have."""
+    """The most frequent line end."""
     ends = [end for _, end in lines if end]
     return max(sorted(set(ends)), key=ends.count, default="\n")
 
 
 def _replace(lines: list[tuple[str, str]], edit: Edit) -> str | None:
-    """Do one edit in place; what is wrong with it otherwise."""
+    """Apply an edit in place; the problem if it does not apply."""
     if not any(line.strip() for line in edit.search):
         return "is empty: repeat the lines that are to be replaced"
     mark = BOM if lines and lines[0][0].startswith(BOM) and not edit.search[0].startswith(BOM) else ""
     bare = [line for line, _ in lines]
     if mark:
         bare[0] = bare[0].removeprefix(mark)
-    places = _places(bare, edit.search)
-    if not places:
+    matches = _matches(bare, edit.search)
+    if not matches:
         return f"matches nothing in the file{_nearest(bare, edit.search)}"
-    if len(places) > 1:
-        shown = ", ".join(str(at + 1) for at in places[:_PLACES]) + (" …" if len(places) > _PLACES else "")
-        return f"matches {len(places)} times, at lines {shown}: add lines around it until it matches once"
-    at, count = places[0], len(edit.search)
+    if len(matches) > 1:
+        shown = ", ".join(str(at + 1) for at in matches[:_MAX_MATCHES]) + (" …" if len(matches) > _MAX_MATCHES else "")
+        return f"matches {len(matches)} times, at lines {shown}: add lines around it until it matches once"
+    at, count = matches[0], len(edit.search)
     usual = _end_of(lines[at : at + count]) if any(end for _, end in lines[at : at + count]) else _end_of(lines)
     new = [(line, usual) for line in edit.replace]
     if new and at + count == len(lines):
@@ -88,8 +88,8 @@ def _replace(lines: list[tuple[str, str]], edit: Edit) -> str | None:
     return None
 
 
-def _places(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
-    """Where the wanted lines are, overlaps counted."""
+def _matches(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    """The positions of the wanted lines, overlaps included."""
     first, count = wanted[0], len(wanted)
     return [
         at
@@ -99,19 +99,19 @@ def _places(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
 
 
 def _nearest(lines: Sequence[str], wanted: Sequence[str]) -> str:
-    """The lines of the file that are most like the wanted ones, to be told."""
+    """The lines of the file that are most like the wanted ones, for the problem."""
     anchor = next(line for line in wanted if line.strip())
     offset = list(wanted).index(anchor)
     known = {line.strip(): at for at, line in reversed(list(enumerate(lines))) if line.strip()}
-    like = difflib.get_close_matches(anchor.strip()[:_COMPARED], {each[:_COMPARED] for each in known}, 1, 0.5)
-    found = min((at for line, at in known.items() if like and line[:_COMPARED] == like[0]), default=None)
+    like = difflib.get_close_matches(anchor.strip()[:_MAX_COMPARED], {each[:_MAX_COMPARED] for each in known}, 1, 0.5)
+    found = min((at for line, at in known.items() if like and line[:_MAX_COMPARED] == like[0]), default=None)
     if found is None:
         return f" (of {len(lines)} lines), nor anything like its line {_cut(anchor)}"
     at = max(0, found - offset - 1)
-    end = at + min(len(wanted), _SHOWN) + 2
+    end = at + min(len(wanted), _MAX_NEAREST) + 2
     shown = [f"  {n:>5}  {_cut(line)}" for n, line in enumerate(lines[at:end], at + 1)]
     return "; the nearest lines are\n" + "\n".join(shown)
 
 
 def _cut(line: str) -> str:
-    return line if len(line) <= _WIDTH else line[:_WIDTH] + " …"
+    return line if len(line) <= _MAX_WIDTH else line[:_MAX_WIDTH] + " …"

@@ -1,11 +1,11 @@
-"""Doing in a worktree what an answer asks for: all of it, or nothing.
+"""Applies the changes of an answer to a worktree: all of them, or none.
 
-Everything is looked at and made ready first; new files are written beside their places and then moved there, and what
-they replace comes back if a move fails. After a kill in between, the node begins again from its checkpoint.
+Everything is checked and prepared first; new files are written beside their targets and then renamed, and what they
+replace is renamed back if that fails. After a kill in between, the node starts again from its checkpoint.
 
-A path is inside of the worktree and nothing on it is a link; it is not git's or ours, whatever the case of its letters
-and whatever a file system takes for the same name, and not of another repository inside. What git ignores is none of
-the work: nobody would see it at review.
+A path is inside the worktree and leads through no link; it does not belong to git or git-agentos, in any case of its
+letters and with any name that a file system takes for the same, nor to a repository inside. What git ignores would not
+be part of the work: nobody would see it at review.
 """
 
 from __future__ import annotations
@@ -21,49 +21,52 @@ from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError
 from git_agentos.git import ignore
 from git_agentos.tdd.models import edits
-from git_agentos.tdd.models.answer import LARGE, Change, Unusable
+from git_agentos.tdd.models.answer import MAX_WHOLE_LINES, Change, InvalidAnswer
+from git_agentos.util import files
 
-_OURS = (".git", ".agentos")
-_LONGEST = 4096
-# What file systems leave out of names (HFS+), by which a name may look like another.
+_PRIVATE = (".git", ".agentos")
+_MAX_PATH = 4096
+# Characters that file systems ignore in names (HFS+).
 _IGNORABLE = dict.fromkeys((*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF))
 
 
-class _Ready(NamedTuple):
-    """A change that can be done: the contents, None to delete; the permission bits of what is there."""
+class _Prepared(NamedTuple):
+    """A change that can be applied: the content, None to delete; the permission bits of the present file."""
 
     path: str
     data: bytes | None
     mode: int | None
 
 
-def apply(changes: Sequence[Change], here: OpenWorktree) -> Sequence[str]:
-    """Do the changes in a worktree; the paths. Unusable with everything that stands against it: nothing was done."""
-    root = here.location.root
-    ready: list[_Ready] = []
+def apply(changes: Sequence[Change], worktree: OpenWorktree) -> Sequence[str]:
+    """Apply the changes; their paths. InvalidAnswer with all problems: then nothing was changed."""
+    root = worktree.location.root
+    ready: list[_Prepared] = []
     problems: list[str] = []
     for change in changes:
         try:
-            ready.append(_made(root, change))
-        except Unusable as error:
+            ready.append(_prepare(root, change))
+        except InvalidAnswer as error:
             problems += error.problems
-    problems += _together(ready)
+    problems += _clashes(ready)
     if not problems:
-        problems += [f"'{path}' is ignored by git: it would be no part of the work" for path in _ignored(here, ready)]
+        problems += [
+            f"'{path}' is ignored by git: it would not be part of the work" for path in _ignored(worktree, ready)
+        ]
     if problems:
-        raise Unusable(problems)
+        raise InvalidAnswer(problems)
     try:
-        _move(root, ready)
+        _write_all(root, ready)
     except OSError as error:
-        raise Unusable([f"it cannot be written: {error.strerror or error}"]) from error
+        raise InvalidAnswer([f"it cannot be written: {error.strerror or error}"]) from error
     return [each.path for each in ready]
 
 
 def check_path(root: str, path: str) -> str:
-    """A path that may be written, normalized; Unusable otherwise."""
-    why = _why_not(root, path)
+    """A path that may be written, normalized; InvalidAnswer otherwise."""
+    why = _problem(root, path)
     if why is not None:
-        raise Unusable([f"'{path}' {why}"])
+        raise InvalidAnswer([f"'{path}' {why}"])
     return "/".join(_parts(path))
 
 
@@ -74,7 +77,7 @@ def _parts(path: str) -> list[str]:
     return [part for part in path.split("/") if part not in ("", ".")]
 
 
-def _why_not(root: str, path: str) -> str | None:
+def _problem(root: str, path: str) -> str | None:
     """Why a path may not be written."""
     parts = _parts(path)
     if not parts or path.endswith("/"):
@@ -86,25 +89,25 @@ def _why_not(root: str, path: str) -> str | None:
     if "\\" in path or any(ord(each) < 32 or ord(each) == 127 for each in path):
         return "has a backslash or a control character in it"
     try:
-        if len(os.fsencode(path)) > _LONGEST:
+        if len(os.fsencode(path)) > _MAX_PATH:
             return "is too long"
     except UnicodeEncodeError:
         return "cannot be the name of a file"
-    taken = next((part for part in parts if _is_ours(part)), None)
+    taken = next((part for part in parts if _is_private(part)), None)
     if taken is not None:
         return f"is not yours to write: '{taken}' is git's or git-agentos's own"
-    return _in_the_way(root, parts)
+    return _obstacle(root, parts)
 
 
-def _is_ours(part: str) -> bool:
-    """Whether a name is `.git` or `.agentos` to any file system."""
+def _is_private(part: str) -> bool:
+    """Whether a name is `.git` or `.agentos` for any file system."""
     name = unicodedata.normalize("NFKC", part.translate(_IGNORABLE)).casefold()
     name = name.split(":", 1)[0].rstrip(". ")  # NTFS
-    return name in _OURS or (name.startswith(("git~", "agento~")) and name.rpartition("~")[2].isdigit())
+    return name in _PRIVATE or (name.startswith(("git~", "agento~")) and name.rpartition("~")[2].isdigit())
 
 
-def _in_the_way(root: str, parts: Sequence[str]) -> str | None:
-    """What is on the way to a place that must not be."""
+def _obstacle(root: str, parts: Sequence[str]) -> str | None:
+    """What on the way to a path must not be there."""
     at = root
     for part in parts[:-1]:
         at = os.path.join(at, part)
@@ -113,7 +116,7 @@ def _in_the_way(root: str, parts: Sequence[str]) -> str | None:
         except FileNotFoundError:
             return None
         except OSError as error:
-            return f"cannot be looked at: {error.strerror}"
+            return f"cannot be checked: {error.strerror}"
         name = os.path.relpath(at, root)
         if stat.S_ISLNK(mode):
             return f"lies behind the symbolic link '{name}'"
@@ -126,69 +129,68 @@ def _in_the_way(root: str, parts: Sequence[str]) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        return f"cannot be looked at: {error.strerror}"
+        return f"cannot be checked: {error.strerror}"
     if stat.S_ISREG(mode):
         return None
     what = "a symbolic link" if stat.S_ISLNK(mode) else "a folder" if stat.S_ISDIR(mode) else "no regular file"
     return f"is {what}"
 
 
-def _ignored(here: OpenWorktree, ready: Sequence[_Ready]) -> list[str]:
-    """The paths that git would not see. Tracked files it always does."""
+def _ignored(worktree: OpenWorktree, ready: Sequence[_Prepared]) -> list[str]:
+    """The paths that git ignores. Tracked files never are."""
     try:
-        found = ignore.ignored_among(here.repository, [os.fsencode(each.path) for each in ready])
+        found = ignore.ignored_among(worktree.repository, [os.fsencode(each.path) for each in ready])
     except AgentosError as error:
-        raise Unusable([f"git cannot tell what it ignores: {error}"]) from error
+        raise InvalidAnswer([f"git check-ignore failed: {error}"]) from error
     return [os.fsdecode(path) for path in found]
 
 
 # -- contents ----------------------------------------------------------------------------------------------------------
 
 
-def _made(root: str, change: Change) -> _Ready:
+def _prepare(root: str, change: Change) -> _Prepared:
     path = check_path(root, change.path)
     present, mode = _present(root, path)
     if change.delete or change.edits is not None:
         if present is None:
             what = "deleted" if change.delete else "edited: give a new file whole"
-            raise Unusable([f"'{path}' does not exist, so it cannot be {what}"])
+            raise InvalidAnswer([f"'{path}' does not exist, so it cannot be {what}"])
         if change.delete:
-            return _Ready(path, None, mode)
+            return _Prepared(path, None, mode)
     text = present.decode("utf-8", "surrogateescape") if present is not None else None
     if change.edits is not None:
-        assert text is not None
-        made, problems = edits.replaced(text, change.edits)
+        new, problems = edits.apply_edits(text or "", change.edits)
         if problems:
-            raise Unusable([f"'{path}': {each}" for each in problems])
+            raise InvalidAnswer([f"'{path}': {each}" for each in problems])
     else:
         _not_too_large(path, text)
-        made = edits.whole(change.lines or (), text)
+        new = edits.whole_text(change.lines or (), text)
     try:
-        return _Ready(path, made.encode("utf-8", "surrogateescape"), mode)
+        return _Prepared(path, new.encode("utf-8", "surrogateescape"), mode)
     except UnicodeEncodeError:
-        raise Unusable([f"'{path}': the contents have half a character (a lone surrogate)"]) from None
+        raise InvalidAnswer([f"'{path}': the contents have half a character (a lone surrogate)"]) from None
 
 
 def _present(root: str, path: str) -> tuple[bytes | None, int | None]:
+    """The content and the permission bits of a file; None for none."""
+    full = os.path.join(root, path)
     try:
-        descriptor = os.open(os.path.join(root, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        return files.read(full), stat.S_IMODE(os.lstat(full).st_mode)
     except FileNotFoundError:
         return None, None
     except OSError as error:
-        raise Unusable([f"'{path}' cannot be read: {error.strerror}"]) from error
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read(), stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+        raise InvalidAnswer([f"'{path}' cannot be read: {error.strerror}"]) from error
 
 
 def _not_too_large(path: str, present: str | None) -> None:
-    """A long file that is written anew is one of which something gets lost."""
+    """Refuse to rewrite a long file: models leave something out."""
     count = present.count("\n") if present is not None else 0
-    if count > LARGE:
-        raise Unusable([f"'{path}' has {count} lines: change it with an edit block, not as a whole file"])
+    if count > MAX_WHOLE_LINES:
+        raise InvalidAnswer([f"'{path}' has {count} lines: change it with an edit block, not as a whole file"])
 
 
-def _together(ready: Sequence[_Ready]) -> list[str]:
-    """What is wrong with several changes together."""
+def _clashes(ready: Sequence[_Prepared]) -> list[str]:
+    """The problems of several changes together."""
     paths = [each.path for each in ready]
     known = {each.path for each in ready if each.data is not None}
     above = ("/".join(path.split("/")[:n]) for path in known for n in range(1, path.count("/") + 1))
@@ -202,44 +204,44 @@ def _together(ready: Sequence[_Ready]) -> list[str]:
 # -- the disk ----------------------------------------------------------------------------------------------------------
 
 
-def _move(root: str, ready: Sequence[_Ready]) -> None:
-    """Write everything beside its place, then move it there. OSError: nothing has changed."""
+def _write_all(root: str, ready: Sequence[_Prepared]) -> None:
+    """Write everything beside its target, then rename it. OSError: nothing was changed."""
     tag = f".agentos-{os.urandom(4).hex()}"
-    waiting: list[tuple[str, str]] = []  # what was written, and where it belongs
-    aside: list[tuple[str, str]] = []  # what was there, and where it was
-    new: list[str] = []  # what was put where nothing was
+    written: list[tuple[str, str]] = []  # a new file, and its target
+    backups: list[tuple[str, str]] = []  # an old file, and where it was
+    created: list[str] = []  # targets that did not exist
     folders: list[str] = []
     try:
         for n, each in enumerate(ready):
             if each.data is not None:
                 _make_folders(root, each.path, folders)
-                place = os.path.join(root, each.path)
-                waiting.append((os.path.join(os.path.dirname(place), f"{tag}-{n}"), place))
-                _write(waiting[-1][0], each.data, each.mode)
+                target = os.path.join(root, each.path)
+                written.append((os.path.join(os.path.dirname(target), f"{tag}-{n}"), target))
+                _write(written[-1][0], each.data, each.mode)
         for n, each in enumerate(ready):
-            place = os.path.join(root, each.path)
-            if each.mode is not None:
-                old = os.path.join(os.path.dirname(place), f"{tag}-{n}-old")
-                os.rename(place, old)
-                aside.append((old, place))
-            else:
-                new.append(place)
-        for written, place in waiting:
-            os.rename(written, place)
+            target = os.path.join(root, each.path)
+            if each.mode is None:
+                created.append(target)
+                continue
+            backup = os.path.join(os.path.dirname(target), f"{tag}-{n}-old")
+            os.rename(target, backup)
+            backups.append((backup, target))
+        for new, target in written:
+            os.rename(new, target)
     except BaseException:
-        for path in (*(written for written, _ in waiting), *new):
+        for path in (*(new for new, _ in written), *created):
             with contextlib.suppress(OSError):
                 os.unlink(path)
-        for old, place in aside:
+        for backup, target in backups:
             with contextlib.suppress(OSError):
-                os.replace(old, place)
+                os.replace(backup, target)
         for folder in reversed(folders):
             with contextlib.suppress(OSError):
                 os.rmdir(folder)
         raise
-    for old, _ in aside:
+    for backup, _ in backups:
         with contextlib.suppress(OSError):
-            os.unlink(old)
+            os.unlink(backup)
 
 
 def _make_folders(root: str, path: str, made: list[str]) -> None:

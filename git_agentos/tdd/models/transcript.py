@@ -1,7 +1,7 @@
-"""What is kept of an exchange with a model: its texts, without secrets, in the folder of the node that asked.
+"""What is recorded of an exchange with a model: its texts, without secrets, in the folder of the node.
 
-prompt.txt      what was asked
-stdout, stderr  what was said: by a command, or the answers of a model and what became of them
+prompt.txt      the prompt
+stdout, stderr  the output of a command, or a log of the exchange with a chat model
 """
 
 from __future__ import annotations
@@ -16,23 +16,22 @@ from git_agentos.redact_lines import secrets_of
 
 PROMPT = "prompt.txt"
 STREAMS = ("stdout", "stderr")
-_MOST_SAID = 16 << 10
+_MAX_TAIL = 16 << 10
 
 
-class Said:
-    """The two streams of an exchange, while it goes on: what is said goes line by line to them and to `show`.
+class Transcript:
+    """The two streams of an exchange, while it lasts: each line goes to them and to `show`.
 
-    `environment` tells the values that are secret beside what can be known by its form.
+    Secrets are removed: those of a known form, and the values of `environment` that have the names of secrets.
     """
 
     def __init__(self, folder: str, show: Callable[[bytes], None], environment: Mapping[str, str]) -> None:
         os.makedirs(folder, exist_ok=True)
         self._paths = [os.path.join(folder, name) for name in STREAMS]
-        self.out, self.err = (_fresh(path) for path in self._paths)
-        self._values = secrets_of(environment)
-        self._stream = RedactingWriter(self.out, show, self._values)
+        self.out, self.err = (_create(path) for path in self._paths)
+        self._stream = RedactingWriter(self.out, show, secrets_of(environment))
 
-    def __enter__(self) -> Said:
+    def __enter__(self) -> Transcript:
         return self
 
     def __exit__(
@@ -43,47 +42,47 @@ class Said:
             os.fsync(file.fileno())
             file.close()
 
-    def say(self, text: str) -> None:
-        """Say something for one who does not do so himself."""
-        self._stream.write(_bytes(text if text.endswith("\n") else text + "\n"))
+    def write(self, text: str) -> None:
+        """Write a line or more, for a model that does not write itself."""
+        self._stream.write(_encode(text if text.endswith("\n") else text + "\n"))
 
-    def last(self) -> str:
-        """The last of what was said, stdout first."""
+    def last_line(self) -> str:
+        """The last line of the output, of stderr if there is one."""
         data = b""
         for file, path in zip((self.out, self.err), self._paths, strict=True):
             file.flush()
-            with open(path, "rb") as kept:
-                size = kept.seek(0, os.SEEK_END)
-                kept.seek(max(0, size - _MOST_SAID))
-                data += kept.read()
-        return data[-_MOST_SAID:].decode("utf-8", "replace")
+            with open(path, "rb") as written:
+                written.seek(max(0, written.seek(0, os.SEEK_END) - _MAX_TAIL))
+                data += written.read()
+        lines = [line.strip() for line in data.decode("utf-8", "replace").splitlines() if line.strip()]
+        return lines[-1] if lines else "there was no output"
 
 
-def write(folder: str, name: str, text: str, environment: Mapping[str, str]) -> None:
-    """Keep a text."""
+def write_file(folder: str, name: str, text: str, environment: Mapping[str, str]) -> None:
+    """Write a text into the folder, without secrets."""
     os.makedirs(folder, exist_ok=True)
-    with _fresh(os.path.join(folder, name)) as file:
+    with _create(os.path.join(folder, name)) as file:
         stream = RedactingWriter(file, lambda _: None, secrets_of(environment))
-        stream.write(_bytes(text))
+        stream.write(_encode(text))
         stream.close()
 
 
-def clean(text: str, environment: Mapping[str, str]) -> str:
+def without_secrets(text: str, environment: Mapping[str, str]) -> str:
     """A text without secrets."""
-    out: list[bytes] = []
+    lines: list[bytes] = []
     with open(os.devnull, "wb") as nothing:
-        stream = RedactingWriter(nothing, out.append, secrets_of(environment))
-        stream.write(_bytes(text))
+        stream = RedactingWriter(nothing, lines.append, secrets_of(environment))
+        stream.write(_encode(text))
         stream.close()
-    return b"\n".join(out).decode("utf-8", "replace")
+    return b"\n".join(lines).decode("utf-8", "replace")
 
 
-def _bytes(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _fresh(path: str) -> BinaryIO:
-    """A file that was not there before: what lies in its place goes, a link too."""
+def _create(path: str) -> BinaryIO:
+    """A new file; what has its name is removed, a link too."""
     if os.path.lexists(path):
         os.unlink(path)
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644), "wb")

@@ -24,7 +24,7 @@ from git_agentos.cli.render.text.layout import (
 from git_agentos.cli.render.text.patch import coloured, statistics
 
 if TYPE_CHECKING:
-    from git_agentos.tdd.gate.command import Gate
+    from git_agentos.tdd.gate.command import GateResult
     from git_agentos.tdd.state import Record, Review, Workflow
 
 _COLOURS = {
@@ -411,7 +411,7 @@ def _record(record: Record, evidence: Evidence, style: Style) -> list[str]:
 # -- gate --------------------------------------------------------------------------------------------------------------
 
 
-def gate(result: Gate, style: Style) -> Text:
+def gate(result: GateResult, style: Style) -> Text:
     """`gate red` and `gate green`: whether the gate holds, why not, and its tests; those tests under -q."""
     names = [quote.line(each) for each in result.red]
     if result.holds:
@@ -424,7 +424,7 @@ def gate(result: Gate, style: Style) -> Text:
     return Text(lines(rows), "")
 
 
-def _gate_summary(result: Gate) -> str:
+def _gate_summary(result: GateResult) -> str:
     number = len(result.red)
     if result.gate == "red":
         fail = "fails" if number == 1 else "fail"

@@ -1,0 +1,132 @@
+"""The hooks that git runs before it acts, and that can stop it.
+
+fsmonitor                            core.fsmonitor: git asks what has changed before it changes any file itself
+reference-transaction                before refs change
+pre-commit, pre-merge-commit,
+pre-rebase, pre-push                 before what their names say
+unlock                               after the script of core.fsmonitor has killed a git
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+
+from git_agentos.git import stale_locks
+from git_agentos.guard.assessment import assessor
+from git_agentos.guard.assessment.hook_events import RefUpdate
+from git_agentos.guard.decision import Assessment
+from git_agentos.guard.setup import scripts
+from git_agentos.hooks import CONTINUE, STOP, allowed, decision, git_command, output, pending, recorders
+from git_agentos.hooks.git_command import GitCommand, HookCall
+from git_agentos.util import git_command_line
+
+
+def fsmonitor(hook: HookCall) -> int:
+    """Judge a git command before it has changed a file.
+
+    Checkpoints that earlier commands left to be recorded are recorded first: they are of the files as they are now.
+    """
+    command = git_command.read(hook.pid)
+    if command.location is not None:
+        pending.record(command.location)
+    code, _ = decision.decide(command, _assess_command, layer="fsmonitor", allows=allowed.FILES)
+    return code
+
+
+def unlock(hook: HookCall) -> int:
+    """Remove the index.lock of a git that had to be killed, where no living process can be its owner."""
+    location = git_command.locate_worktree()
+    if location is None or os.path.isdir(f"/proc/{hook.pid}"):
+        return CONTINUE
+    lock = stale_locks.Candidate(os.path.join(location.git_dir, "index.lock"), stale_locks.everywhere(location))
+    with contextlib.suppress(OSError):
+        stale_locks.remove(location, [lock])
+    return CONTINUE
+
+
+def pre_commit(hook: HookCall) -> int:
+    """Judge a commit, by the branch and by the index that is being committed; then record the state before it."""
+    command = git_command.read(hook.pid)
+
+    def assess(command: GitCommand) -> Assessment:
+        return assessor.assess_commit(command.with_index(), command.who, command.settings)
+
+    code, _ = decision.decide(command, assess, layer="hook", allows=allowed.FILES)
+    if code == CONTINUE:
+        recorders.before_commit(command)
+    return code
+
+
+def pre_rebase(hook: HookCall) -> int:
+    """Judge a rebase before it begins."""
+    return _decide_whole(hook.pid)
+
+
+def pre_merge_commit(hook: HookCall) -> int:
+    """Judge a merge that is about to be committed; the worktree has it already."""
+    return _decide_whole(hook.pid)
+
+
+def _decide_whole(pid: int) -> int:
+    code, _ = decision.decide(git_command.read(pid), _assess_command, layer="hook", allows=allowed.FILES)
+    return code
+
+
+def _assess_command(command: GitCommand) -> Assessment:
+    return assessor.assess_git(command.call, command.who, command.settings)
+
+
+def pre_push(hook: HookCall) -> int:
+    """Judge a push: `args` are the remote's name and URL, stdin has `<local ref> <oid> <remote ref> <oid>` for each ref
+    that is pushed; the rest is on the command line."""
+    name, url = (*hook.args, "", "")[:2]
+    lines = [os.fsdecode(line) for line in sys.stdin.buffer.read().split(b"\n") if line]
+
+    def assess(command: GitCommand) -> Assessment:
+        return assessor.assess_push(lines, name or url, command.call, command.who, command.settings)
+
+    code, _ = decision.decide(git_command.read(hook.pid), assess, layer="hook", allows=allowed.FILES)
+    return code
+
+
+def reference_transaction(hook: HookCall) -> int:
+    """Judge the updates on stdin, `<old> <new> <ref>` each, which git is prepared to make: what loses commits, and
+    merges before they change a file."""
+    command = git_command.read(hook.pid)
+    updates = _updates(sys.stdin.buffer.read())
+    if len(updates) == 1 and updates[0].name.startswith(scripts.PROBE_REF):
+        assessor.assess_ref_updates(updates, command.call, command.who, command.settings)
+        output.to_stderr(scripts.PROBE_REFUSED)
+        return STOP
+    merges = is_merge(command.call.argv) and any(update.name == "ORIG_HEAD" for update in updates)
+
+    def assess(command: GitCommand) -> Assessment:
+        found = assessor.assess_ref_updates(updates, command.call, command.who, command.settings)
+        # The state before the command was saved then; nobody wants to restore the middle of a rebase.
+        was_saved = found.relies_on_checkpoint and allowed.is_recorded(command.common_dir, command.pid)
+        return found._replace(save=None) if was_saved else found
+
+    # A merge moves its own branch and no other afterwards.
+    allows = allowed.ALL if merges else allowed.FILES
+    targets = [update.new for update in updates if not update.new.startswith("ref:")]
+    code, verdict = decision.decide(command, assess, layer="hook", allows=allows, targets=targets)
+    if code == CONTINUE and merges and verdict.decision.checkpoint is None:
+        recorders.before_merge(command)
+    return code
+
+
+def is_merge(argv: tuple[str, ...]) -> bool:
+    """Whether a git command line is one that merges."""
+    return git_command_line.parse(argv).command in ("merge", "pull")
+
+
+def _updates(data: bytes) -> list[RefUpdate]:
+    found = []
+    for line in data.split(b"\n"):
+        old, _, rest = os.fsdecode(line).partition(" ")
+        new, _, name = rest.partition(" ")
+        if name:
+            found.append(RefUpdate(name, old, new))
+    return found

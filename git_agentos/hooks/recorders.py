@@ -1,0 +1,158 @@
+"""The recorders: checkpoints that are taken after something, or before it, and stop nothing.
+
+    post-commit, post-merge, post-rewrite   after_commit     agentos.auto.afterCommit
+    post-checkout                           after_checkout   agentos.auto.afterCommit
+    pre-commit                              pre_commit       agentos.auto.beforeRisky
+    a merge, before it touches a file       before_merge     agentos.auto.beforeMerge
+    an agent's push to the stash            before_risky     agentos.auto.beforeRisky
+
+Those after a command do not keep it waiting: the hook notes it and starts them in the background (`pending`). What goes
+wrong is said once, by the next hook where nobody waits any more, and written to the log; git goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+
+from git_agentos.errors import AgentosError
+from git_agentos.git.location import Location
+from git_agentos.guard import identity, messages, ownership
+from git_agentos.guard.call import Call
+from git_agentos.guard.configuration import settings as settings_
+from git_agentos.guard.decision import SaveScope
+from git_agentos.guard.setup import scripts
+from git_agentos.hooks import CONTINUE, git_command, output, pending
+from git_agentos.hooks.git_command import GitCommand, HookCall
+from git_agentos.hooks.pending import Noted
+
+_AFTER = {
+    "post-commit": ("after_commit", "after a commit"),
+    "post-merge": ("after_commit", "after a merge"),
+    "post-rewrite": ("after_commit", "after a rebase"),
+    "post-checkout": ("after_checkout", "after a checkout"),
+}
+
+
+def post_commit(_hook: HookCall) -> int:
+    """After a commit, and whatever else is noted (`pending`)."""
+    root = os.environ.pop("AGENTOS_RECORD_IN", None)
+    location = git_command.locate_worktree(root)
+    if location is None:
+        return CONTINUE
+    if root is not None:
+        with contextlib.suppress(OSError):
+            os.setsid()  # the command is over: its terminal's signals are not meant for us
+    pending.record(location)
+    return CONTINUE
+
+
+post_merge = post_rewrite = post_checkout = post_commit
+
+
+def record_noted(location: Location, noted: Noted) -> None:
+    """Take the checkpoint after a command that is over."""
+    trigger, description = _AFTER.get(noted.hook, _AFTER["post-commit"])
+    environment = {key: value for key, value in os.environ.items() if key != "AGENTOS_AGENT_ID"}
+    if noted.agent:
+        environment["AGENTOS_AGENT_ID"] = noted.agent
+    who = identity.identify(environment, location.git_dir, None)
+    call = Call(noted.command, location.root, environment)
+    try:
+        settings = settings_.read(location.root, environment)
+    except AgentosError as error:
+        output.warn_later(scripts.folder(location.common_dir), f"no checkpoint {description}: {error}")
+        return
+    if settings.auto_on("afterCommit"):
+        made = GitCommand(os.getpid(), os.getpid(), call, who, settings, location, location.common_dir)
+        _record(made, trigger, description, warn=output.warn_later)
+
+
+def new_worktree(hook: HookCall) -> int:
+    """A worktree was made by `git worktree add`: it is the agent's own who did it."""
+    command = git_command.read(hook.pid)
+    if command.location is not None and not command.location.is_main and command.who.agent is not None:
+        caller = ownership.Caller(command.who, command.call.environment, command.call.cwd, os.getpid())
+        ownership.record_maker(caller, command.location.git_dir)
+    return CONTINUE
+
+
+def stash(hook: HookCall) -> int:
+    """An agent pushes a commit to the stash (`args`), and has not cleared its files yet: who pushed it is recorded, and
+    its checkpoint keeps the commit, whoever drops the entry."""
+    command = git_command.read(hook.pid)
+    location, commit = command.location, hook.args[0]
+    if location is None or command.who.agent is None:
+        return CONTINUE
+    from git_agentos.guard.policy.commands import stash as entries
+
+    listed = entries.listed(location.common_dir)
+    entries.record(location.git_dir, commit, listed, command.call.environment)
+    if command.settings.auto_on("beforeRisky") and commit not in listed:
+        _record(command, "before_risky", "before a push to the stash", commits=(commit,))
+    return CONTINUE
+
+
+def before_commit(command: GitCommand) -> None:
+    """Before a commit: what is staged now may be replaced by what is committed."""
+    if command.settings.auto_on("beforeRisky", person=command.who.agent is None):
+        _record(command, "pre_commit", "before a commit")
+
+
+def before_merge(command: GitCommand) -> None:
+    """Before a merge touches the worktree."""
+    if command.settings.auto_on("beforeMerge"):
+        _record(command, "before_merge", "before a merge")
+
+
+def _record(
+    command: GitCommand,
+    trigger: str,
+    description: str,
+    *,
+    commits: Sequence[str] = (),
+    warn: Callable[[str, str], None] = output.warn_once,
+) -> None:
+    if command.location is None:
+        return
+    folder = scripts.folder(command.common_dir)
+    meta = {"command": messages.command_line(command.call.argv, most=2000)}
+    try:
+        with warnings.catch_warnings(record=True) as heard:
+            _take(command, trigger, description, meta, commits)
+    except (AgentosError, OSError) as error:
+        warn(folder, f"no checkpoint {description}: {error}")
+        _log(command, f"no checkpoint {description}", str(error))
+        return
+    for each in heard:
+        warn(folder, str(each.message))
+    if not heard:
+        output.forget_warning(folder)
+
+
+def _take(command: GitCommand, trigger: str, description: str, meta: Mapping[str, str], commits: Sequence[str]) -> None:
+    from git_agentos.guard.enforcement import saving
+
+    if command.location is None:
+        return
+    context = saving.context_at(command.location, command.who.agent, command.call.environment)
+    saving.save(context, SaveScope(commits=commits), description=description, meta=meta, whole=False, trigger=trigger)
+
+
+def _log(command: GitCommand, summary: str, reason: str) -> None:
+    """Tell the log, where there is one: that nothing can be saved may be why there is none."""
+    from git_agentos import log
+    from git_agentos.guard.enforcement import saving
+
+    if command.location is None:
+        return
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            context = saving.context_at(command.location, command.who.agent, command.call.environment)
+            if command.who.agent is not None or log.is_open(context):
+                log.try_add(context, "error", summary, details={"reason": reason})
+    except (AgentosError, OSError):
+        return

@@ -1,0 +1,109 @@
+"""Where the user's own hooks are, noted for the scripts to see without asking git each time.
+
+`<common dir>/agentos/guard/chain/<worktree>` is sourced by `load` in `hooks/guard.sh`: it sets what that wants to know,
+and its last command fails where a configuration file is newer than it, or the environment leads to other ones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import time
+from collections.abc import Mapping
+
+from git_agentos.errors import AgentosError
+from git_agentos.git import gitfile, user_hooks
+from git_agentos.hooks import CONTINUE, output
+from git_agentos.hooks.git_command import HookCall
+from git_agentos.util import directories, files
+
+# What decides which files git reads; the shell compares it with what was noted.
+_LEADING = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
+# A configuration file that was written that shortly before it was read may be written again with the same time.
+_CLOCK_TICK = 0.02  # seconds; what file systems count in is below
+_WHOLE_SECONDS = 2.0  # for a shell that compares seconds
+
+
+def refresh(hook: HookCall) -> int:
+    """Note it again, and answer with it: `args` are the file, and whether this shell compares times precisely."""
+    cache, precise = hook.args[0], any(hook.args[1:])
+    begun = time.time()
+    # git starts hooks at the top of a worktree, or in a bare repository.
+    git_dir = os.path.abspath(os.environ.get("GIT_DIR") or gitfile.resolve(".git") or ".")
+    common_dir = os.path.realpath(gitfile.common_dir(git_dir))
+    found = user_hooks.read(os.getcwd(), git_dir, common_dir, os.environ)
+    text = _text(found, *_policy())
+    output.to_stdout(text)
+    # What cannot be noted is asked again.
+    with contextlib.suppress(OSError):
+        _keep(cache, text, begun - (_CLOCK_TICK if precise else _WHOLE_SECONDS))
+    _report_tampering(hook.pid, git_dir)
+    return CONTINUE
+
+
+def _report_tampering(pid: int, git_dir: str) -> None:
+    """A configuration file was written since the last look: it may have led git past the guard's other layer."""
+    from git_agentos.guard import identity, tampering
+
+    with contextlib.suppress(AgentosError, OSError):
+        who = identity.identify(os.environ, git_dir, pid)
+        said = tampering.report_at(os.getcwd(), who, os.environ)
+        output.to_stderr(f"git-agentos: {said} ({tampering.HINT})" if said else "")
+
+
+def _text(found: user_hooks.UserHooks, strict: str, record: bool) -> str:
+    lines = [
+        f"user_hooks={shlex.quote(found.hooks)}",
+        f"user_fsmonitor={shlex.quote(found.fsmonitor)}",
+        f"user_fsmonitor_version={shlex.quote(found.version)}",
+        f"strict={strict}",
+        f"record={'1' if record else ''}",
+    ]
+    leading = "|".join(os.environ.get(name, "") for name in _LEADING)
+    asked = "|".join(f"${{{name}-}}" for name in _LEADING)
+    tests = [f'[ "{asked}" = {shlex.quote(leading)} ]']
+    tests += [f'! [ {shlex.quote(path)} -nt "$cache" ]' for path in found.files]
+    return "\n".join(lines) + "\n" + " &&\n\t".join(tests) + "\n"
+
+
+def _policy() -> tuple[str, bool]:
+    """What of what is allowed by default is not here (`all` where not even looking is, `some`, or empty), and whether
+    commits are recorded. Settings that cannot be read are for whoever decides to complain about."""
+    from git_agentos.guard.configuration import settings
+    from git_agentos.guard.decision import ALLOW
+    from git_agentos.guard.policy import operations
+
+    try:
+        found = settings.read(os.getcwd(), _without_command_line(os.environ))
+    except AgentosError:
+        return "some", True
+    stricter = [
+        name
+        for name, rule in found.policy.items()
+        if rule.decision != ALLOW
+        and (name not in operations.OPERATIONS or operations.OPERATIONS[name].default == ALLOW)
+    ]
+    return "all" if "look" in stricter else "some" if stricter else "", found.auto_on("afterCommit")
+
+
+def _without_command_line(environment: Mapping[str, str]) -> dict[str, str]:
+    return {
+        key: value for key, value in environment.items() if not key.startswith(("GIT_CONFIG_PARAM", "GIT_CONFIG_COU"))
+    }
+
+
+def _keep(path: str, text: str, as_of: float) -> None:
+    folder = directories.make_own(os.path.dirname(path))
+    _two_of_a_second(folder)
+    files.replace(path, os.fsencode(text), mode=0o600, durable=False, mtime=as_of)
+
+
+def _two_of_a_second(folder: str) -> None:
+    """Two files by which a shell finds out whether it compares fractions of seconds."""
+    for name, fraction in ((".sooner", 0), (".later", 500_000_000)):
+        path = os.path.join(folder, name)
+        if not os.path.lexists(path):
+            with open(path, "xb"):
+                pass
+        os.utime(path, ns=(1_000_000_000_000_000_000 + fraction,) * 2)

@@ -1,0 +1,274 @@
+"""Where the workflow database of a worktree is, and the folder that it lies in.
+
+    AGENTOS_WORKFLOW_DB                          a file for all worktrees of whoever sets it (or a postgresql:// URL,
+                                                 which is for the workflow state of `tdd` alone)
+    <worktree root>/.agentos/issue_workflow.db   otherwise
+    neither                                      WorkflowConfigurationError; never a folder that happens to be there
+
+`.agentos/` is made by `ensure_agentos_dir` and holds a `.gitignore` with `*`, so git sees nothing of it. A repository
+could bring a `.agentos` of its own to have this tool write through a link or read rows that somebody else wrote: one
+that is not a directory, or that git tracks, is refused.
+
+Standard library only: whoever wants nothing but the path loads neither sqlite3 nor pygit2.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from git_agentos.errors import AgentosError, RepositoryError, WorkflowConfigurationError
+from git_agentos.git import gitfile, index_entries, process
+from git_agentos.git.location import Location, locate
+from git_agentos.util import files
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+VARIABLE = "AGENTOS_WORKFLOW_DB"
+FOLDER = ".agentos"
+NAME = "issue_workflow.db"
+_URLS = ("postgresql://", "postgres://")
+_TOLD = "global-database-told"
+
+
+# -- the public three: they read the environment and the current directory ------------------------------------------
+
+
+def get_repo_root() -> Path:
+    """The root of the worktree that the current directory is in: a linked worktree's own, never the main one's.
+
+    Raises WorkflowConfigurationError (a RuntimeError) outside of a repository, in a bare one, and without git.
+    """
+    from pathlib import Path
+
+    return Path(_locate(".").root)
+
+
+def ensure_agentos_dir(repo_root: Path) -> Path:
+    """Make `<repo_root>/.agentos` with its inner `.gitignore`, or complete the one that is there; its path.
+
+    Any number of processes may do so at once. Raises WorkflowConfigurationError where `.agentos` is a symbolic link or
+    a file, where git tracks something in it, and where it cannot be made.
+    """
+    from pathlib import Path
+
+    return Path(ensure_folder(os.fspath(repo_root)))
+
+
+def get_checkpoint_db_path() -> str:
+    """The workflow database for the current directory: AGENTOS_WORKFLOW_DB, or the file in the worktree's `.agentos`.
+
+    The folder is there afterwards, the file need not be. A `postgresql://` URL is returned as it is. Raises
+    WorkflowConfigurationError where there is no place for it.
+    """
+    return from_environment(".", os.environ)
+
+
+# -- for the domain: told where ---------------------------------------------------------------------------------------
+
+
+def from_environment(start: str, environment: Mapping[str, str]) -> str:
+    """`get_checkpoint_db_path` for whoever stands in `start`."""
+    value = environment.get(VARIABLE, "").strip()
+    if is_url(value):
+        return value
+    if value:
+        return _made_parent(from_variable(value))
+    return os.path.join(ensure_folder(_locate(start).root), NAME)
+
+
+def is_url(value: str) -> bool:
+    """Whether a value of AGENTOS_WORKFLOW_DB names a database server."""
+    return value.startswith(_URLS)
+
+
+def from_variable(value: str) -> str:
+    """The absolute path that a value of AGENTOS_WORKFLOW_DB means."""
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", value):
+        raise WorkflowConfigurationError(
+            f"{VARIABLE} names a database server of a kind that is not known: '{value.partition('://')[0]}://…'",
+            f"it takes postgresql://…, or the path of a file; unset {VARIABLE} to use the worktree's own",
+        )
+    expanded = os.path.expanduser(value)
+    if expanded.startswith("~"):
+        raise WorkflowConfigurationError(
+            f"there is no home folder for '{value}' ({VARIABLE})", f"give {VARIABLE} an absolute path"
+        )
+    return os.path.realpath(expanded)
+
+
+def shared_file(value: str) -> str | None:
+    """The file that a value of AGENTOS_WORKFLOW_DB names for log, memory and runs; None where each worktree has its
+    own: a URL is for the workflow state alone."""
+    return from_variable(value) if value and not is_url(value) else None
+
+
+def path_of(location: Location, variable: str) -> str:
+    """The database file of a worktree; `variable` is the value of AGENTOS_WORKFLOW_DB, empty if it has none."""
+    return shared_file(variable) or os.path.join(location.root, FOLDER, NAME)
+
+
+def prepare(location: Location, variable: str) -> str:
+    """The database file of a worktree, and the folder for it made."""
+    shared = shared_file(variable)
+    if shared is not None:
+        return _made_parent(shared)
+    path = os.path.join(ensure_folder(location.root), NAME)
+    refuse_links(path)
+    return path
+
+
+def check(location: Location, variable: str) -> str:
+    """The database file of a worktree, refused if a repository may have planted it; nothing is made."""
+    path = path_of(location, variable)
+    if shared_file(variable) is None:
+        _refuse_planted(os.path.join(location.root, FOLDER))
+        _refuse_tracked(location.root)
+        refuse_links(path)
+    return path
+
+
+def refuse_links(path: str) -> None:
+    """A database file in `.agentos` is a file there, and so is what SQLite keeps beside it."""
+    for each in (path, path + "-wal", path + "-shm", path + "-journal", path + ".lock"):
+        with contextlib.suppress(FileNotFoundError):
+            if not stat.S_ISREG(os.lstat(each).st_mode):
+                raise WorkflowConfigurationError(
+                    f"'{each}' is not a plain file", "remove it: git-agentos did not make it and does not follow it"
+                )
+
+
+def repository_id(location: Location, *, make: bool = True) -> str:
+    """What tells this repository's rows from another's in a shared file; it survives a move of the repository.
+
+    Empty where there is none and none is to be made.
+    """
+    from git_agentos.util import directories
+
+    folder = directories.make_own(location.shared_state_dir) if make else location.shared_state_dir
+    path = os.path.join(folder, "repository-id")
+    for _ in range(3):
+        with contextlib.suppress(FileNotFoundError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            with os.fdopen(descriptor, "rb") as file:
+                return file.read(64).strip().decode("ascii", "replace")
+        if not make:
+            break
+        files.create(path, os.urandom(16).hex().encode() + b"\n")
+    return ""
+
+
+def mention_global_database(path: str, home: str) -> str | None:
+    """The database of older tools in the home folder, where it exists and `path` does not yet; None where it does not,
+    or where it has been mentioned before. It is never opened."""
+    old = os.path.join(home, FOLDER, NAME)
+    if os.path.exists(path) or not os.path.isfile(old) or os.path.basename(os.path.dirname(path)) != FOLDER:
+        return None
+    marker = os.path.join(os.path.dirname(path), _TOLD)
+    try:
+        os.close(os.open(marker, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+    except OSError:
+        return None
+    return old
+
+
+# -- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _locate(start: str) -> Location:
+    try:
+        return locate(start)
+    except AgentosError as error:
+        hint = f"{error.hint}\nor set {VARIABLE} to the file to use" if error.hint else None
+        raise WorkflowConfigurationError(
+            f"there is no place for the workflow database: {error.message}, and {VARIABLE} is not set",
+            hint or f"set {VARIABLE} to the file to use",
+        ) from error
+
+
+def _made_parent(path: str) -> str:
+    if os.path.isdir(path):
+        raise WorkflowConfigurationError(f"'{path}' ({VARIABLE}) is a directory", f"set {VARIABLE} to a file")
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+    except OSError as error:
+        raise WorkflowConfigurationError(
+            f"the folder for '{path}' ({VARIABLE}) cannot be made: {(error.strerror or str(error)).lower()}",
+            f"set {VARIABLE} to a file in a folder that you can write to, or unset it",
+        ) from error
+    return path
+
+
+def ensure_folder(root: str) -> str:
+    """`ensure_agentos_dir`, in text."""
+    folder = os.path.join(root, FOLDER)
+    try:
+        _refuse_tracked(root)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder)
+        _refuse_planted(folder)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            _ignore_everything(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise WorkflowConfigurationError(
+            f"'{folder}' cannot be made: {(error.strerror or str(error)).lower()}",
+            f"the workflow database is kept there; {VARIABLE} names another file",
+        ) from error
+    return folder
+
+
+def _ignore_everything(folder: int) -> None:
+    """Put the inner `.gitignore` into an open `.agentos` that has none."""
+    try:
+        os.stat(".gitignore", dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        files.create(".gitignore", b"*\n", durable=False, dir_fd=folder)
+
+
+def _refuse_planted(folder: str) -> None:
+    try:
+        mode = os.lstat(folder).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(mode):
+        what = "a symbolic link" if stat.S_ISLNK(mode) else "not a directory"
+        raise WorkflowConfigurationError(
+            f"'{folder}' is {what}",
+            "remove it: git-agentos did not make it and does not follow it; "
+            f"or set {VARIABLE} to the file to use for the workflow database",
+        )
+
+
+def _refuse_tracked(root: str) -> None:
+    """Whatever is in a `.agentos` that git tracks came with the repository."""
+    git_dir = gitfile.resolve(os.path.join(root, ".git"))
+    blind = os.path.lexists(os.path.join(root, FOLDER.upper()))  # a file system to which upper and lower case are one
+    if git_dir is not None and not blind and not index_entries.may_name(git_dir, FOLDER.encode()):
+        return
+    args = ["ls-files", "-z", "--cached", "--", FOLDER]
+    env = process.environment({"GIT_LITERAL_PATHSPECS": "0", "GIT_ICASE_PATHSPECS": "1"})
+    try:
+        out = process.run(args, cwd=root, env=env)
+    except RepositoryError:
+        raise
+    except AgentosError:
+        return  # not a repository: nothing is tracked here
+    for path in out.split(b"\0"):
+        first = os.fsdecode(path.partition(b"/")[0])
+        if not first:
+            continue
+        with contextlib.suppress(OSError):
+            if first == FOLDER or os.path.samefile(os.path.join(root, first), os.path.join(root, FOLDER)):
+                raise WorkflowConfigurationError(
+                    f"git tracks '{os.fsdecode(path)}' in '{root}': what is in there came with the repository",
+                    f"git rm -r --cached {first}, and look at what it holds; "
+                    f"or set {VARIABLE} to the file to use for the workflow database",
+                )
