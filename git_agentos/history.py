@@ -129,7 +129,7 @@ def collect(context: OpenWorktree, agent: str | None, limit: int | None) -> Foun
             raise
         return found
     found.entries, found.complete = read.entries, read.complete
-    read.tell(empty=not (found.entries or found.commits or found.saved) and limit != 0)
+    read.report(empty=not (found.entries or found.commits or found.saved) and limit != 0)
     return found
 
 
