@@ -10,7 +10,7 @@ import contextlib
 import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from git_agentos import __version__
 from git_agentos.checkpoint import format, nested, timeline
@@ -83,7 +83,7 @@ def capture_worktree(
     """The state now; of each repository inside the worktree a checkpoint is created in that repository."""
     wanted = request or CaptureRequest()
     create = functools.partial(_create_nested, metadata=metadata, worktree=worktree, request=wanted.for_inner())
-    return capture_state(worktree.repository, writer, worktree.settings, scan, wanted._replace(take_nested=create))
+    return capture_state(worktree.repository, writer, worktree.settings, scan, _with_nested(wanted, create=create))
 
 
 def preview_worktree(
@@ -91,9 +91,14 @@ def preview_worktree(
 ) -> State:
     """The state as `capture_worktree` gives it, without a checkpoint in the repositories inside: of each, its newest
     checkpoint is named if it holds the state, else none."""
-    wanted = (request or CaptureRequest())._replace(keep=False)
+    wanted = _with_nested(request or CaptureRequest(), import_objects=False)
     preview = functools.partial(_preview_nested, worktree=worktree, request=wanted.for_inner())
-    return capture_state(worktree.repository, writer, worktree.settings, scan, wanted._replace(take_nested=preview))
+    return capture_state(worktree.repository, writer, worktree.settings, scan, _with_nested(wanted, create=preview))
+
+
+def _with_nested(request: CaptureRequest, **options: Any) -> CaptureRequest:
+    """The request with other options for repositories inside the worktree."""
+    return request._replace(nested=request.nested._replace(**options))
 
 
 def write_checkpoint(

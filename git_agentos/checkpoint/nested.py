@@ -50,6 +50,21 @@ class NestedCheckpoint(NamedTuple):
 CreateNested = Callable[[Location], NestedCheckpoint]
 
 
+class NestedOptions(NamedTuple):
+    """How a capture treats repositories inside the worktree.
+
+    `create` creates a checkpoint in one of them; without it, its HEAD alone is recorded. With `git_dir_goes`, the
+    worktree's git directory is about to be removed: the objects of submodules in it are imported into the main store,
+    as they are with `inside_another`, where this worktree lies inside another one and may be removed with it. Without
+    `import_objects`, no objects are imported: the caller only looks.
+    """
+
+    create: CreateNested | None = None
+    git_dir_goes: bool = False
+    inside_another: bool = False
+    import_objects: bool = True
+
+
 class Repositories(NamedTuple):
     """The nested repositories of a state: path -> description blob, commits to keep, what was left out, and the
     submodules that are not exactly what the index names."""
@@ -84,108 +99,110 @@ def locate_at(root: str, path: bytes) -> Location | None:
 def describe_nested(
     repository: Repository,
     writer: Writer,
-    untracked: Sequence[bytes],
+    repositories: Sequence[bytes],
     gitlinks: Mapping[bytes, str],
-    create: CreateNested | None,
-    *,
-    leaving: bool = False,
-    within: bool = False,
-    keep: bool = True,
+    options: NestedOptions,
 ) -> Repositories:
-    """Describe every nested repository and every submodule (`gitlinks`: path -> commit) that is checked out.
-
-    With `leaving`, the worktree's git directory is about to go, and with it those of submodules. `within`: this
-    worktree is in another one, and its git directory can be deleted with it. Without `keep` nothing is written.
-    """
-    result = Repositories({}, [], [], set())
-    for path in [*untracked, *gitlinks]:
-        expected = gitlinks.get(path)
+    """Describe `repositories`, and the submodules that are checked out (`gitlinks`: path -> commit)."""
+    description = _Description(repository, writer, options)
+    for path in [*repositories, *gitlinks]:
         try:
-            _capture_one(repository, writer, path, expected, create, result, leaving, within, keep)
+            description.add(path, gitlinks.get(path))
         except _UNUSABLE as error:
-            result.skipped.append(Skipped(os.fsdecode(path) + "/", f"nested repository: {error.message}"))
-    return result
+            description.skip(path, f"nested repository: {error.message}")
+    return description.result
 
 
-def _capture_one(
-    repository: Repository,
-    writer: Writer,
-    path: bytes,
-    expected: str | None,
-    create: CreateNested | None,
-    result: Repositories,
-    leaving: bool,
-    within: bool,
-    keep: bool,
-) -> None:
-    name = os.fsdecode(path) + "/"
-    if expected is not None and not untracked.is_repository(os.path.join(os.fsencode(repository.location.root), path)):
-        return  # a submodule that is not checked out
-    location = locate_at(repository.location.root, path)
-    if location is None:
-        result.skipped.append(Skipped(name, "nested repository that git cannot open"))
-        return
-    if location.common_dir == repository.location.common_dir:
-        result.skipped.append(Skipped(name, SkipReason.OTHER_WORKTREE))
-        return
-    head = refs.read_head(location)
-    created = create(location) if create is not None else None
-    if created is not None:
-        result.skipped.extend(Skipped(name + item.path, item.reason) for item in created.skipped)
-    if expected is not None and (head.commit != expected or (created is not None and created.dirty)):
-        result.differing.add(path)
-    inside = location.common_dir.startswith(os.path.join(location.root, ""))
-    record: dict[str, Any] = {
-        "format": _FORMAT,
-        "kind": "repository" if inside else "submodule",
-        "git_dir": None if inside else os.path.relpath(location.git_dir, repository.location.common_dir),
-        "head": {"ref": head.ref, "commit": head.commit},
-        "checkpoint": created.id if created is not None else None,
-        "timeline": created.worktree_id if created is not None else None,
-        "refs": {},
-        "symbolic": {},
-        "tags": {},
-        "logs": {},
-        "elsewhere": [],
-        "config": "",
-        "info": {},
-    }
-    elsewhere = not location.git_dir.startswith(os.path.join(repository.location.common_dir, ""))
-    if leaving and not inside and elsewhere:
-        result.skipped.append(
-            Skipped(name, "its git directory lies outside of this repository and knows it by its path")
-        )
-    goes = (leaving or within) and location.common_dir.startswith(os.path.join(repository.location.git_dir, ""))
-    if inside or goes:
-        reason = _hold(repository, writer, location, head, record, result.pins, keep)
-        if reason is None and leaving and (others := nested_objects.other_worktrees(location)):
+class _Description:
+    """The description of the repositories inside one worktree."""
+
+    def __init__(self, repository: Repository, writer: Writer, options: NestedOptions) -> None:
+        self.repository = repository
+        self.writer = writer
+        self.options = options
+        self.result = Repositories({}, [], [], set())
+
+    def skip(self, path: bytes, reason: str, *, name: str = "") -> None:
+        self.result.skipped.append(Skipped(os.fsdecode(path) + "/" + name, reason))
+
+    def add(self, path: bytes, expected: str | None) -> None:
+        """Describe the repository at `path`; `expected` is the commit that the index names for a submodule."""
+        root = self.repository.location.root
+        if expected is not None and not untracked.is_repository(os.path.join(os.fsencode(root), path)):
+            return  # a submodule that is not checked out
+        location = locate_at(root, path)
+        if location is None:
+            self.skip(path, "nested repository that git cannot open")
+            return
+        if location.common_dir == self.repository.location.common_dir:
+            self.skip(path, SkipReason.OTHER_WORKTREE)
+            return
+        head = refs.read_head(location)
+        created = self.options.create(location) if self.options.create is not None else None
+        for item in created.skipped if created is not None else ():
+            self.skip(path, item.reason, name=item.path)
+        if expected is not None and (head.commit != expected or (created is not None and created.dirty)):
+            self.result.differing.add(path)
+        record = self._record(location, head, created)
+        self._import(path, location, head, record)
+        data = json.dumps(record, sort_keys=True, indent=1).encode("ascii")
+        self.result.records[path] = self.writer.write("blob", data + b"\n")
+
+    def _record(self, location: Location, head: Head, created: NestedCheckpoint | None) -> dict[str, Any]:
+        inside = self._is_inside(location)
+        return {
+            "format": _FORMAT,
+            "kind": "repository" if inside else "submodule",
+            "git_dir": None if inside else os.path.relpath(location.git_dir, self.repository.location.common_dir),
+            "head": {"ref": head.ref, "commit": head.commit},
+            "checkpoint": created.id if created is not None else None,
+            "timeline": created.worktree_id if created is not None else None,
+            "refs": {},
+            "symbolic": {},
+            "tags": {},
+            "logs": {},
+            "elsewhere": [],
+            "config": "",
+            "info": {},
+        }
+
+    def _is_inside(self, location: Location) -> bool:
+        """Whether the git directory lies inside the repository's own worktree."""
+        return location.common_dir.startswith(os.path.join(location.root, ""))
+
+    def _import(self, path: bytes, location: Location, head: Head, record: dict[str, Any]) -> None:
+        """Import what a repository needs to be recreated, if its git directory can be removed with the worktree."""
+        outer, options = self.repository.location, self.options
+        inside = self._is_inside(location)
+        if options.git_dir_goes and not inside and not _is_below(location.git_dir, outer.common_dir):
+            self.skip(path, "its git directory is outside of this repository")
+        removable = (options.git_dir_goes or options.inside_another) and _is_below(location.common_dir, outer.git_dir)
+        if not inside and not removable:
+            return
+        reason = self._hold(location, head, record)
+        if reason is None and options.git_dir_goes and (others := nested_objects.other_worktrees(location)):
             reason = f"worktrees of it need its git directory: '{others[0]}'"
         if reason is not None:
-            result.skipped.append(Skipped(name + ".git/", reason))
-    data = json.dumps(record, sort_keys=True, indent=1).encode("ascii")
-    result.records[path] = writer.write("blob", data + b"\n")
+            self.skip(path, reason, name=".git/")
+
+    def _hold(self, location: Location, head: Head, record: dict[str, Any]) -> str | None:
+        """Make the main store hold all that the repository's refs and reflogs reach; the reason if it does not."""
+        try:
+            pin, reason = nested_objects.describe(
+                self.repository, self.writer, location, head, record, keep=self.options.import_objects
+            )
+        except _UNUSABLE as error:
+            return f"nested repository that cannot be kept: {error.message}"
+        if pin is not None:
+            self.result.pins.append(pin)
+        return reason
 
 
-def _hold(
-    repository: Repository,
-    writer: Writer,
-    location: Location,
-    head: Head,
-    record: dict[str, Any],
-    pins: list[str],
-    keep: bool,
-) -> str | None:
-    """Have all that a nested repository's refs and reflogs reach held by the main store; the reason where it is not."""
-    try:
-        pin, reason = nested_objects.describe(repository, writer, location, head, record, keep=keep)
-    except _UNUSABLE as error:
-        return f"nested repository that cannot be kept: {error.message}"
-    if pin is not None:
-        pins.append(pin)
-    return reason
+def _is_below(path: str, folder: str) -> bool:
+    return path.startswith(os.path.join(folder, ""))
 
 
-# -- bringing them back --------------------------------------------------------------------------------------------
+# -- restoring them ------------------------------------------------------------------------------------------------
 
 
 def read(repository: Repository, oid: str) -> Mapping[str, Any]:

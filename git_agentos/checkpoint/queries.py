@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from git_agentos.checkpoint import checkout, format, journal, operation, timeline
 from git_agentos.checkpoint.capture.state import CaptureRequest, capture_state
 from git_agentos.checkpoint.model import Checkpoint, State
+from git_agentos.checkpoint.nested import NestedOptions
 from git_agentos.checkpoint.own_bytes import OwnBytes
 from git_agentos.checkpoint.timeline import TimelineEntry
 from git_agentos.config import Settings
@@ -147,7 +148,9 @@ def diff_with_now(
     """What changed in the visible worktree since a checkpoint."""
     old_tree = repository.commit(older.commit).tree
     with merge_tree.discarding_writer(repository) as writer:
-        state = capture_state(repository, writer, settings, scan, CaptureRequest(keep=False))
+        state = capture_state(
+            repository, writer, settings, scan, CaptureRequest(nested=NestedOptions(import_objects=False))
+        )
         writer.flush()
         return _compare(repository, older.checkpoint, None, old_tree, state.visible_tree, paths, writer.environment)
 

@@ -189,7 +189,7 @@ def _fill(context: OpenWorktree, new: Made, plan: WorkspaceSpec, kept: Evidence)
     metadata = inner._replace(agent=run.agent_id).metadata(
         trigger="pre_run", description=f"run {run.run_id}: before it begins", task_id=run.task_id, run_id=run.run_id
     )
-    request = CaptureRequest(exact=True)
+    request = CaptureRequest(complete=True)
 
     def attach(writer: Writer) -> Mapping[bytes, trees.Entry]:
         return {_attachment_path(run.run_id): (trees.REGULAR, writer.write("blob", text.encode()))}

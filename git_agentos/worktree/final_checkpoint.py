@@ -17,6 +17,7 @@ from git_agentos.checkpoint import format
 from git_agentos.checkpoint.capture.state import CaptureRequest
 from git_agentos.checkpoint.creation import capture_worktree, write_checkpoint
 from git_agentos.checkpoint.model import Skipped, SkipReason, State
+from git_agentos.checkpoint.nested import NestedOptions
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import UNCHANGED, IncompleteCaptureError
 from git_agentos.git import state_dir, trees
@@ -108,7 +109,7 @@ class FinalCheckpoint:
     # -- the state ---------------------------------------------------------------------------------------------------
 
     def _capture(self, inner: OpenWorktree, writer: Writer, started: Scan) -> State:
-        request = CaptureRequest(everything_ignored=True, leaving=True)
+        request = CaptureRequest(everything_ignored=True, nested=NestedOptions(git_dir_goes=True))
         metadata = inner.metadata(trigger=_TRIGGERS[self.operation])
         try:
             return capture_worktree(inner, writer, metadata, request=request, scan=started)

@@ -19,9 +19,10 @@ from git_agentos.checkpoint import nested, operation
 from git_agentos.checkpoint.capture import unmodified
 from git_agentos.checkpoint.capture.contents import Contents
 from git_agentos.checkpoint.capture.listing import Listing, list_directories
+from git_agentos.checkpoint.disk import Disk
 from git_agentos.checkpoint.model import RulesOutside, Skipped, SkipReason, Sparse, State
+from git_agentos.checkpoint.nested import NestedOptions
 from git_agentos.checkpoint.paths import is_allowed
-from git_agentos.checkpoint.restore.obstacles import Disk
 from git_agentos.config import Settings, boolean
 from git_agentos.errors import IncompleteCaptureError
 from git_agentos.git import filters, ignore, refs, scan, trees
@@ -33,37 +34,38 @@ _PATIENCE = 20.0  # seconds
 
 
 class CaptureRequest(NamedTuple):
-    """What a capture shall hold beyond the visible state.
+    """What a capture holds beyond the visible state, and how it treats repositories inside the worktree.
 
-    `ignored` names ignored files to save, `revealed` those of which large ones may be left out, `repositories` ignored
-    repositories; `everything_ignored` takes them all, and ignored repositories too.
-    `take_nested` makes a checkpoint in a repository inside the worktree and returns its id; without it there is a
-    record of its HEAD alone. With `leaving`, the worktree's git directory is about to go, and the objects of submodules
-    in it are brought into the main store; the same is done `within` a repository that has another one around it.
-    Without `keep` nothing is written, and objects of repositories inside are not brought in: what only looks asks so.
-    `exact` asks for a complete state, of files of any size; `touched` names files that are read even if git calls them
-    unmodified, `walked` is a listing of the directories that was just made, `bits` are the permission bits that files
-    had before they were made readable for this capture.
+    `ignored` names ignored files to save, whatever their size; `revealed` ignored files that are saved unless they are
+    too large; `repositories` ignored repositories. `everything_ignored` takes all ignored files and repositories.
+    `complete` takes, beyond these, files of any size, all directories and their permission bits. `reread` names files
+    that are read even if git calls them unmodified. `listing` is a listing of the worktree's directories that was just
+    made, `permissions` the bits that files had before they were made readable for this capture.
+
+    `nested` says how repositories inside are treated.
     """
 
     ignored: frozenset[bytes] = frozenset()
     revealed: frozenset[bytes] = frozenset()
     repositories: frozenset[bytes] = frozenset()
     everything_ignored: bool = False
-    take_nested: nested.CreateNested | None = None
-    leaving: bool = False
-    within: bool = False
-    keep: bool = True
-    exact: bool = False
-    touched: frozenset[bytes] = frozenset()
-    walked: Listing | None = None
-    bits: Mapping[bytes, int] = MappingProxyType({})
+    complete: bool = False
+    reread: frozenset[bytes] = frozenset()
+    listing: Listing | None = None
+    permissions: Mapping[bytes, int] = MappingProxyType({})
+    nested: NestedOptions = NestedOptions()
 
     def for_inner(self) -> CaptureRequest:
-        """What is asked for of a repository inside."""
+        """The request for a repository inside the worktree."""
         none: frozenset[bytes] = frozenset()
         return self._replace(
-            ignored=none, revealed=none, repositories=none, touched=frozenset(), walked=None, bits={}, within=True
+            ignored=none,
+            revealed=none,
+            repositories=none,
+            reread=none,
+            listing=None,
+            permissions={},
+            nested=self.nested._replace(inside_another=True),
         )
 
 
@@ -96,8 +98,41 @@ def capture_state(
     return _Capture(repository, writer, settings, scanned, request).state(head)
 
 
+class _Index(NamedTuple):
+    """What the index holds: stage 0 as a tree, conflict stages, and intent-to-add entries (path -> mode)."""
+
+    tree: str
+    stages: Mapping[bytes, Mapping[int, Entry]]
+    intent_to_add: Mapping[bytes, int]
+
+
+class _Paths(NamedTuple):
+    """The paths to read: changed tracked files (path -> the mode that git reports), untracked and ignored ones.
+
+    `links` are gitlinks, with the commit that is checked out; `repositories` ignored repositories; `unmodified` files
+    that git does not report as modified and that are read nevertheless, with their entries in the index.
+    """
+
+    in_worktree: Mapping[bytes, int]
+    links: Mapping[bytes, Change]
+    untracked: Sequence[bytes]
+    ignored: Sequence[bytes]
+    repositories: Sequence[bytes]
+    unmodified: Mapping[bytes, Entry]
+
+
+class _Files(NamedTuple):
+    """What was read: the tree of the tracked files, and the entries of untracked and ignored ones. `hidden` are tracked
+    files that differ from the index without git's knowing."""
+
+    tree: str
+    untracked: Mapping[bytes, Entry]
+    ignored: Mapping[bytes, Entry]
+    hidden: frozenset[bytes]
+
+
 class _Capture:
-    """The working parts of one capture."""
+    """One capture; `state` runs its stages."""
 
     def __init__(
         self, repository: Repository, writer: Writer, settings: Settings, scanned: ScanResult, request: CaptureRequest
@@ -108,65 +143,85 @@ class _Capture:
         self.scanned = scanned
         self.request = request
         self.contents = Contents(repository, writer, scanned.config, tracks_attributes=scanned.tracks_attributes)
-        self.contents.cache.grows = not request.leaving  # it is about to go with the git directory that it lies in
+        self.contents.cache.grows = not request.nested.git_dir_goes  # the cache lies in it
         self.outside = ignore.outside(repository.location, scanned.config)
         self.skipped: list[Skipped] = []
-        self.walked: Listing | None = None
+        self.listing: Listing | None = None
         self.plain_links: set[bytes] = set()
         self.worktree_modes = {each.path: each.worktree_mode for each in scanned.changed if each.unstaged != "."}
         if not boolean(scanned.config, "core.symlinks", default=True):
             self.plain_links = {change.path for change in scanned.changed if change.worktree_mode == trees.SYMLINK}
 
     def state(self, head: refs.Head) -> State:
-        scanned = self.scanned
-        head_tree = self.repository.commit_tree(head.commit)
-        index_changes, intent_to_add = self._index_changes(head_tree)
+        index = self._index(self.repository.commit_tree(head.commit))
+        paths = self._paths(index)
+        files = self._read(index, paths)
+        inside = [*self.scanned.nested, *paths.repositories]
+        repositories = nested.describe_nested(
+            self.repository, self.writer, inside, self.scanned.gitlinks, self.request.nested
+        )
+        self._keep_own_bytes(index, paths)
+        self.contents.cache.save()
+        return self._state(head, index, files, repositories)
+
+    def _index(self, head_tree: str) -> _Index:
+        """The index: the tree of its stage-0 entries, conflict stages, and intent-to-add entries."""
+        changes, intent_to_add = self._index_changes(head_tree)
         stages = {
             entry.path: {n + 1: found for n, found in enumerate(entry.stages) if found is not None}
-            for entry in scanned.unmerged
+            for entry in self.scanned.unmerged
         }
+        return _Index(trees.edit(self.writer, head_tree, changes), stages, intent_to_add)
+
+    def _paths(self, index: _Index) -> _Paths:
+        """The paths to read."""
+        scanned = self.scanned
         in_worktree, links = self._worktree_paths()
         untracked = self._storable(scanned.untracked)
-        index_tree = trees.edit(self.writer, head_tree, index_changes)
         seen = [*in_worktree, *untracked, *(change.path for change in scanned.changed)]
-        ignored, hidden_repositories = self._ignored_paths(index_tree, self._ignored_attributes(seen, index_tree))
-        expected = {**self._touched({*in_worktree, *untracked, *ignored, *stages}, index_tree), **scanned.unseen}
-        unseen = [path for path, (mode, _) in expected.items() if mode != trees.GITLINK and path not in in_worktree]
-        entries = self.contents.read([*in_worktree, *untracked, *ignored, *unseen], plain_links=self.plain_links)
-        tracked: dict[bytes, Change] = {path: self._tracked_entry(path, entries) for path in in_worktree}
-        hidden = {path: self._tracked_entry(path, entries) for path in unseen}
-        hidden = {path: entry for path, entry in hidden.items() if entry != expected[path]}
-        # What a checkout of the index's blob gives is unmodified, as git says, whatever `add` would make of it.
-        same_mode = {path for path, entry in hidden.items() if entry is not None and entry[0] == expected[path][0]}
-        for path in self.contents.as_checked_out({path: expected[path][1] for path in same_mode}):
-            del hidden[path]
-        tracked.update(hidden)
-        tracked.update(links)
-        for change in scanned.changed:
-            if change.unstaged == "D":
-                tracked[change.path] = None
-        for conflict in scanned.unmerged:
-            if not conflict.worktree_mode:
-                tracked[conflict.path] = None
-        others = {path: entries[path] for path in untracked if path in entries}
-        saved_ignored = {path: entries[path] for path in ignored if path in entries}
-        inner = [*scanned.nested, *hidden_repositories]
-        repositories = nested.describe_nested(
-            self.repository,
-            self.writer,
-            inner,
-            scanned.gitlinks,
-            self.request.take_nested,
-            leaving=self.request.leaving,
-            within=self.request.within,
-            keep=self.request.keep,
-        )
-        self.skipped += repositories.skipped
-        self.skipped += [Skipped(os.fsdecode(path), SkipReason.UNREADABLE) for path in scanned.unreadable]
+        ignored, repositories = self._ignored_paths(index.tree, self._ignored_attributes(seen, index.tree))
+        known = {*in_worktree, *untracked, *ignored, *index.stages}
+        unmodified_entries = {**self._reread(known, index.tree), **scanned.unseen}
+        return _Paths(in_worktree, links, untracked, ignored, repositories, unmodified_entries)
 
+    def _read(self, index: _Index, paths: _Paths) -> _Files:
+        """Read the files, and tell how the tracked ones differ from the index."""
+        reread = [
+            path
+            for path, (mode, _) in paths.unmodified.items()
+            if mode != trees.GITLINK and path not in paths.in_worktree
+        ]
+        entries = self.contents.read(
+            [*paths.in_worktree, *paths.untracked, *paths.ignored, *reread], plain_links=self.plain_links
+        )
+        tracked: dict[bytes, Change] = {path: self._tracked_entry(path, entries) for path in paths.in_worktree}
+        hidden = self._hidden_changes(paths, {path: self._tracked_entry(path, entries) for path in reread})
+        tracked.update(hidden)
+        tracked.update(paths.links)
+        tracked.update({change.path: None for change in self.scanned.changed if change.unstaged == "D"})
+        tracked.update({entry.path: None for entry in self.scanned.unmerged if not entry.worktree_mode})
+        return _Files(
+            tree=trees.edit(self.writer, index.tree, tracked),
+            untracked={path: entries[path] for path in paths.untracked if path in entries},
+            ignored={path: entries[path] for path in paths.ignored if path in entries},
+            hidden=frozenset(hidden),
+        )
+
+    def _hidden_changes(self, paths: _Paths, found: dict[bytes, Change]) -> dict[bytes, Change]:
+        """Of files that git calls unmodified, those that differ from the index."""
+        expected = paths.unmodified
+        changed = {path: entry for path, entry in found.items() if entry != expected[path]}
+        # A file that a checkout of the index's blob gives is unmodified, as git says, whatever `add` would make of it.
+        same_mode = {path for path, entry in changed.items() if entry is not None and entry[0] == expected[path][0]}
+        for path in self.contents.as_checked_out({path: expected[path][1] for path in same_mode}):
+            del changed[path]
+        return changed
+
+    def _keep_own_bytes(self, index: _Index, paths: _Paths) -> None:
+        """Keep the own bytes and permission bits of files that were not read, where a checkout would give others."""
         only_staged = {
             change.path: change.index_oid
-            for change in scanned.changed
+            for change in self.scanned.changed
             if change.staged in "AMT"
             and change.unstaged == "."
             and change.index_oid is not None
@@ -174,54 +229,62 @@ class _Capture:
             and self.contents.is_file(change.path)
         }
         self.contents.keep(only_staged)
-        self.contents.note_permissions({c.path: c.index_mode for c in scanned.changed if c.path in only_staged})
-        read = {*in_worktree, *untracked, *links, *stages}
-        unmodified.compare(self.contents, scanned, index_tree, read, only_staged.keys(), leaving=self.request.leaving)
-        tree = trees.edit(self.writer, index_tree, tracked)
-        files = operation.read(self.repository.location)
-        pins, operation_trees = operation.pins(self.repository, files)
-        self.contents.cache.save()
-        walked = self._walk() if self.request.exact else None
+        self.contents.note_permissions({c.path: c.index_mode for c in self.scanned.changed if c.path in only_staged})
+        read = {*paths.in_worktree, *paths.untracked, *paths.links, *index.stages}
+        unmodified.compare(
+            self.contents,
+            self.scanned,
+            index.tree,
+            read,
+            only_staged.keys(),
+            every_file=self.request.nested.git_dir_goes,
+        )
+
+    def _state(self, head: refs.Head, index: _Index, files: _Files, repositories: nested.Repositories) -> State:
+        """Put the state together."""
+        scanned, contents = self.scanned, self.contents
+        operation_files = operation.read(self.repository.location)
+        pins, operation_trees = operation.pins(self.repository, operation_files)
+        listing = self._list_directories() if self.request.complete else None
         apart = {*scanned.gitlinks, *self.request.repositories}
+        staged = {c.path for c in scanned.changed if c.staged != "."}
+        unstaged = {c.path for c in scanned.changed if c.unstaged != "." and c.path not in index.intent_to_add}
+        unreadable = [Skipped(os.fsdecode(path), SkipReason.UNREADABLE) for path in scanned.unreadable]
+        skipped = [*self.skipped, *contents.skipped, *repositories.skipped, *unreadable]
         return State(
             head=head,
-            index_tree=index_tree,
-            tree=tree,
-            untracked_tree=trees.build(self.writer, others),
-            visible_tree=trees.edit(self.writer, tree, others),
-            stages=stages,
-            intent_to_add=intent_to_add,
+            index_tree=index.tree,
+            tree=files.tree,
+            untracked_tree=trees.build(self.writer, files.untracked),
+            visible_tree=trees.edit(self.writer, files.tree, dict(files.untracked)),
+            stages=index.stages,
+            intent_to_add=index.intent_to_add,
             assume_unchanged=scanned.assume_unchanged,
             skip_worktree=scanned.skip_worktree,
             absent=scanned.absent,
             sparse=self._sparse(),
             rules=self._rules(),
-            empty_directories=self._empty(walked),
-            permissions={**self.contents.permissions, **self.request.bits},
-            umask=self.contents.umask,
-            raw=self.contents.raw,
-            crlf=frozenset(self.contents.crlf),
+            empty_directories=self._empty(listing),
+            permissions={**contents.permissions, **self.request.permissions},
+            umask=contents.umask,
+            raw=contents.raw,
+            crlf=frozenset(contents.crlf),
             has_own_bytes=True,
             line_ends=filters.line_ends(scanned.config),
             filters=sorted(filters.drivers(scanned.config)),
-            ignored=saved_ignored,
-            operation=operation.name_of(files),
-            operation_files=operation.store(files, self.writer),
+            ignored=files.ignored,
+            operation=operation.name_of(operation_files),
+            operation_files=operation.store(operation_files, self.writer),
             operation_trees=operation_trees,
             pins=[*pins, *repositories.pins],
             nested=repositories.records,
-            skipped=sorted([*self.skipped, *self.contents.skipped], key=lambda item: item.path),
-            staged=sorted({c.path for c in scanned.changed if c.staged != "."} | stages.keys() | intent_to_add.keys()),
-            unstaged=sorted(
-                {c.path for c in scanned.changed if c.unstaged != "." and c.path not in intent_to_add}
-                | hidden.keys()
-                | stages.keys()
-                | repositories.differing
-            ),
+            skipped=sorted(skipped, key=lambda item: item.path),
+            staged=sorted(staged | index.stages.keys() | index.intent_to_add.keys()),
+            unstaged=sorted(unstaged | files.hidden | index.stages.keys() | repositories.differing),
             git_version=scanned.git_version,
-            untracked=sorted({*others, *(path + b"/" for path in repositories.records.keys() - apart)}),
-            complete=walked is not None,
-            folders=self._folders(walked) if walked is not None else {},
+            untracked=sorted({*files.untracked, *(path + b"/" for path in repositories.records.keys() - apart)}),
+            complete=listing is not None,
+            folders=self._folders(listing) if listing is not None else {},
         )
 
     # -- the index ------------------------------------------------------------------------------------------
@@ -291,7 +354,7 @@ class _Capture:
         return files, links
 
     def _storable(self, paths: Iterable[bytes]) -> list[bytes]:
-        limit = self.settings.max_file_size if not self.request.exact else 0
+        limit = self.settings.max_file_size if not self.request.complete else 0
         kept = []
         for path in paths:
             if not is_allowed(path):
@@ -326,8 +389,8 @@ class _Capture:
         repositories: set[bytes] = set()
         if self.settings.include_ignored:
             paths |= set(ignore.matching(self.repository, self.settings.include_ignored))
-        if self.request.exact:
-            walked = self._walk()
+        if self.request.complete:
+            walked = self._list_directories()
             names = set(walked.names)
             if walked.tracked is not None:
                 names |= trees.diff(self.writer, index_tree, walked.tracked).keys()
@@ -378,12 +441,12 @@ class _Capture:
                 self.skipped.append(Skipped(os.fsdecode(path), SkipReason.UNREADABLE))
         return readable
 
-    def _touched(self, seen: set[bytes], index_tree: str) -> dict[bytes, Entry]:
+    def _reread(self, seen: set[bytes], index_tree: str) -> dict[bytes, Entry]:
         """Files that are to be read though git calls them unmodified, with what the index has."""
         changed = {change.path for change in self.scanned.changed if change.unstaged != "."}
         found: dict[bytes, Entry] = {}
         disk = Disk(self.contents.root)
-        for path in sorted(self.request.touched - seen - changed):
+        for path in sorted(self.request.reread - seen - changed):
             entry = trees.find(self.writer, index_tree, path)
             there = disk.mode(path)
             if entry is None or entry[0] == trees.DIRECTORY or there is None or stat.S_ISDIR(there):
@@ -393,15 +456,15 @@ class _Capture:
 
     # -- folders --------------------------------------------------------------------------------------------
 
-    def _walk(self) -> Listing:
-        if self.walked is None:
-            self.walked = self.request.walked or list_directories(self.repository.location.root)
-        return self.walked
+    def _list_directories(self) -> Listing:
+        if self.listing is None:
+            self.listing = self.request.listing or list_directories(self.repository.location.root)
+        return self.listing
 
     def _empty(self, walked: Listing | None) -> list[bytes]:
         found = set(self.scanned.empty_directories)
         if walked is None and self.request.everything_ignored:
-            walked = self._walk()
+            walked = self._list_directories()
         if walked is not None:
             found = found.union(walked.empty) - self.scanned.gitlinks.keys()
         return sorted(path for path in found if is_allowed(path))

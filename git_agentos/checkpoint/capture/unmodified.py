@@ -24,13 +24,13 @@ def compare(
     read: Collection[bytes],
     staged: Collection[bytes],
     *,
-    leaving: bool,
+    every_file: bool,
 ) -> None:
     """Add to `contents` the own bytes of unmodified files where they are needed; `read` and `staged` have been looked
-    at. With `leaving` nothing of the worktree stays, and all its files are compared."""
+    at. With `every_file` all others are compared as well: nothing of the worktree will stay."""
     _suspects(contents, scanned, index_tree, {*read, *staged})
     _below_changed_attributes(contents, scanned, index_tree, read)
-    if leaving:
+    if every_file:
         _all(contents, index_tree, {*read, *staged, *contents.raw})
 
 

@@ -11,60 +11,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from git_agentos.checkpoint.disk import Disk
 from git_agentos.checkpoint.model import Skipped, SkipReason, State
 from git_agentos.checkpoint.paths import covers
 from git_agentos.checkpoint.restore.plan import FileWrite
 from git_agentos.errors import RestoreError
 from git_agentos.git import trees, untracked
 from git_agentos.git.repository import Writer
-
-
-class Disk:
-    """What is where in a worktree, at one moment: at each path it is looked once. What a symlink on the way leads to is
-    somewhere else."""
-
-    def __init__(self, root: bytes) -> None:
-        self._below = os.path.join(root, b"")
-        self._directories = {b""}
-        self._no_directories: set[bytes] = set()
-        self._modes: dict[bytes, int | None] = {}
-
-    def at(self, path: bytes) -> bytes:
-        return self._below + path
-
-    def mode(self, path: bytes) -> int | None:
-        """The `st_mode` of what is at `path`; None where there is nothing."""
-        if path not in self._modes:
-            self._modes[path] = self._look(path) if self._is_in_directories(path) else None
-        return self._modes[path]
-
-    def links_to(self, path: bytes, file: FileWrite, store: Writer) -> bool:
-        """Whether the symlink at `path` is the one that comes."""
-        if file.entry[0] != trees.SYMLINK:
-            return False
-        return os.readlink(self.at(path)) == store.repository.blob(file.entry[1])
-
-    def _is_in_directories(self, path: bytes) -> bool:
-        above = []
-        parent = path.rpartition(b"/")[0]
-        while parent not in self._directories:
-            if parent in self._no_directories:
-                return False
-            above.append(parent)
-            parent = parent.rpartition(b"/")[0]
-        for folder in reversed(above):
-            found = self._look(folder)
-            if found is None or not stat.S_ISDIR(found):
-                self._no_directories.add(folder)
-                return False
-            self._directories.add(folder)
-        return True
-
-    def _look(self, path: bytes) -> int | None:
-        try:
-            return os.lstat(self.at(path)).st_mode
-        except (FileNotFoundError, NotADirectoryError):
-            return None
 
 
 def is_like(found: int, file: FileWrite) -> bool:
@@ -196,7 +149,7 @@ class _Search:
     def _holds(self, path: bytes, found: int, file: FileWrite) -> bool:
         """Whether a file or link that git does not see is certain to be what comes."""
         if stat.S_ISLNK(found):
-            return self.disk.links_to(path, file, self.store)
+            return self.disk.is_link(path, file.entry, self.store.repository)
         return file.own is not None and is_like(found, file) and file.own.is_at(self.disk.at(path))
 
     def _obstacle(self, path: bytes) -> None:

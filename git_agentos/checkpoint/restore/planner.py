@@ -12,11 +12,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from git_agentos.checkpoint.capture.listing import Listing
+from git_agentos.checkpoint.disk import Disk
 from git_agentos.checkpoint.model import Skipped, SkipReason, State
 from git_agentos.checkpoint.own_bytes import OwnBytes
 from git_agentos.checkpoint.paths import check, covers, may_touch
 from git_agentos.checkpoint.restore import ignore_rules, index_plan, obstacles
-from git_agentos.checkpoint.restore.obstacles import Disk
 from git_agentos.checkpoint.restore.plan import FileWrite, Folders, Plan
 from git_agentos.errors import RestoreError
 from git_agentos.git import ignore, trees, untracked
@@ -310,7 +310,7 @@ class _Planner:
             found, file = self.disk.mode(path), write[path]
             if found is None or leaving.has(path):
                 continue
-            if stat.S_ISLNK(found) and self.disk.links_to(path, file, self.store):
+            if stat.S_ISLNK(found) and self.disk.is_link(path, file.entry, self.store.repository):
                 del write[path]
             elif obstacles.is_like(found, file):
                 write[path] = replace(file, recheck=True)

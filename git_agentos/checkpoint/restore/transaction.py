@@ -152,7 +152,7 @@ class _Transaction:
         goal = self.goal
         request = CaptureRequest()
         if self.walked is not None:
-            request = CaptureRequest(exact=True, touched=goal.touched, walked=self.walked, bits=self.bits)
+            request = CaptureRequest(complete=True, reread=goal.touched, listing=self.walked, permissions=self.bits)
         return request
 
     def _capture(self, writer: Writer, request: CaptureRequest, scan: Scan | None = None) -> State:
