@@ -45,13 +45,13 @@ class Noted(NamedTuple):
 
 
 def record(location: Location) -> None:
-    """Record what waits in a worktree, after whoever is at it already. Nothing is raised: what goes wrong is in the
-    log, and said by the next hook."""
-    if not _waiting(location):
+    """Record what is pending in a worktree, after any process that is recording there. Nothing is raised: errors are in
+    the log, and the next hook prints them."""
+    if not _notes(location):
         return
     with contextlib.suppress(OSError), state_dir.lock(location, _LOCK):
         while True:
-            found = [_read(path) for path in _waiting(location)]
+            found = [_read(path) for path in _notes(location)]
             if not found:
                 return
             from git_agentos.hooks import recorders
@@ -61,7 +61,7 @@ def record(location: Location) -> None:
                 os.unlink(each.path)
 
 
-def _waiting(location: Location) -> list[str]:
+def _notes(location: Location) -> list[str]:
     """The notes, the newest last."""
     try:
         with os.scandir(os.path.join(location.state_dir, _FOLDER)) as entries:
@@ -72,7 +72,7 @@ def _waiting(location: Location) -> list[str]:
 
 
 def _read(path: str) -> Noted:
-    """A note; one that is not complete yet, or no longer, has no words."""
+    """A note; one that is incomplete or gone has no words."""
     data = b""
     with contextlib.suppress(OSError), open(path, "rb") as file:
         data = file.read()
