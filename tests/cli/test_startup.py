@@ -86,6 +86,11 @@ def test_what_tools_import_of_tdd_loads_no_langgraph() -> None:
         assert {name.partition(".")[0] for name in loaded_by(code)}.isdisjoint(OF_TDD), code
 
 
+def test_only_a_page_loads_jinja2(repo: Repo) -> None:
+    for words in (("log", "review"), ("status",), ("log", "--help")):
+        assert "jinja2" not in loaded_by(command("-C", str(repo.path), *words)), words
+
+
 def test_help_needs_no_libgit2() -> None:
     assert loaded_by(command("restore", "--help")).isdisjoint({"pygit2", "git_agentos.git.libgit2"})
 
