@@ -66,7 +66,7 @@ def named_filters(
 
 
 def any_configured(repository: Repository, config: Mapping[str, list[str]], *, tracks_attributes: bool) -> bool:
-    """Whether any tracked file may be converted at all, as far as can be told without looking at one."""
+    """Whether any tracked file may be converted; no file is read for that."""
     return tracks_attributes or _line_ends_everywhere(config) or _outside_attributes(repository, config)
 
 

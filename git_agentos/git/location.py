@@ -23,7 +23,7 @@ _NOT_SUPPORTED = {
 _EXTENSIONS = re.compile(r"\s*\[extensions\]\s*([#;].*)?\Z", re.IGNORECASE)
 _VALUE = re.compile(r"\s*([a-z][a-z0-9-]*)\s*(?:=\s*\"?([^\"#;]*?)\"?\s*(?:[#;].*)?)?\Z", re.IGNORECASE)
 
-# Variables by which git is told where it works.
+# Variables that name git's repository and working tree.
 LEADING = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR")
 _UNSET = (
     "git sets such variables for hooks and aliases; without them the current folder decides:\n"

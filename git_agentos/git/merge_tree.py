@@ -154,7 +154,7 @@ def _parse(fields: list[bytes], position: int, *, clean: bool) -> tuple[MergeRes
         count = int(fields[position])
         kind = fields[position + count + 1]
         if kind.startswith(b"CONFLICT"):
-            # A conflict without stages (a directory split by a rename) is told by its message alone.
+            # A conflict without stages (a directory split by a rename) has only its message.
             named.update(dict.fromkeys(fields[position + 1 : position + count + 1]))
             messages.append(fields[position + count + 2].decode("utf-8", "surrogateescape").rstrip("\n"))
         position += count + 3

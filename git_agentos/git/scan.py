@@ -198,7 +198,7 @@ class Scan:
         blind = assume_unchanged if sparse else [*assume_unchanged, *(p for p in skipped if not p.endswith(b"/"))]
         status, _ = self._status.result()
         head_commit, changed, unmerged = _parse_status(status)
-        # `status` does not look at paths with these flags, nor does git keep their stat data honest: whoever captures
+        # `status` does not look at paths with these flags, nor does git keep their stat data current: a capture
         # has to read them.
         unseen = index_entries.entries_of(self.location, set(blind)) if blind else {}
         collapsed = _collapse_sparse(skipped, every) if skipped else []

@@ -114,8 +114,8 @@ def find_other_owner(root: str, git_dir: str, common_dir: str) -> str | None:
 
 
 def _foreign_files(location: Location) -> str | None:
-    """A folder without a `.git` file that has files, and none of those that the index has, was put there by somebody
-    else: a worktree that has only lost its `.git` file has some of them."""
+    """A folder without a `.git` file that has files, and none of those that the index has, was created by another
+    program else: a worktree that has only lost its `.git` file has some of them."""
     if os.path.lexists(os.path.join(location.root, ".git")):
         return None
     try:

@@ -1,11 +1,11 @@
-"""Commands that were run and are to be recorded: `post-commit` and its like note them, and nobody waits for the rest.
+"""Commands that have to be recorded: `post-commit` and the like note them, and the command does not wait for the rest.
 
     <git dir>/agentos/recording/<pid>.<start>.<hook>    one command (git dir: that of the worktree)
         line 1    the agent, as the environment says; empty where it says nothing
         then      the words of the git that called the hook and of those above it, one a line, `\\002` after each git
                   (a newline in a word is `\\001`)
 
-The hook starts `record` in the background. Where that is killed, the notes stay, and whoever looks at the timeline next
+The hook starts `record` in the background. If that is killed, the notes stay, and the next reader of the timeline
 (`record` again) does its work: so a command that was noted is recorded before anybody sees the timeline without it.
 Several that wait are one checkpoint, by the last one of them: the states between them are gone.
 """
