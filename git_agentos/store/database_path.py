@@ -69,7 +69,7 @@ def get_checkpoint_db_path() -> str:
     return from_environment(".", os.environ)
 
 
-# -- for the domain, with a given location---------------------------------------------------------------------------------
+# -- for the domain, with a given location ----------------------------------------------------------------------------
 
 
 def from_environment(start: str, environment: Mapping[str, str]) -> str:
