@@ -248,5 +248,5 @@ def test_an_unknown_shell_is_a_usage_error() -> None:
 
 def test_below_guard_an_id_is_a_worktrees() -> None:
     for name in ("enable", "disable", "status"):
-        assert completion.kinds_of(command_tree.find(("guard", name))) == ["worktree"]
-    assert completion.kinds_of(command_tree.find(("guard", "check"))) == []
+        assert completion.argument_types(command_tree.find(("guard", name))) == ["worktree"]
+    assert completion.argument_types(command_tree.find(("guard", "check"))) == []

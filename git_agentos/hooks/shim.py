@@ -1,5 +1,5 @@
 """The shim's question (`hooks/git-shim`): may this git command run? Answers 0 for yes, 3 for no, and 10 for yes without
-the configuration by which an agent's client has switched the guard off (`guard.shim.client_configuration`).
+the configuration by which an agent's client has switched the guard off (`guard.exec.client_configuration`).
 
 The process that asks becomes git when the answer is yes, so it is the one that a grant is used up for.
 """
@@ -46,10 +46,10 @@ def _decide(args: tuple[str, ...], pid: int) -> int:
     request = call.current_call(("git", *args))
     run = RUN
     if "GIT_CONFIG_COUNT" in request.environment:
-        from git_agentos.guard.shim import client_configuration
+        from git_agentos.guard.exec import client_configuration
 
         rest = client_configuration.without_guard_pairs(request.environment)
-        if rest is not None and client_configuration.are_the_clients(pid, request.environment):
+        if rest is not None and client_configuration.set_by_harness(pid, request.environment):
             request, run = request._replace(environment=rest), RUN_GUARDED
     return _answer(request, pid, run)
 
@@ -68,7 +68,7 @@ def _answer(request: Call, pid: int, run: int) -> int:
         return run  # most commands end here: nothing more is loaded for them
     from git_agentos.git.location import locate
     from git_agentos.guard.enforcement.enforcer import LayerCall, enforce
-    from git_agentos.guard.shim.shim import WAIT
+    from git_agentos.guard.exec.launch import WAIT
     from git_agentos.hooks import allowed
 
     verdict = enforce(

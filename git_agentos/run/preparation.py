@@ -30,7 +30,7 @@ from git_agentos.run.context import CONTEXT, WorkspaceContext, worktree_id
 from git_agentos.run.events import SERVICE
 from git_agentos.run.evidence import Evidence
 from git_agentos.worktree import base, creation, journal, layout, record, repair
-from git_agentos.worktree.new_worktree import Made, WorktreeSpec
+from git_agentos.worktree.new_worktree import ReadyWorktree, WorktreeSpec
 from git_agentos.worktree.record import AgentWorktree
 
 
@@ -79,11 +79,9 @@ def prepare(context: OpenWorktree, plan: WorkspaceSpec, evidence: Evidence | Non
         own_branch=plan.branch,
     )
 
-    def fill(new: Made) -> tuple[WorkspaceContext, _State]:
-        return _fill(context, new, plan, kept)
-
     try:
-        made, state = creation.make(context, wanted, fill)
+        with creation.new_worktree(context, wanted) as new:
+            made, state = _fill(context, new, plan, kept)
     except BaseException:
         kept.remove(CONTEXT)
         if fresh:
@@ -169,7 +167,9 @@ def _folder(context: OpenWorktree, plan: WorkspaceSpec, base_ref: str, known: Ev
     return kept, fresh
 
 
-def _fill(context: OpenWorktree, new: Made, plan: WorkspaceSpec, kept: Evidence) -> tuple[WorkspaceContext, _State]:
+def _fill(
+    context: OpenWorktree, new: ReadyWorktree, plan: WorkspaceSpec, kept: Evidence
+) -> tuple[WorkspaceContext, _State]:
     """What is in the new worktree, and kept of it, before it counts as made."""
     inner, made = new.inner, new.record
     run = WorkspaceContext(

@@ -12,7 +12,7 @@ from git_agentos.worktree import layout
 
 
 def base_of(context: OpenWorktree, from_ref: str | None) -> tuple[str, str]:
-    """What the base of a new worktree is called, and the commit that it is: `from_ref`, or HEAD of where one stands."""
+    """The name of a new worktree's base, and its commit: `from_ref`, or HEAD of the worktree of `context`."""
     head = refs.read_head(context.location)
     if from_ref is None:
         if head.commit is None:
@@ -27,8 +27,8 @@ def base_of(context: OpenWorktree, from_ref: str | None) -> tuple[str, str]:
 
 
 def _base_name(context: OpenWorktree, from_ref: str) -> str | None:
-    """The short name of the branch or tag that `from_ref` stands for, in full where that is ambiguous; None for
-    everything else: what leads to a commit from somewhere (`HEAD~1`) leads to another one from elsewhere."""
+    """The short name of the branch or tag that `from_ref` names, in full where that is ambiguous; None for everything
+    else: an expression like `HEAD~1` means another commit in another worktree."""
     from git_agentos.worktree import status  # nothing else here needs it, and it takes long to load
 
     args = ["rev-parse", "--symbolic-full-name", "--verify", "--quiet", "--end-of-options", from_ref]

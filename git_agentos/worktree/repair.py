@@ -127,7 +127,7 @@ class _Repair:
             yield id_, Finding(guard.MOVED, "error", message, fixed=True)
         yield from ((id_, resolve(found, fix=self.fix)) for id_, found in self._trash())
         if not self.seen and timeline.tip(self.location, str(self.only)) is None:
-            raise WorktreeError(f"there is no managed worktree '{self.only}'", "git agentos worktree list shows them")
+            raise WorktreeError(f"there is no agent's worktree '{self.only}'", "git agentos worktree list shows them")
 
     def _checks(self) -> Iterator[_Located]:
         yield from self._journals()
@@ -344,7 +344,7 @@ class _Repair:
     # -- the guard -------------------------------------------------------------------------------------------------
 
     def _guard(self) -> Iterator[_Located]:
-        """Place the guard again. Of worktrees that moved it is told with the move (`_with_guard`)."""
+        """Place the guard again. For worktrees that moved, the finding of the move says so (`_with_guard`)."""
         moved = [activation.worktree_id_of(path) for path in activation.misdirected_files(self.location)]
         for each in guard.problems(self.location, os.environ):
             found = repairable(None, each.code, each.severity, each.message, self._place_guard)

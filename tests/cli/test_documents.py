@@ -20,7 +20,7 @@ import pytest
 from git_agentos import errors
 from git_agentos.cli.render import json as documents
 from git_agentos.errors import AgentosError
-from git_agentos.run import seal
+from git_agentos.run import sealing
 from tests.cli.conftest import Cli
 from tests.support.repo import Repo
 
@@ -330,7 +330,7 @@ def test_the_result_classes_are_the_reference() -> None:
         (events.Step, "run step"),
         (events.Attempt, "run attempt"),
         (run_workspace.WorkspaceContext, "workspace context"),
-        (seal.Verification, "run-verify"),
+        (sealing.Verification, "run-verify"),
         (cleanup.Cleanup, "run-cleanup"),
         (cleanup.Cleaned, "cleaned run"),
         (cleanup.Kept, "kept run"),

@@ -13,7 +13,7 @@ from git_agentos.checkpoint.model import Skipped
 from git_agentos.cli import status_line
 from git_agentos.cli.output import Output, Style, Text
 from git_agentos.cli.progress import RunProgress
-from git_agentos.cli.render.text import layout
+from git_agentos.cli.render.text import layout, run_end
 from git_agentos.cli.render.text import rollback as text_rollback
 from git_agentos.cli.render.text import run as text_run
 from git_agentos.run.events import Attempt, Left, Run, Step
@@ -234,7 +234,7 @@ MERGE = Merge(
 
 
 def test_accepted() -> None:
-    said = text_run.accepted(RUN, MERGE, PLAIN)
+    said = run_end.accepted(RUN, MERGE, PLAIN)
     assert lines(said) == [
         "Accepted run r-1: 'main' is now at bbbbbbbb.",
         "The files in /home/ada/app were updated; local changes are kept.",
@@ -243,18 +243,18 @@ def test_accepted() -> None:
     ]
     assert (said.quiet, said.warnings) == ("bbbbbbbb\n", ("w",))
     assert said.hints[0] == "'git -C /home/ada/app reset --keep aaaaaaaa' undoes the merge"
-    elsewhere = text_run.accepted(RUN, replace(MERGE, worktree_path=None, saved=None), PLAIN)
+    elsewhere = run_end.accepted(RUN, replace(MERGE, worktree_path=None, saved=None), PLAIN)
     assert elsewhere.hints[0] == "'git update-ref refs/heads/main aaaaaaaa' undoes the merge"
 
 
 def test_accepted_with_nothing_to_merge() -> None:
-    said = text_run.accepted(RUN, replace(MERGE, merged=False, merge_commit=None), PLAIN)
+    said = run_end.accepted(RUN, replace(MERGE, merged=False, merge_commit=None), PLAIN)
     assert lines(said) == ["Run r-1 is accepted: 'main' has its work already. Nothing had to be merged."]
 
 
 def test_not_accepted() -> None:
     conflict = Conflict(a="main", b="run-r-1", files=["price.sh", HOSTILE], messages=["CONFLICT"])
-    said = text_run.not_accepted(RUN, replace(MERGE, merged=False, merge_commit=None, conflicts=[conflict, conflict]))
+    said = run_end.not_accepted(RUN, replace(MERGE, merged=False, merge_commit=None, conflicts=[conflict, conflict]))
     assert lines(said) == [
         "Run r-1 is not accepted: its work conflicts with 'main'. Nothing was changed.",
         "    price.sh",
@@ -408,8 +408,8 @@ def test_nothing_that_is_not_ours_reaches_the_terminal() -> None:
         text_run.finished(replace(run, rolled_back_to=None)),
         text_run.details(run, PLAIN),
         text_run.listing([run], PLAIN),
-        text_run.accepted(run, merge, PLAIN),
-        text_run.accepted(run, replace(merge, merged=False), PLAIN),
+        run_end.accepted(run, merge, PLAIN),
+        run_end.accepted(run, replace(merge, merged=False), PLAIN),
         text_run.verified(Verification("r", False, None, None, 0, 0, [HOSTILE]), PLAIN),
         text_rollback.rolled_back(back),
         text_rollback.rolled_back(replace(back, dry_run=True)),

@@ -12,6 +12,7 @@ import pytest
 from git_agentos import GitWorktreeWorkspaceService
 from git_agentos.cli.output import Style
 from git_agentos.cli.render.text import run as text_run
+from git_agentos.cli.render.text import run_end
 from git_agentos.errors import RunError, UsageError
 from git_agentos.git import refs
 from git_agentos.run import accept, cleanup, commands, evidence_store
@@ -240,7 +241,7 @@ def test_what_is_said() -> None:
     saved, oid = "a" * 40, "b" * 40
     one = cleanup.Cleaned("r", "/w", saved, "agentos/run-r", oid, True, get_back=["bring it"])
     done = cleanup.Cleanup([one], [cleanup.Kept("s", "it has not ended: it is open")], dry_run=False)
-    text = text_run.cleaned_up(done, Style())
+    text = run_end.cleaned_up(done, Style())
     assert str(text.result).splitlines() == [
         "Run r: archived /w in aaaaaaaa, deleted branch 'agentos/run-r' (bbbbbbbb)",
         "left: run s: it has not ended: it is open",

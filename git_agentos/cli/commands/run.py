@@ -10,6 +10,7 @@ from git_agentos.cli.command import group
 from git_agentos.cli.invocation import Invocation
 from git_agentos.cli.options import DryRun, RunId, Squash, Stat, TaskId, number
 from git_agentos.cli.render.text import run as render
+from git_agentos.cli.render.text import run_end
 from git_agentos.errors import AgentosError, ConflictError, UsageError
 
 if TYPE_CHECKING:
@@ -146,9 +147,9 @@ def accept(
     authorization.require_operator(ctx, context.location, "accepting a run")
     result, merge = acceptance.accept(context, run_id, into=into, squash=squash, cleanup=cleanup)
     if merge.conflicts:
-        ctx.output.show("merge", merge, lambda _: render.not_accepted(result, merge))
+        ctx.output.show("merge", merge, lambda _: run_end.not_accepted(result, merge))
         raise typer.Exit(ConflictError.exit_code)
-    ctx.output.show("run", result, lambda style: render.accepted(result, merge, style))
+    ctx.output.show("run", result, lambda style: run_end.accepted(result, merge, style))
 
 
 @run.command()
@@ -172,7 +173,7 @@ def cleanup(
     named = ctx.paths(run_ids)
     context = runs_context(ctx)
     result = cleaning.cleanup(context, named, all_=all_, older_than=older_than, dry_run=dry_run)
-    ctx.output.show("run-cleanup", result, lambda style: render.cleaned_up(result, style))
+    ctx.output.show("run-cleanup", result, lambda style: run_end.cleaned_up(result, style))
     if named and result.kept:
         raise typer.Exit(1)
 

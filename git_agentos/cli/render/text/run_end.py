@@ -1,0 +1,91 @@
+"""`run accept` and `run cleanup` as text."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from git_agentos.cli import quote
+from git_agentos.cli.output import Style, Text
+from git_agentos.cli.render.text.layout import abbrev, count, limited, lines, not_saved
+from git_agentos.cli.render.text.run import archived, problems
+from git_agentos.cli.render.text.worktree import checked_out
+
+if TYPE_CHECKING:
+    from git_agentos.run.cleanup import Cleaned, Cleanup
+    from git_agentos.run.events import Run
+    from git_agentos.worktree.agent_merge import Merge
+
+_MOST_FILES = 20
+
+
+def accepted(run: Run, merge: Merge, style: Style) -> Text:
+    """`accept`; the commit under -q."""
+    id_, target, before = run.run_id, quote.line(merge.target), abbrev(merge.before)
+    commit = abbrev(merge.merge_commit)
+    if not merge.merged:
+        row = f"Run {id_} is accepted: '{target}' has its work already. Nothing had to be merged."
+        return Text(lines([row]), f"{commit}\n" if commit else "", warnings=_merge_warnings(merge))
+    rows = [f"Accepted run {id_}: '{target}' is now at {style.paint('yellow', commit)}.", *checked_out(merge)]
+    hints = [f"'git update-ref refs/heads/{target} {before}' undoes the merge"]
+    if merge.worktree_path is not None:
+        folder = quote.line(shlex.quote(merge.worktree_path))
+        hints = [f"'git -C {folder} reset --keep {before}' undoes the merge"]
+    if run.archive is not None:
+        rows.append(archived(run))
+    elif run.context is not None:
+        rows.append(f"The run's worktree is kept: {quote.path(run.context.worktree_path)}")
+        hints.append(f"'git agentos run cleanup {id_}' archives the worktree, and deletes the branch")
+    warnings = (*_merge_warnings(merge), *problems(run))
+    return Text(lines(rows), f"{commit}\n", warnings=warnings, hints=tuple(hints))
+
+
+def not_accepted(run: Run, merge: Merge) -> Text:
+    """`accept` with a conflict; the files under -q."""
+    target = quote.line(merge.target)
+    paths = list(dict.fromkeys(path for each in merge.conflicts for path in each.files))
+    row = f"Run {run.run_id} is not accepted: its work conflicts with '{target}'. Nothing was changed."
+    hints = (
+        f"a new run starts at the current state of '{target}'",
+        f"'git agentos run diff {run.run_id} | git apply --3way' applies its changes here, for you to resolve",
+    )
+    rows = [row, *limited(paths, _MOST_FILES)]
+    return Text(lines(rows), lines(map(quote.path, paths)), warnings=_merge_warnings(merge), hints=hints)
+
+
+def _merge_warnings(merge: Merge) -> tuple[str, ...]:
+    return tuple(quote.line(each) for each in merge.warnings)
+
+
+def cleaned_up(result: Cleanup, style: Style) -> Text:
+    """`cleanup`: one line for each run; the ids of those that were cleaned up under -q."""
+    rows = [_cleaned(each, style, dry_run=result.dry_run) for each in result.cleaned]
+    rows += [
+        f"{style.paint('yellow', 'skipped:')} run {each.run_id}: {quote.line(each.reason)}" for each in result.kept
+    ]
+    if not rows:
+        return Text("Nothing to clean up.\n")
+    if result.dry_run:
+        rows.append("Nothing was changed.")
+    warnings = not_saved((each.path, each.reason) for one in result.cleaned for each in one.not_saved)
+    first = next((each for each in result.cleaned if each.get_back), None)
+    hints: tuple[str, ...] = ()
+    if first is not None and len(result.cleaned) == 1:
+        hints = (f"'{quote.line(first.get_back[0])}' restores it",)
+    elif first is not None:
+        number = count(len(result.cleaned), "run")
+        hints = (f"'git agentos worktree create run-RUN --revive' restores one of the {number}",)
+    return Text(lines(rows), lines(each.run_id for each in result.cleaned), (), tuple(warnings), hints)
+
+
+def _cleaned(result: Cleaned, style: Style, *, dry_run: bool) -> str:
+    parts = []
+    if result.path is not None:
+        checkpoint = f" in {style.paint('yellow', abbrev(result.archive))}" if result.archive is not None else ""
+        parts.append(f"{'would archive' if dry_run else 'archived'} {quote.path(result.path)}{checkpoint}")
+    branch = f"branch '{quote.line(result.branch)}'"
+    if result.branch_deleted:
+        parts.append(f"{'would delete' if dry_run else 'deleted'} {branch} ({abbrev(result.branch_sha)})")
+    elif result.branch_sha is not None:
+        parts.append(f"{branch} is kept")
+    return f"Run {result.run_id}: {', '.join(parts)}"
