@@ -105,15 +105,18 @@ def require_no_quarantine() -> None:
 
 
 def without_harmful_traces(env: Mapping[str, str]) -> dict[str, str]:
-    """An environment in which git appends no traces (GIT_TRACE …) to files in a git directory: our own git, which
-    checks whether a command may do so, must not do it itself."""
-    return {
-        key: value
-        for key, value in env.items()
-        if not (
-            key.startswith("GIT_TRACE") and os.path.isabs(value) and ".git" in os.path.realpath(value).split(os.sep)
-        )
-    }
+    """An environment in which git appends its traces (GIT_TRACE and its like) to no file in a worktree or a git
+    directory: a git of our own, which looks whether a command may do so, or saves the file first, must not do it
+    itself."""
+    return {key: value for key, value in env.items() if not (key.startswith("GIT_TRACE") and _is_in_repository(value))}
+
+
+def _is_in_repository(path: str) -> bool:
+    """Whether an absolute path lies in a worktree or in a git directory."""
+    if not os.path.isabs(path):
+        return False
+    real = os.path.realpath(path)
+    return ".git" in real.split(os.sep) or gitfile.find(os.path.dirname(real)) is not None
 
 
 def user_environment(extra: Mapping[str, str]) -> dict[str, str]:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from git_agentos.git import state_dir
 from git_agentos.git.location import Location
+from git_agentos.util import files
 
 _FOLDER = "recording"
 _LOCK = "recording"
@@ -74,8 +75,8 @@ def _notes(location: Location) -> list[str]:
 def _read(path: str) -> Noted:
     """A note; one that is incomplete or gone has no words."""
     data = b""
-    with contextlib.suppress(OSError), open(path, "rb") as file:
-        data = file.read()
+    with contextlib.suppress(OSError):
+        data = files.read(path)
     agent, _, rest = os.fsdecode(data).partition("\n")
     blocks = rest.split("\n\2\n")[:-1]
     argvs = [tuple(word.replace("\1", "\n") for word in block.split("\n")) for block in blocks]
