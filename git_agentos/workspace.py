@@ -244,7 +244,7 @@ class Workspace:
             from git_agentos.worktree import creation
 
             self._discard()
-            return creation.with_state(self.context, checkpoint, worktree)
+            return creation.create_from_checkpoint(self.context, checkpoint, worktree)
         options = commands.RestoreOptions(
             paths=self._inside(paths) if paths else None,
             branch=branch,

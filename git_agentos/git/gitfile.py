@@ -56,7 +56,7 @@ def _target(path: str) -> str | None:
     except OSError:
         return None
     target = content.removeprefix(b"gitdir: ").rstrip(b"\r\n")
-    if target == content or not target or b"\0" in target:
+    if not content.startswith(b"gitdir: ") or not target or b"\0" in target:
         return None
     return os.path.normpath(os.path.join(os.path.dirname(path), os.fsdecode(target)))
 

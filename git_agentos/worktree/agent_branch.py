@@ -1,7 +1,7 @@
-"""What an agent has committed: where its worktree's HEAD stands, or its branch where there is no worktree any more.
+"""What an agent has committed: HEAD of its worktree, or its branch where the worktree is gone.
 
-That is HEAD and not always the branch `agent/<id>`: after a restore an agent works on a branch of its own, and what
-counts is what it goes on from. In a rebase or a bisection HEAD is somewhere on the way.
+HEAD is not always on the branch `agent/<id>`: after a restore an agent works on another branch, and its next commit
+follows HEAD. In a rebase or a bisection HEAD is somewhere in between.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from git_agentos.worktree.record import BRANCHES, RUN_BRANCHES, Record
 
 @dataclass(frozen=True)
 class AgentBranch:
-    """An agent's committed work: `branch` is the short name of what its HEAD is on (None: detached), `own_branch` the
-    one it was given; `location` None where its worktree is gone; `operation` what is in progress there."""
+    """What an agent has committed: `branch` is the short name of the branch that its HEAD is on (None: detached),
+    `original_branch` the one it was given; `location` is None where its worktree is gone; `operation` is the git
+    operation that is in progress there."""
 
     id: str
     branch: str | None
-    own_branch: str
+    original_branch: str
     commit: str
     location: Location | None
     record: Record | None
@@ -36,13 +37,13 @@ class AgentBranch:
 
     @property
     def label(self) -> str:
-        """What git would call it in the message of a merge."""
+        """The name for it in the message of a merge."""
         return self.branch or self.commit[:12]
 
 
 @dataclass(frozen=True)
 class UnreadableAgent:
-    """An agent whose work could not be read, and why."""
+    """An agent whose HEAD could not be read, and why."""
 
     id: str
     reason: str
@@ -53,31 +54,31 @@ class NothingCommittedError(WorktreeError):
 
 
 def find(context: OpenWorktree, id_: str) -> AgentBranch:
-    """The work of agent `id_`: in a managed worktree, in a linked one that has this id, or on its branch alone.
+    """What agent `id_` has committed: in its worktree, in another linked one of this id, or on its branch alone.
 
-    WorktreeError where there is nothing of that id, or nothing committed.
+    WorktreeError where there is neither, or nothing committed.
     """
     config.agent_id(id_, source="ID")
     location = context.location
-    managed = record.get(location.common_dir, id_)
-    if managed is not None:
-        return _at(managed.id, managed.location, managed.record)
+    worktree = record.get(location.common_dir, id_)
+    if worktree is not None:
+        return _at(worktree.id, worktree.location, worktree.record)
     for git_dir in worktrees.linked_git_dirs(location.common_dir):
         with contextlib.suppress(OSError):
             there = Location(worktrees.root_of(git_dir), git_dir, location.common_dir)
             if timeline.worktree_id(there) == id_:
                 return _at(id_, there, None)
-    for branch in dict.fromkeys((*_remembered(context, id_), BRANCHES + id_, RUN_BRANCHES + id_)):
+    for branch in dict.fromkeys((*_recorded_branch(context, id_), BRANCHES + id_, RUN_BRANCHES + id_)):
         commit = refs.resolve(location, "refs/heads/" + branch)
         if commit is not None:
             return AgentBranch(id_, branch, branch, commit, None, None, None)
     raise WorktreeError(
         f"there is no agent '{id_}': no worktree of that id and no branch '{BRANCHES}{id_}'",
-        "git agentos worktree list shows who is there",
+        "git agentos worktree list shows the agents",
     )
 
 
-def _remembered(context: OpenWorktree, id_: str) -> list[str]:
+def _recorded_branch(context: OpenWorktree, id_: str) -> list[str]:
     """The branch that an ended worktree was given."""
     with contextlib.suppress(AgentosError):
         known = record.record_from_timeline(context.repository, id_)
@@ -87,12 +88,12 @@ def _remembered(context: OpenWorktree, id_: str) -> list[str]:
 
 
 def all_agents(context: OpenWorktree) -> list[AgentBranch]:
-    """The work of all agents that have a managed worktree with a commit, by id."""
+    """All agents that have a worktree with a commit, by id."""
     return readable_agents(context)[0]
 
 
 def readable_agents(context: OpenWorktree) -> tuple[list[AgentBranch], list[UnreadableAgent]]:
-    """`all_agents`, and the managed worktrees whose work cannot be read, which are damaged."""
+    """`all_agents`, and those whose worktree is damaged."""
     found, left_out = [], []
     for git_dir in worktrees.linked_git_dirs(context.location.common_dir):
         id_ = record.identify(git_dir)
@@ -132,7 +133,7 @@ def _at(id_: str, location: Location, known: Record | None) -> AgentBranch:
 
 
 def uncommitted(work: AgentBranch) -> int:
-    """How many paths in its worktree are changed, staged, in conflict or untracked: no commit has them."""
+    """The number of paths in its worktree that are changed, staged, in conflict or untracked."""
     if work.location is None:
         return 0
     found = Scan(work.location).read()

@@ -1,6 +1,6 @@
-"""Taking back a worktree that was not made to the end: what its intent says of it, and how that is removed.
+"""Aborting the creation of a worktree: everything that it has made is removed, as its journal says.
 
-`nothing_made` has the fields of the intent; `create` and `worktree repair` call `abort_creation` with them.
+`empty_fields` documents the fields of the journal.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from git_agentos.worktree import journal, layout, record
 from git_agentos.worktree.journal import WorktreeJournal
 
 
-def nothing_made(path: str, entries: Sequence[str]) -> dict[str, Any]:
-    """What an intent says of a creation that makes nothing but the folder `path` and an entry that is not in `entries`.
+def empty_fields(path: str, entries: Sequence[str]) -> dict[str, Any]:
+    """The journal's fields for a creation that makes the folder `path` and an entry that is not in `entries`, no more.
 
     `parents` are the folders above that are made, outermost first; `branch` the ref that is made, `timeline` where its
     timeline was before; `exclude` the line that is added to `info/exclude`; `worktree_config` tells that
@@ -42,7 +42,7 @@ def nothing_made(path: str, entries: Sequence[str]) -> dict[str, Any]:
 
 
 def abort_creation(location: Location, begun: WorktreeJournal) -> None:
-    """Remove everything that an unfinished creation made, and then its intent. The turn must be held.
+    """Remove everything that an unfinished creation made, and then its journal. The lock on worktrees must be held.
 
     Every step may have been done before, or never: this can be repeated.
     """
@@ -76,7 +76,7 @@ def recover(location: Location, interrupted: WorktreeJournal) -> str:
     have been taken over, is removed."""
     path = interrupted.fields.get("path")
     for git_dir in worktrees.linked_git_dirs(location.common_dir):
-        # The record is written last: where there is one, damaged or not, somebody may have worked there since.
+        # The record is written last: where there is one, damaged or not, an agent may have worked there since.
         if worktrees.root_or_none(git_dir) == path and record.has_record(git_dir):
             journal.remove(interrupted)
             return "it is complete"
@@ -135,7 +135,7 @@ def _set_back(location: Location, name: str, old: str | None) -> None:
 
 
 def _disable_worktree_config(location: Location) -> None:
-    """Unset `extensions.worktreeConfig`, which a sparse checkout set, unless somebody relies on it by now."""
+    """Unset `extensions.worktreeConfig`, which a sparse checkout set, unless it is used by now."""
     folders = [location.common_dir, *worktrees.linked_git_dirs(location.common_dir)]
     if not any(os.path.exists(os.path.join(folder, "config.worktree")) for folder in folders):
         args = ["config", "--file", os.path.join(location.common_dir, "config"), "--unset", "extensions.worktreeConfig"]

@@ -1,6 +1,6 @@
-"""Damaged files of the git directory: they are moved out of the way, never deleted.
+"""Damaged files of the git directory: they are moved away, never deleted.
 
-<common dir>/agentos/damaged/<name>-<random>    what stood in place of a file that was made anew
+<common dir>/agentos/damaged/<name>-<random>    what stood in place of a file that was rebuilt
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def _new_name(location: Location, path: str) -> str:
     return os.path.join(folder, f"{os.path.basename(path)}-{os.urandom(4).hex()}")
 
 
-def let_git_pass(location: Location) -> None:
-    """Mend what keeps `git worktree add` from making any worktree at all: an entry of ours that does not say to which
-    repository it belongs, or in which something that is no file stands in a file's place. What else is damaged, git
-    passes over. The turn must be held."""
+def unblock_worktree_add(location: Location) -> None:
+    """Fix what makes every `git worktree add` fail: an entry of ours that does not say to which repository it belongs,
+    or in which something else stands in a file's place. Other damage does not disturb git. The lock on worktrees must
+    be held."""
     for git_dir in worktrees.linked_git_dirs(location.common_dir):
         if record.identify(git_dir) is None:
             continue

@@ -1,14 +1,14 @@
 """Moving a branch forward to a commit that is ready, also where it is checked out: index, files and branch together, or
 nothing.
 
-Where the branch is checked out, the order is: the worktree's turn, `index.lock`, capture, look for what is in the way,
-`before_merge` checkpoint, the branch's own lock, the intent; then git (`read-tree -m -u`, which keeps local changes)
-brings the files and a copy of the index from the old commit to the new one; then the index by one rename and the branch
-by another, and the intent goes. A failure on the way brings the paths back from the checkpoint. After a kill
-`recover` does: if the branch has moved, everything was in place; else it goes back.
+Where the branch is checked out, the order is: the worktree's lock, `index.lock`, capture, the check for what is in the
+way, the `before_merge` checkpoint, the branch's own lock, the journal; then git (`read-tree -m -u`, which keeps local
+changes) brings the files and a copy of the index from the old commit to the new one; then the index is replaced by one
+rename and the branch by another, and the journal is removed. A failure in between restores the paths from the
+checkpoint, and so does `recover` after a kill, unless the branch has moved: then everything was in place.
 
-The git that changes files is given the intent's owner lock on its stdin: while it outlives us, the intent is not
-abandoned yet.
+The git that changes files inherits the journal's owner lock as its stdin: while it outlives us, the journal is not
+interrupted yet.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ _HEADS = "refs/heads/"
 
 @dataclass(frozen=True)
 class FastForward:
-    """A branch that moved; `saved` and `path` are the checkpoint taken before and the worktree that was brought along,
-    None where it is checked out nowhere."""
+    """A branch that moved; `saved` is the checkpoint created before and `path` the worktree that was updated, None
+    where the branch is checked out nowhere."""
 
     saved: str | None
     path: str | None
 
 
 class TipMovedError(Exception):
-    """The branch is no longer where it was: the result was made for a commit that is history."""
+    """The branch has moved since the result was computed."""
 
 
 # -- where a branch is checked out ---------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def _checked_out(context: OpenWorktree, users: Sequence[BranchUser]) -> list[str
 def fast_forward(
     context: OpenWorktree, ref: str, old: str, new: str, *, reason: str, description: str, meta: Mapping[str, str]
 ) -> FastForward:
-    """Move `ref` from `old` to `new`, with the worktree that has it checked out. The turn (`intent.turn`) must be held.
+    """Move `ref` from `old` to `new`, with the worktree that has it checked out. The lock on worktrees must be held.
 
     MovedError where the branch is not at `old`, WorktreeError where local changes are in the way.
     """
@@ -127,11 +127,11 @@ def fast_forward(
         except refs.RefMoved as error:
             raise TipMovedError from error
         return FastForward(None, None)
-    here = context.in_worktree(location)
-    metadata = here.metadata(trigger="before_merge", description=description, meta=dict(meta))
-    move = _Move(here, ref, old, new, reason, who)
+    inner = context.in_worktree(location)
+    metadata = inner.metadata(trigger="before_merge", description=description, meta=dict(meta))
+    update = _FastForward(inner, ref, old, new, reason, who)
     try:
-        saved = move.run(metadata)
+        saved = update.run(metadata)
     except OSError as error:
         raise storage_error(error) from error
     return FastForward(saved, location.root)
@@ -141,26 +141,28 @@ def check(context: OpenWorktree, ref: str, old: str, new: str) -> None:
     """Refuse what `fast_forward` would refuse; nothing is changed and nothing is saved."""
     location = checkout_of(context, ref)
     if location is not None:
-        here = context.in_worktree(location)
-        move = _Move(here, ref, old, new, "", "")
-        move.refuse_before()
-        with here.repository.writer() as writer:
-            move.look(writer, move.delta(writer), capture_state(here.repository, writer, here.settings))
+        inner = context.in_worktree(location)
+        update = _FastForward(inner, ref, old, new, "", "")
+        update.refuse_before()
+        with inner.repository.writer() as writer:
+            update.check_local_changes(
+                writer, update.delta(writer), capture_state(inner.repository, writer, inner.settings)
+            )
 
 
-class _Move:
-    """One branch and its worktree on their way."""
+class _FastForward:
+    """One branch that is moved, and its worktree."""
 
-    def __init__(self, here: OpenWorktree, ref: str, old: str, new: str, reason: str, who: str) -> None:
-        self.here = here
-        self.repository = here.repository
-        self.location = here.location
+    def __init__(self, inner: OpenWorktree, ref: str, old: str, new: str, reason: str, who: str) -> None:
+        self.inner = inner
+        self.repository = inner.repository
+        self.location = inner.location
         self.ref = ref
         self.old = old
         self.new = new
         self.reason = reason
         self.who = who
-        self.entry: WorktreeJournal | None = None
+        self.journal: WorktreeJournal | None = None
         self.moved = False
 
     def run(self, metadata: Metadata) -> str:
@@ -173,15 +175,15 @@ class _Move:
                 with self.repository.writer() as writer:
                     delta = self.delta(writer)
                     now, saved = self._save(writer, delta, metadata)
-                    self._bring(delta, now, folder, saved)
+                    self._update_files(delta, now, folder, saved)
         except BaseException as error:
-            if self.entry is not None and not self.moved:
-                self._go_back(self.entry, saved or "", error)
+            if self.journal is not None and not self.moved:
+                self._abort(self.journal, saved or "", error)
             raise
-        assert self.entry is not None
-        journal.remove(self.entry)
+        assert self.journal is not None
+        journal.remove(self.journal)
         with contextlib.suppress(OSError, AgentosError, refs.RefMoved):
-            # As after any merge: the way back for `git reset --keep ORIG_HEAD`.
+            # As after any merge: for `git reset --keep ORIG_HEAD`.
             refs.update(location, "ORIG_HEAD", self.old, refs.resolve(location, "ORIG_HEAD"))
         return saved
 
@@ -190,9 +192,9 @@ class _Move:
         return trees.diff(store, self.repository.commit_tree(self.old), self.repository.commit_tree(self.new))
 
     def refuse_before(self) -> None:
-        """Refuse where the worktree is not in a state to be moved at all."""
+        """WorktreeError where nothing may be merged into the worktree now."""
         commands.refuse_interrupted(self.location)
-        _refuse_pending(self.here)
+        _refuse_interrupted(self.inner)
         head = refs.read_head(self.location)
         if head.ref != self.ref or head.commit != self.old:
             raise TipMovedError
@@ -203,19 +205,19 @@ class _Move:
             )
 
     def _save(self, writer: Writer, delta: Delta, metadata: Metadata) -> tuple[State, str]:
-        """The state before, and as a checkpoint, with whatever of it will be overwritten; refusals come before it."""
-        settings = self.here.settings
-        now = self.look(writer, delta, capture_worktree(self.here, writer, metadata))
+        """The state before, and its checkpoint, with everything in it that will be overwritten; refuses before that."""
+        settings = self.inner.settings
+        now = self.check_local_changes(writer, delta, capture_worktree(self.inner, writer, metadata))
         going = {path: before for path, (before, _) in delta.items() if before is not None and path not in now.raw}
         now = contents.with_unseen(self.repository, writer, settings, now, going)
         now = now._replace(
             not_present=sorted(path for path, (before, _) in delta.items() if before is None),
         )
-        saved = write_checkpoint(self.here, writer, now, metadata).checkpoint.id
+        saved = write_checkpoint(self.inner, writer, now, metadata).checkpoint.id
         return now, saved
 
-    def look(self, writer: Writer, delta: Delta, now: State) -> State:
-        """The state now; WorktreeError where something in it is in the way."""
+    def check_local_changes(self, writer: Writer, delta: Delta, now: State) -> State:
+        """The state now; WorktreeError where local changes are in the way."""
         if now.stages:
             raise WorktreeError(
                 f"there are conflicts to resolve in '{self.location.root}'",
@@ -224,13 +226,13 @@ class _Move:
         refuse_in_the_way(self.location, writer, now, self.repository.commit_tree(self.old), delta)
         return now
 
-    def _bring(self, delta: Delta, now: State, folder: str, saved: str) -> None:
+    def _update_files(self, delta: Delta, now: State, folder: str, saved: str) -> None:
         location = self.location
         new_index = os.path.join(folder, "index")
         index.copy(self.repository, new_index)
         # Only stat data: git takes a file whose times have changed for a changed one.
         self.repository.git(
-            *index.stat_options(self.here.settings.values),
+            *index.stat_options(self.inner.settings.values),
             *("update-index", "-q", "--refresh", "--ignore-submodules"),
             env={"GIT_INDEX_FILE": new_index},
             ok=(0, 1),
@@ -238,13 +240,13 @@ class _Move:
         try:
             ready = refs.transaction(location, self.ref, self.new, self.old, reason=self.reason, who=self.who)
             with ready as set_ref:
-                # Saving takes a while: what has come into the way meanwhile is refused before there is anything to take
-                # back, by ourselves (git would overwrite an ignored file) and by git.
+                # Saving takes a while: what is in the way by now is refused before anything has to be restored, by
+                # ourselves (git would overwrite an ignored file) and by git.
                 refuse_obstacles(location, self.repository, now, self.repository.commit_tree(self.old), delta)
                 self._read_tree(new_index, "--dry-run")
-                self.entry = journal.start(
+                self.journal = journal.start(
                     location,
-                    self.here.worktree_id,
+                    self.inner.worktree_id,
                     journal.MERGE,
                     ref=self.ref,
                     old=self.old,
@@ -253,7 +255,7 @@ class _Move:
                     root=location.root,
                     saved=saved,
                 )
-                self._read_tree(new_index, owner=self.entry.owner)
+                self._read_tree(new_index, owner=self.journal.owner)
                 wrong = set(index.differences(self.repository, new_index, self.repository.commit_tree(self.new)))
                 if wrong & delta.keys():
                     raise WorktreeError(f"git did not bring the index of '{location.root}' to the merged state")
@@ -265,7 +267,7 @@ class _Move:
         refs.log(location, "HEAD", self.old, self.new, self.reason, self.who)
 
     def _read_tree(self, new_index: str, *options: str, owner: int | None = None) -> None:
-        args = [*index.stat_options(self.here.settings.values)]
+        args = [*index.stat_options(self.inner.settings.values)]
         args += ["read-tree", "-m", "-u", "--no-recurse-submodules", *options, self.old, self.new]
         env = self.location.environment({"GIT_INDEX_FILE": new_index})
         child = process.spawn(args, cwd=self.location.root, env=env, stdin=owner)
@@ -273,15 +275,15 @@ class _Move:
         if status != 0:
             raise process.failure(args, status, err)
 
-    def _go_back(self, entry: WorktreeJournal, saved: str, error: BaseException) -> None:
+    def _abort(self, entry: WorktreeJournal, saved: str, error: BaseException) -> None:
         try:
-            abort_fast_forward(self.here, saved, self.old, self.new)
+            abort_fast_forward(self.inner, saved, self.old, self.new)
         except (OSError, AgentosError) as second:
             journal.release(entry)
             first, then = (storage_error(e).message if isinstance(e, OSError) else str(e) for e in (error, second))
             raise WorktreeError(
-                f"the merge failed ({first}) and could not be taken back ({then})",
-                f"nothing is lost: the state before is checkpoint {saved[:8]}; git agentos worktree repair goes back",
+                f"the merge failed ({first}) and could not be aborted ({then})",
+                f"nothing is lost: the state before is checkpoint {saved[:8]}; git agentos worktree repair restores it",
             ) from error
         journal.remove(entry)
 
@@ -302,16 +304,16 @@ def _index_lock(location: Location) -> Iterator[None]:
             lockfile.release(held)
 
 
-def _refuse_pending(here: OpenWorktree) -> None:
-    for each in journal.interrupted(here.location):
-        if each.id == here.worktree_id:
+def _refuse_interrupted(inner: OpenWorktree) -> None:
+    for each in journal.interrupted(inner.location):
+        if each.id == inner.worktree_id:
             raise WorktreeError(
-                f"an interrupted {each.operation} is waiting in '{here.location.root}'",
-                f"git agentos worktree repair {each.id} leads to before or after it; {UNCHANGED}",
+                f"an interrupted {each.operation} is waiting in '{inner.location.root}'",
+                f"git agentos worktree repair {each.id} finishes or aborts it; {UNCHANGED}",
             )
 
 
-# -- going back ----------------------------------------------------------------------------------------------------
+# -- aborting ------------------------------------------------------------------------------------------------------
 
 
 def recover(context: OpenWorktree, interrupted: WorktreeJournal) -> str:
@@ -361,56 +363,56 @@ def _present_location(context: OpenWorktree, location: Location) -> Location:
     return location
 
 
-def abort_fast_forward(here: OpenWorktree, saved: str, old: str, new: str) -> None:
-    """Bring what differs between two commits back to how the checkpoint `saved` has it, in index and files."""
-    location = here.location
-    with here.repository.writer() as writer:
-        delta = trees.diff(writer, here.repository.commit_tree(old), here.repository.commit_tree(new))
+def abort_fast_forward(inner: OpenWorktree, saved: str, old: str, new: str) -> None:
+    """Restore what differs between two commits from the checkpoint `saved`, in index and files."""
+    location = inner.location
+    with inner.repository.writer() as writer:
+        delta = trees.diff(writer, inner.repository.commit_tree(old), inner.repository.commit_tree(new))
     root = os.fsencode(location.root)
     created = [path for path, (before, _) in delta.items() if before is None]
     left = [path for path in created if mode_of(os.path.join(root, path))]
-    _remove_hidden(here, left, delta)
+    _remove_hidden(inner, left, delta)
     gone = {path for path in created if not mode_of(os.path.join(root, path))}
     paths = [path for path in delta if path not in gone]
-    staged = _staged(here, gone)
+    staged = _staged(inner, gone)
     last = restore_journal.read_last(location)
     if paths or staged:
         options = RestoreOptions(paths=[*paths, *staged])
-        commands.restore(here, here.metadata(), saved, options)
-    # `undo` is to go back to the state before the user's last restore, not to the middle of a merge.
+        commands.restore(inner, inner.metadata(), saved, options)
+    # `undo` restores the state before the user's last restore, not one in the middle of a merge.
     if last is not None:
         restore_journal.write_last(location, last)
     else:
         restore_journal.forget_last(location)
 
 
-def _remove_hidden(here: OpenWorktree, paths: Sequence[bytes], delta: Delta) -> None:
-    """Remove new files that are in no index yet and that ignore rules hide: a restore would not see them."""
+def _remove_hidden(inner: OpenWorktree, paths: Sequence[bytes], delta: Delta) -> None:
+    """Remove new files that are not in the index yet and that ignore rules hide: a restore would not see them."""
     if not paths:
         return
-    root = os.fsencode(here.location.root)
-    for path in ignore.ignored_among(here.repository, paths):
+    root = os.fsencode(inner.location.root)
+    for path in ignore.ignored_among(inner.repository, paths):
         after = delta[path][1]
         with contextlib.suppress(OSError):
-            if after is not None and _holds(here, path, after):
+            if after is not None and _holds(inner, path, after):
                 os.unlink(os.path.join(root, path))
                 for parent in parents(path):
                     os.rmdir(os.path.join(root, parent))  # ends at the first that is not empty
 
 
-def _holds(here: OpenWorktree, path: bytes, entry: Entry) -> bool:
-    """Whether what is on disk is what git has put there, whole or up to where it was killed."""
-    full = os.path.join(os.fsencode(here.location.root), path)
-    wanted = here.repository.blob(entry[1])
+def _holds(inner: OpenWorktree, path: bytes, entry: Entry) -> bool:
+    """Whether the file on disk is what git has written there, whole or up to where it was killed."""
+    full = os.path.join(os.fsencode(inner.location.root), path)
+    wanted = inner.repository.blob(entry[1])
     if os.path.islink(full):
         return os.readlink(full) == wanted
     with open(full, "rb") as file:
         return wanted.startswith(file.read(len(wanted) + 1))
 
 
-def _staged(here: OpenWorktree, paths: set[bytes]) -> list[bytes]:
+def _staged(inner: OpenWorktree, paths: set[bytes]) -> list[bytes]:
     """Those of `paths` that the index has."""
     if not paths:
         return []
-    entries = here.repository.git("ls-files", "-z").split(b"\0")
+    entries = inner.repository.git("ls-files", "-z").split(b"\0")
     return sorted(paths.intersection(entries))

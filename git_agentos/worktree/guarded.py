@@ -16,7 +16,7 @@ from git_agentos.guard.setup.checks import GuardStatus
 
 @authorize.entry("guard", "enable")
 def switch_on(context: OpenWorktree, id_: str | None, environment: Mapping[str, str]) -> GuardStatus:
-    """Guard the worktree `id_`, or the one that the command was given in; how it stands then."""
+    """Enable the guard in the worktree `id_`, or in that of `context`; its status then."""
     location = find(context, id_)
     activation.enable(location)
     return checks.guard_status(location, environment)
@@ -24,7 +24,7 @@ def switch_on(context: OpenWorktree, id_: str | None, environment: Mapping[str, 
 
 @authorize.entry("guard", "disable")
 def switch_off(context: OpenWorktree, id_: str | None, environment: Mapping[str, str]) -> GuardStatus:
-    """Take the guard of a worktree away; how it stands then."""
+    """Disable the guard in a worktree; its status then."""
     location = find(context, id_)
     activation.disable(location)
     return checks.guard_status(location, environment)
@@ -36,7 +36,7 @@ def status(context: OpenWorktree, id_: str | None, environment: Mapping[str, str
 
 
 def find(context: OpenWorktree, id_: str | None) -> Location:
-    """The worktree with this id, managed or not; WorktreeError where there is none, or its folder is not there."""
+    """The worktree with this id, an agent's or not; WorktreeError where there is none, or its folder is missing."""
     if id_ is None:
         return context.location
     values = context.settings.values.get("core.worktree", [])

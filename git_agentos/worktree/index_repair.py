@@ -1,8 +1,8 @@
-"""The index of a worktree, made again where git cannot read it. No file of the worktree is touched, and what was there
-is kept (`damaged`).
+"""Rebuilding the index of a worktree that git cannot read. No file of the worktree is touched, and the damaged index is
+kept (`damaged`).
 
-It is made from the newest checkpoint where that was taken on the commit that HEAD is on: entries, conflicts, what is
-meant to be added, and the flags. Else it is HEAD's tree.
+It is rebuilt from the newest checkpoint where that was created on the commit that HEAD is on: entries, conflicts,
+intent-to-add entries and flags. Else it is HEAD's tree.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PATIENCE = 5.0  # seconds that another git may hold the index
 
 
 class DamagedIndex(NamedTuple):
-    """What was found, and what mends it and says in words what was done."""
+    """What is wrong, and the function that rebuilds the index and returns in words what it did."""
 
     message: str
     fix: Callable[[], str]
@@ -39,10 +39,10 @@ def examine(context: OpenWorktree, location: Location, id_: str, *, required: bo
     if (is_missing and not required) or (not is_missing and not index_damage.is_damaged(location)):
         return None
     message = f"the index of the worktree '{id_}' is {'missing' if is_missing else 'damaged'}"
-    return DamagedIndex(message, lambda: _remake(context, location, id_))
+    return DamagedIndex(message, lambda: _rebuild(context, location, id_))
 
 
-def _remake(context: OpenWorktree, location: Location, id_: str) -> str:
+def _rebuild(context: OpenWorktree, location: Location, id_: str) -> str:
     there = location if os.path.isdir(location.root) else location._replace(root=location.git_dir)
     inner = context.in_worktree(there)
     path = os.path.join(there.git_dir, "index")
@@ -78,14 +78,14 @@ def _build(inner: OpenWorktree, id_: str, new: str, scratch: str) -> str:
     if head is None:
         raise WorktreeError("there is neither a checkpoint nor a commit to make it from", "git add --all makes it")
     _read_tree(inner, new, inner.repository.commit_tree(head))
-    _leave_out(inner, new, scratch)
+    _flag_sparse(inner, new, scratch)
     words = f"as commit {head[:8]} has it"
     if (what := operation.name_of(operation.read(inner.location))) is not None:
         words += f", without the conflicts of the {what} that is in progress"
     return words
 
 
-def _leave_out(inner: OpenWorktree, new: str, scratch: str) -> None:
+def _flag_sparse(inner: OpenWorktree, new: str, scratch: str) -> None:
     """Flag what a sparse checkout leaves out, and what is not there: `read-tree` does so only where it writes files."""
     repository, values = inner.repository, inner.settings.values
     if parse_boolean(values.get("core.sparsecheckout", [""])[-1]) is not True:

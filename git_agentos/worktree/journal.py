@@ -1,15 +1,15 @@
-"""What is being done to a managed worktree, written down before it begins: a killed command leaves its intent, and
-`worktree repair` leads from it to before or after.
+"""The journal of an operation on an agent's worktree, written before it begins: after a kill, `worktree repair` has the
+operation finished or aborted by what wrote the journal.
 
-    <common dir>/agentos/worktrees/<id>.json    one operation under way on the worktree <id>
-    <common dir>/agentos/worktrees/<id>.owner   flock(2), held for as long as whoever does it lives
-    <common dir>/agentos/worktrees.turn         flock(2): who changes worktrees of this repository takes turns
+    <common dir>/agentos/worktrees/<id>.json    one operation that is going on in the worktree <id>
+    <common dir>/agentos/worktrees/<id>.owner   flock(2), held for as long as the process lives that does it
+    <common dir>/agentos/worktrees.turn         flock(2): one process at a time changes the worktrees of this repository
 
-An intent belongs to the process that holds the lock on its `.owner` file. So the long parts of an operation (checking
+A journal belongs to the process that holds the lock on its `.owner` file. So the long parts of an operation (checking
 out files, a set-up command) need not keep others waiting, and who gets that lock knows that the owner is dead. git
-commands that change something on the way are given the descriptor (`Intent.owner`): while such a one lives on after
-its parent was killed, the intent is not abandoned yet. Fields are the operation's own (paths, oids); each step that
-`repair` cannot see on disk is recorded before it is made.
+commands that change something on the way inherit the descriptor (`WorktreeJournal.owner`): while such a command
+outlives its killed parent, the journal is not interrupted yet. Fields are the operation's own (paths, oids); each step
+that cannot be seen on disk is recorded before it is made.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from git_agentos.worktree import damaged
 
 _FOLDER = "worktrees"
 _VERSION = 1
-_PATIENCE = 0.3
+_LOCK_TIMEOUT = 0.3
 _LONGEST = 1 << 24
 # The operations. DAMAGED stands for one that cannot be read any more.
 CREATE, ARCHIVE, REMOVE, COMPLETE, MERGE = "create", "archive", "remove", "complete", "merge"
@@ -36,10 +36,10 @@ DAMAGED = "damaged"
 
 
 class WorktreeJournal(NamedTuple):
-    """One operation under way: `operation` is `create`, `archive`, `remove`, `complete` or `merge` (DAMAGED where that
-    cannot be read any more); `fields` are JSON values.
+    """One operation that is going on: `operation` is `create`, `archive`, `remove`, `complete` or `merge` (DAMAGED
+    where that cannot be read any more); `fields` are JSON values.
 
-    `owner` is the descriptor that proves who it belongs to; -1 where it is not this process's.
+    `owner` is the descriptor that proves whose it is; -1 where it belongs to another process.
     """
 
     path: str
@@ -50,13 +50,13 @@ class WorktreeJournal(NamedTuple):
 
 
 def start(location: Location, id_: str, operation: str, **fields: Any) -> WorktreeJournal:
-    """Write down what is about to be done; the turn must be held.
+    """Write the journal of an operation that is about to begin; the lock on worktrees must be held.
 
-    LockedError where something is under way on this worktree, WorktreeError where a killed command left its intent.
+    LockedError where another operation is going on in this worktree, WorktreeError where a killed one left its journal.
     """
     folder = directories.make_own(location.shared_state_dir, _FOLDER)
     path = os.path.join(folder, f"{id_}.json")
-    owner = _take(path)
+    owner = _take_lock(path)
     if owner is None:
         raise LockedError(
             f"another git-agentos command is at work on the worktree '{id_}'", "try again when it has finished"
@@ -66,55 +66,55 @@ def start(location: Location, id_: str, operation: str, **fields: Any) -> Worktr
             raise WorktreeError(
                 f"a command that worked on the worktree '{id_}' was killed", f"git agentos worktree repair {id_}"
             )
-        intent = WorktreeJournal(path, id_, operation, fields, owner)
-        _write(intent)
+        journal = WorktreeJournal(path, id_, operation, fields, owner)
+        _write(journal)
     except BaseException:
-        _disown(path, owner)
+        _release(path, owner)
         raise
-    return intent
+    return journal
 
 
-def update(intent: WorktreeJournal, **fields: Any) -> WorktreeJournal:
-    """Add to what is written down, durably, before the step that needs it."""
-    intent = intent._replace(fields={**intent.fields, **fields})
-    _write(intent)
-    return intent
+def update(journal: WorktreeJournal, **fields: Any) -> WorktreeJournal:
+    """Add fields, durably, before the step that needs them."""
+    journal = journal._replace(fields={**journal.fields, **fields})
+    _write(journal)
+    return journal
 
 
-def remove(intent: WorktreeJournal) -> None:
-    """It is done, or has been taken back."""
+def remove(journal: WorktreeJournal) -> None:
+    """Remove the journal: the operation is finished or aborted."""
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(intent.path)
-    if intent.owner >= 0:
-        _disown(intent.path, intent.owner)
+        os.unlink(journal.path)
+    if journal.owner >= 0:
+        _release(journal.path, journal.owner)
 
 
-def finish(intent: WorktreeJournal) -> None:
-    """It is done: `remove`, and where that is not possible, an error that says so."""
+def finish(journal: WorktreeJournal) -> None:
+    """Remove the journal of an operation that is finished; WorktreeError where that is not possible."""
     try:
-        remove(intent)
+        remove(journal)
     except OSError as error:
         with contextlib.suppress(OSError):
-            release(intent)
+            release(journal)
         raise WorktreeError(
-            f"the {intent.operation} of the worktree '{intent.id}' is complete, but that could not be noted:"
+            f"{journal.operation} of '{journal.id}' succeeded, but its journal cannot be removed:"
             f" {(error.strerror or str(error)).lower()}",
-            f"git agentos worktree repair {intent.id}",
+            f"git agentos worktree repair {journal.id}",
         ) from error
 
 
-def release(intent: WorktreeJournal) -> None:
-    """Let go of an intent that stays, for `repair` to find."""
-    os.close(intent.owner)
+def release(journal: WorktreeJournal) -> None:
+    """Release a journal that stays, for `repair` to find."""
+    os.close(journal.owner)
 
 
 def interrupted(location: Location) -> list[WorktreeJournal]:
-    """The intents that killed commands left, by id, damaged ones too; those of living commands are not among them."""
-    return [intent for intent in find_all(location) if not owner_is_alive(intent)]
+    """The journals that killed commands left, by id, damaged ones too."""
+    return [journal for journal in find_all(location) if not owner_is_alive(journal)]
 
 
 def find_all(location: Location) -> list[WorktreeJournal]:
-    """All intents that are there, by id. One that cannot be read has the operation DAMAGED and no fields."""
+    """All journals, by id. One that cannot be read has the operation DAMAGED and no fields."""
     folder = os.path.join(location.shared_state_dir, _FOLDER)
     found = []
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -131,18 +131,18 @@ def find_all(location: Location) -> list[WorktreeJournal]:
     return found
 
 
-def owner_is_alive(intent: WorktreeJournal) -> bool:
-    """Whether the one who wrote this intent, or a git command that it started, still works on it.
+def owner_is_alive(journal: WorktreeJournal) -> bool:
+    """Whether the process that wrote this journal, or a git command that it started, is still at work.
 
-    The lock is asked for as a shared one: those who only look do not take each other for the owner.
+    The lock is probed as a shared one: so two probes do not take each other for the owner.
     """
     while True:
         try:
-            descriptor = locks.try_open(_owner_path(intent.path), shared=True)
+            descriptor = locks.try_open(_owner_path(journal.path), shared=True)
         except PermissionError:
-            return True  # it cannot be told: nothing is taken from whoever it is
+            return True  # it is unknown: nothing is taken from that process
         except OSError:
-            return False  # there is none, or what is there is no file that somebody could hold
+            return False  # it is missing, or is no file that a process could lock
         if descriptor is None:
             return True
         try:
@@ -152,37 +152,37 @@ def owner_is_alive(intent: WorktreeJournal) -> bool:
             os.close(descriptor)
 
 
-def take_over(intent: WorktreeJournal) -> WorktreeJournal | None:
-    """Take over the intent of a killed command, as it is now; None where its owner lives, or where it has ended. The
-    turn must be held."""
-    descriptor = _take(intent.path)
+def take_over(journal: WorktreeJournal) -> WorktreeJournal | None:
+    """Take over the journal of a killed command, as it is now; None where its owner is alive, or where it has ended.
+    The lock on worktrees must be held."""
+    descriptor = _take_lock(journal.path)
     if descriptor is None:
         return None
     try:
-        return _read(intent.path)._replace(owner=descriptor)
+        return _read(journal.path)._replace(owner=descriptor)
     except FileNotFoundError:
-        _disown(intent.path, descriptor)
+        _release(journal.path, descriptor)
         return None
     except WorktreeError:
-        return WorktreeJournal(intent.path, intent.id, DAMAGED, {}, descriptor)
+        return WorktreeJournal(journal.path, journal.id, DAMAGED, {}, descriptor)
     except BaseException:
         os.close(descriptor)
         raise
 
 
-def set_damaged_aside(location: Location, intent: WorktreeJournal) -> str | None:
-    """Put a damaged intent that was adopted out of the way, and let go of it; where it is kept, None where nothing was
-    in it. WorktreeError where it may be whole, but is closed to us."""
+def set_damaged_aside(location: Location, journal: WorktreeJournal) -> str | None:
+    """Move a damaged journal that was taken over away, and release it; where it is kept, None where it was empty.
+    WorktreeError where it may be whole, but cannot be read."""
     try:
-        files.read(intent.path, limit=_LONGEST)
+        files.read(journal.path, limit=_LONGEST)
     except PermissionError as error:
         raise WorktreeError(
-            f"'{intent.path}' cannot be read: permission denied", "make it readable, then try again"
+            f"'{journal.path}' cannot be read: permission denied", "make it readable, then try again"
         ) from error
     except OSError:
-        pass  # a folder, a link, or larger than what is written there: no intent
-    kept = damaged.set_aside(location, intent.path)
-    remove(intent)
+        pass  # a folder, a link, or larger than any journal
+    kept = damaged.set_aside(location, journal.path)
+    remove(journal)
     return kept
 
 
@@ -190,23 +190,24 @@ def _owner_path(path: str) -> str:
     return path.removesuffix(".json") + ".owner"
 
 
-def _take(path: str) -> int | None:
-    """`_own`, with some patience: who asks whether an owner is alive has the lock for a moment."""
-    deadline = time.monotonic() + _PATIENCE
-    while (owner := _own(path)) is None and time.monotonic() < deadline:
+def _take_lock(path: str) -> int | None:
+    """`_try_lock` for a while: a process that probes whether an owner is alive has the lock for a moment."""
+    deadline = time.monotonic() + _LOCK_TIMEOUT
+    while (owner := _try_lock(path)) is None and time.monotonic() < deadline:
         time.sleep(0.01)
     return owner
 
 
-def _own(path: str) -> int | None:
-    """The lock on the owner's file of the intent at `path`; None where somebody has it. The turn must be held."""
+def _try_lock(path: str) -> int | None:
+    """The lock on the owner file of the journal at `path`; None where another process has it. The lock on worktrees
+    must be held."""
     owner = _owner_path(path)
     while True:
         try:
             descriptor = os.open(owner, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_CREAT | os.O_NONBLOCK, 0o644)
         except OSError as error:
             if error.errno in (errno.EISDIR, errno.ELOOP, errno.ENXIO):
-                # Nobody can hold a lock on a folder or a link that has taken the file's place.
+                # No process can have locked a folder or a link that stands in the file's place.
                 os.rename(owner, f"{owner}.{os.urandom(4).hex()}.damaged")
                 continue
             raise
@@ -222,7 +223,7 @@ def _own(path: str) -> int | None:
         os.close(descriptor)  # its owner removed it between the two calls
 
 
-def _disown(path: str, descriptor: int) -> None:
+def _release(path: str, descriptor: int) -> None:
     with contextlib.suppress(OSError):
         os.unlink(_owner_path(path))
     os.close(descriptor)
@@ -247,6 +248,6 @@ def _damaged(path: str) -> WorktreeError:
     return WorktreeError(f"the record of an interrupted command '{path}' is damaged", "git agentos worktree repair")
 
 
-def _write(intent: WorktreeJournal) -> None:
-    body = {"version": _VERSION, "id": intent.id, "operation": intent.operation, "fields": intent.fields}
-    files.replace(intent.path, json.dumps(body, indent=1).encode("utf-8", "surrogateescape"))
+def _write(journal: WorktreeJournal) -> None:
+    body = {"version": _VERSION, "id": journal.id, "operation": journal.operation, "fields": journal.fields}
+    files.replace(journal.path, json.dumps(body, indent=1).encode("utf-8", "surrogateescape"))

@@ -1,4 +1,4 @@
-"""Where managed worktrees go, and what may be in the way of one.
+"""Where agents' worktrees are put, and the checks that nothing is in the way of a new one.
 
 `agentos.worktreeRoot` is a path with `{repo}` (the name of the main repository's folder) and `{id}` in it; without
 `{id}` the id comes last. `~` is the home folder, and a relative path counts from the top of the main repository. The
@@ -45,7 +45,7 @@ class NewPath(NamedTuple):
 
 
 def check_id(id_: str, *, source: str = "ID") -> None:
-    """UsageError where `id_` cannot be a managed worktree's."""
+    """UsageError where `id_` cannot be the id of an agent's worktree."""
     config.agent_id(id_, source=source)
     if id_ == timeline.MAIN:
         raise UsageError(f"'{timeline.MAIN}' is the main worktree's name", "choose another id")
@@ -70,7 +70,7 @@ def worktrees_folder(location: Location, settings: Settings) -> str:
 
 
 def pool_folder(location: Location, settings: Settings) -> str:
-    """Where prepared worktrees wait (`pool`)."""
+    """Where prepared worktrees are (`pool`)."""
     return os.path.join(worktrees_folder(location, settings), ".pool")
 
 
@@ -82,7 +82,7 @@ def _template(location: Location, settings: Settings) -> tuple[str, str]:
     for name in _FIELD.findall(template):
         if name not in (_ID, _REPO):
             raise ConfigurationError(
-                f"bad value '{template}' for 'agentos.worktreeRoot': '{name}' is not known", "use {repo} and {id}"
+                f"bad value '{template}' for 'agentos.worktreeRoot': unknown field '{name}'", "use {repo} and {id}"
             )
     top = main_folder(location)
     name = os.path.basename(top).removesuffix(".git")
@@ -95,21 +95,21 @@ def _template(location: Location, settings: Settings) -> tuple[str, str]:
 
 
 def choose_path(context: OpenWorktree, id_: str, branch: str, *, revived: bool = False) -> NewPath:
-    """The place for the new worktree `id_` on its branch `branch` (short); WorktreeError where anything is in its way.
-    The turn must be held.
+    """The path of the new worktree `id_` on its branch `branch` (short); WorktreeError where anything is in the way.
+    The lock on worktrees must be held.
 
-    `revived`: its branch may be there already.
+    `revived`: its branch may exist already.
     """
     location = context.location
     ref = HEADS + branch
-    _check_taken(location, id_)
+    _check_id_free(location, id_)
     if refs.resolve(location, ref) is None:
-        _check_room(location, ref)
+        _check_branch_name_free(location, ref)
     elif not revived:
         raise branch_exists_error(context, id_, branch)
     path = path_of(location, context.settings, id_)
     if os.path.lexists(path):
-        raise _path_taken(location, path)
+        raise _path_exists_error(location, path)
     above = path
     while not os.path.lexists(above):
         above = os.path.dirname(above)
@@ -123,12 +123,12 @@ def choose_path(context: OpenWorktree, id_: str, branch: str, *, revived: bool =
     return NewPath(path, branch, exclude(context, path))
 
 
-def _path_taken(location: Location, path: str) -> WorktreeError:
+def _path_exists_error(location: Location, path: str) -> WorktreeError:
     entry = worktrees.read_gitfile(path)
     if entry is not None and not os.path.lexists(entry) and _is_inside(entry, location.common_dir):
         return WorktreeError(
             f"'{path}' is a worktree whose entry in the repository was removed (git worktree prune)",
-            f"git agentos worktree repair makes it again, as it is; {UNCHANGED}",
+            f"git agentos worktree repair rebuilds the entry; {UNCHANGED}",
         )
     return WorktreeError(f"'{path}' exists already", f"move it away, or choose another id; {UNCHANGED}")
 
@@ -137,7 +137,7 @@ def _is_inside(entry: str, common_dir: str) -> bool:
     return os.path.realpath(os.path.dirname(entry)) == os.path.join(common_dir, "worktrees")
 
 
-def _check_taken(location: Location, id_: str) -> None:
+def _check_id_free(location: Location, id_: str) -> None:
     for git_dir in worktrees.linked_git_dirs(location.common_dir):
         if record.id_in_timelines(git_dir, location.common_dir) == id_:
             root = worktrees.root_or_none(git_dir)
@@ -146,7 +146,7 @@ def _check_taken(location: Location, id_: str) -> None:
 
 
 def branch_exists_error(context: OpenWorktree, id_: str, branch: str) -> WorktreeError:
-    """What is to be said where the branch for a new worktree exists already."""
+    """The error for a new worktree whose branch exists already."""
     location = context.location
     try:
         _check_not_checked_out(location, branch)
@@ -161,7 +161,7 @@ def branch_exists_error(context: OpenWorktree, id_: str, branch: str) -> Worktre
 
 
 def check_branch_name(context: OpenWorktree, branch: str) -> None:
-    """UsageError where git would not take the short name `branch` for a branch."""
+    """UsageError where git would refuse `branch` as the short name of a branch."""
     args = ["check-ref-format", "--branch", branch]
     if context.repository.git(*args, ok=(0, 128)) != os.fsencode(branch) + b"\n":
         raise UsageError(f"'{branch}' is not a valid branch name", UNCHANGED)
@@ -178,7 +178,7 @@ def describe_use(user: BranchUser) -> str:
     return f"checked out at {where}" if user.how == "checkout" else f"in a {user.how} in {where}"
 
 
-def _check_room(location: Location, ref: str) -> None:
+def _check_branch_name_free(location: Location, ref: str) -> None:
     """A branch `agent` blocks `agent/…`, and branches below `agent/x/` block `agent/x`."""
     name = parent = ref.removeprefix(HEADS)
     while parent := parent.rpartition("/")[0]:
@@ -192,27 +192,27 @@ def _check_room(location: Location, ref: str) -> None:
 
 
 def exclude(context: OpenWorktree, path: str) -> str | None:
-    """The line for `info/exclude` that hides worktrees made inside of the main worktree; None where none is needed."""
+    """The line for `info/exclude` that hides worktrees inside of the main worktree; None where none is needed."""
     location = context.location
     top = os.path.realpath(main_folder(location))
     around = _git_dir_around(os.path.dirname(path))
     if _inside(path, location.common_dir) or around is not None:
-        raise _bad_root(path, f"inside of the git directory '{around or location.common_dir}'")
+        raise _bad_root_error(path, f"inside of the git directory '{around or location.common_dir}'")
     for git_dir in worktrees.linked_git_dirs(location.common_dir):
         root = worktrees.root_or_none(git_dir)
         if root is not None and root != top and _inside(path, os.path.realpath(root)):
-            raise _bad_root(path, f"inside of the worktree '{root}'")
+            raise _bad_root_error(path, f"inside of the worktree '{root}'")
     if top == location.common_dir or not _inside(path, top):
         return None
     folder = worktrees_folder(location, context.settings)
     if folder == top:
-        raise _bad_root(path, "directly in the repository")
+        raise _bad_root_error(path, "directly in the repository")
     relative = os.path.relpath(folder, top)
     env = {"GIT_DIR": location.common_dir, "GIT_WORK_TREE": top}
     if context.repository.git("ls-files", "-z", "--", relative, cwd=top, env=env):
-        raise _bad_root(path, f"in the folder '{relative}', which holds files that git tracks")
+        raise _bad_root_error(path, f"in the folder '{relative}', which holds files that git tracks")
     if "\n" in relative:
-        raise _bad_root(path, "in a folder whose name holds a line end")
+        raise _bad_root_error(path, "in a folder whose name holds a line end")
     line = "/" + re.sub(r"([\\*?\[\] !#])", r"\\\1", relative) + "/"
     return None if os.fsencode(line) in _read(_exclude_file(location)).split(b"\n") else line
 
@@ -228,7 +228,7 @@ def add_exclude(location: Location, line: str) -> None:
 
 
 def remove_exclude(location: Location, line: str) -> None:
-    """Take that back."""
+    """Remove that line again."""
     path = _exclude_file(location)
     present = _read(path)
     lines = present.split(b"\n")
@@ -273,7 +273,7 @@ def _inside(path: str, folder: str) -> bool:
     return path == folder or path.startswith(os.path.join(folder, ""))
 
 
-def _bad_root(path: str, where: str) -> ConfigurationError:
+def _bad_root_error(path: str, where: str) -> ConfigurationError:
     return ConfigurationError(
         f"the worktree would be {where}: '{path}'", f"set agentos.worktreeRoot to a folder of its own; {UNCHANGED}"
     )

@@ -1,7 +1,7 @@
-"""The steps in which a new worktree is made. `create` says in which order they are done.
+"""The steps in which a new worktree is created. `creation` gives their order.
 
 git writes the files and the index of the new worktree, once: `worktree add --no-checkout` makes its entry, and one
-`read-tree` does the rest. It is given the user's configuration, so `checkout.workers` and its like have their effect.
+`read-tree` does the rest. It runs with the user's configuration, so that `checkout.workers` and the like count.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _MIN_FREE_BYTES = 1 << 20  # a file system with less than this is full
 
 
 class WorktreeSpec(NamedTuple):
-    """The worktree that is to be made.
+    """The worktree that is to be created.
 
     `base_ref` is what the user called the commit `base_sha`. `detached` leaves HEAD at the commit, not on the branch.
-    `revived` is the record of a worktree that comes back: set-up does nothing, and HEAD and its branch are for the one
-    who fills it; `makes` is the ref that this one will make. `guard` has the guard switched on in it. `run_id` is the
-    run that it is made for, which gives it another branch; `protected` are the branches that are closed to that.
-    `own_branch` is the short name of the branch where it is not to follow from the id. `later` are files of the commit
-    that are not checked out, because what is restored then has others in their place.
+    `revived_record` is the record of a worktree that is revived: set-up does nothing, and the restore that follows sets
+    HEAD and the branch; `creates_ref` is the ref that this restore will create. `guard` enables the guard in it.
+    `run_id` is the run that it is created for, which gives it another branch; `protected` are the branches that this
+    run may not change. `own_branch` is the short name of the branch where it does not follow from the id. `later` are
+    files of the commit that are not checked out, because the restore that follows replaces them.
     """
 
     id: str
@@ -49,8 +49,8 @@ class WorktreeSpec(NamedTuple):
     sparse: tuple[str, ...] = ()
     lock: bool = False
     detached: bool = False
-    revived: Record | None = None
-    makes: str | None = None
+    revived_record: Record | None = None
+    creates_ref: str | None = None
     guard: bool = True
     run_id: str | None = None
     protected: tuple[str, ...] = ()
@@ -60,13 +60,13 @@ class WorktreeSpec(NamedTuple):
     @property
     def branch(self) -> str:
         """The short name of its branch."""
-        if self.revived is not None:
-            return self.revived.branch
+        if self.revived_record is not None:
+            return self.revived_record.branch
         return self.own_branch or record.branch_of(self.id, self.run_id)
 
 
-class Made(NamedTuple):
-    """A worktree that is ready for work: `inner` acts as its agent in it. `untouched`: its files are those that the
+class ReadyWorktree(NamedTuple):
+    """A new worktree that is ready for work: `inner` acts as its agent in it. `untouched`: its files are those that the
     checkout has just written, and there are no others."""
 
     inner: OpenWorktree
@@ -74,40 +74,41 @@ class Made(NamedTuple):
     untouched: bool
 
     def scan(self) -> Scan:
-        """What git says of it. Of an untouched worktree it is known; git would compare the contents of all files again,
-        because stat data as young as the index proves nothing to it."""
+        """A scan of it. That of an untouched worktree is known without git, which would compare the contents of all
+        files again: stat data as young as the index proves nothing to it."""
         if self.untouched:
             return fresh_checkout.start_scan(self.inner.location, self.record.base_sha, self.inner.settings.values)
         return Scan(self.inner.location)
 
 
 class NewWorktree:
-    """One worktree that is being made. In `begin`, `enter` and `name` the turn is held."""
+    """One worktree that is being created. `start_journal`, `add_worktree` and `set_id_and_head` need the lock on the
+    repository's worktrees."""
 
-    def __init__(self, context: OpenWorktree, wanted: WorktreeSpec) -> None:
+    def __init__(self, context: OpenWorktree, spec: WorktreeSpec) -> None:
         self._context = context
         self._common = context.location
-        self._wanted = wanted
-        self._intent: WorktreeJournal | None = None
-        self._place: NewPath
+        self._spec = spec
+        self._journal: WorktreeJournal | None = None
+        self._path: NewPath
         self._prepared: Prepared | None = None
         self.location: Location
         self.inner: OpenWorktree
 
-    def begin(self, where: NewPath | None = None) -> None:
-        """Nothing is in the way; what will be made is written down."""
-        wanted = self._wanted
-        self._intent = journal.start(self._common, wanted.id, journal.CREATE)
-        revived = wanted.revived is not None
-        self._place = where or layout.choose_path(self._context, wanted.id, wanted.branch, revived=revived)
-        path = self._place.path
+    def start_journal(self, chosen: NewPath | None = None) -> None:
+        """Check that nothing is in the way, and write down what will be made."""
+        spec = self._spec
+        self._journal = journal.start(self._common, spec.id, journal.CREATE)
+        revived = spec.revived_record is not None
+        self._path = chosen or layout.choose_path(self._context, spec.id, spec.branch, revived=revived)
+        path = self._path.path
         entries = [os.path.basename(each) for each in worktrees.linked_git_dirs(self._common.common_dir)]
-        fields = creation_recovery.nothing_made(path, entries) | {
+        fields = creation_recovery.empty_fields(path, entries) | {
             "parents": _missing_above(path),
-            "branch": self._ref if wanted.revived is None else wanted.makes,
-            "timeline": timeline.tip(self._common, wanted.id),
-            "exclude": self._place.exclude,
-            "worktree_config": bool(wanted.sparse) and not _has_worktree_config(self._context),
+            "branch": self._ref if spec.revived_record is None else spec.creates_ref,
+            "timeline": timeline.tip(self._common, spec.id),
+            "exclude": self._path.exclude,
+            "worktree_config": bool(spec.sparse) and not _has_worktree_config(self._context),
             "guard": not activation.has_record(self._common),
         }
         self._note(**fields)
@@ -115,22 +116,22 @@ class NewWorktree:
     @property
     def _ref(self) -> str | None:
         """The full name of its branch; None where it is only prepared."""
-        return layout.HEADS + self._place.branch if self._place.branch else None
+        return layout.HEADS + self._path.branch if self._path.branch else None
 
-    def enter(self, *, prepared: bool = True) -> None:
-        """git's entry and the folder: those of a prepared worktree where there is one, else new ones without files."""
-        wanted, path = self._wanted, self._place.path
+    def add_worktree(self, *, from_pool: bool = True) -> None:
+        """Make git's entry and the folder: a prepared worktree is taken where there is one, else files come later."""
+        spec, path = self._spec, self._path.path
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        if self._place.exclude is not None:
-            layout.add_exclude(self._common, self._place.exclude)
-        if prepared and not wanted.sparse:
+        if self._path.exclude is not None:
+            layout.add_exclude(self._common, self._path.exclude)
+        if from_pool and not spec.sparse:
             self._prepared = self._claim()
         if self._prepared is None:
-            damaged.let_git_pass(self._common)
+            damaged.unblock_worktree_add(self._common)
             args = ["worktree", "add", "--quiet", "--no-checkout", "--detach"]
-            self._git(self._common, *args, path, wanted.base_sha)
-        if wanted.lock:
-            reason = f"git agentos worktree create --lock {wanted.id}"
+            self._git(self._common, *args, path, spec.base_sha)
+        if spec.lock:
+            reason = f"git agentos worktree create --lock {spec.id}"
             self._git(self._common, "worktree", "lock", "--reason", reason, path)
         found = gitfile.find(path)
         if found is None or found[0] != os.path.realpath(path):
@@ -138,116 +139,117 @@ class NewWorktree:
         self.location = Location(*found, self._common.common_dir)
 
     def _claim(self) -> Prepared | None:
-        """Take a worktree out of the pool."""
-        found = pool.choose(self._common, self._wanted.base_sha)
+        """Take a worktree out of the pool; None where none can be taken."""
+        found = pool.choose(self._common, self._spec.base_sha)
         if found is None:
             return None
         self._note(claimed={"name": os.path.basename(found.git_dir), "path": found.path})
         try:
-            self._git(self._common, "worktree", "move", found.path, self._place.path)
+            self._git(self._common, "worktree", "move", found.path, self._path.path)
         except GitCommandError:
             # On another file system, or in a state that git does not move: it is left where it is.
-            if os.path.lexists(self._place.path):
+            if os.path.lexists(self._path.path):
                 raise
             self._note(claimed=None)
             return None
         return found
 
-    def name(self) -> None:
-        """The id, the branch, HEAD, and the patterns of a sparse checkout."""
-        wanted, location, ref = self._wanted, self.location, self._ref
-        record.name(location.git_dir, wanted.id)
+    def set_id_and_head(self) -> None:
+        """Set the id, create the branch, set HEAD, and the patterns of a sparse checkout."""
+        spec, location, ref = self._spec, self.location, self._ref
+        record.name(location.git_dir, spec.id)
         pool.unmark(location.git_dir)
         who = os.fsdecode(self._context.settings.committer)
         assert ref is not None
-        if wanted.revived is None:
-            reason = f"branch: Created from {wanted.base_ref}"
+        if spec.revived_record is None:
+            reason = f"branch: Created from {spec.base_ref}"
             try:
-                refs.update(self._common, ref, wanted.base_sha, None, reason=reason, who=who)
+                refs.update(self._common, ref, spec.base_sha, None, reason=reason, who=who)
             except refs.RefMoved:
-                raise layout.branch_exists_error(self._context, wanted.id, self._place.branch) from None
-        on_branch = wanted.revived is None and not wanted.detached
-        head = Head(ref if on_branch else None, wanted.base_sha)
-        refs.set_head(location, head, reason=f"worktree create: {wanted.id}", who=who)
-        if wanted.sparse:
-            self._git(location, "sparse-checkout", "set", "--cone", *wanted.sparse)
-        self.inner = self._context.in_worktree(location)._replace(agent=wanted.id, worktree_id=wanted.id)
+                raise layout.branch_exists_error(self._context, spec.id, self._path.branch) from None
+        on_branch = spec.revived_record is None and not spec.detached
+        head = Head(ref if on_branch else None, spec.base_sha)
+        refs.set_head(location, head, reason=f"worktree create: {spec.id}", who=who)
+        if spec.sparse:
+            self._git(location, "sparse-checkout", "set", "--cone", *spec.sparse)
+        self.inner = self._context.in_worktree(location)._replace(agent=spec.id, worktree_id=spec.id)
 
     def check_out(self) -> None:
-        """The files of the commit; of a prepared worktree, those that are others there."""
-        base = self._wanted.base_sha
+        """Write the files of the commit; in a prepared worktree, those that differ."""
+        base = self._spec.base_sha
         commits = [base]
         if self._prepared is not None:
             if self._prepared.base_sha == base:
                 return
             commits.insert(0, self._prepared.base_sha)
-        elif self._wanted.later:
+        elif self._spec.later:
             repository = self._context.repository
             paths = [path for path, _ in trees.walk(repository, repository.commit_tree(base))]
-            names = b"".join(path + b"\0" for path in paths if path not in self._wanted.later)
+            names = b"".join(path + b"\0" for path in paths if path not in self._spec.later)
             self._git(self.location, "read-tree", base)
             if names:
                 self._git(self.location, "checkout-index", "--index", "--quiet", "-z", "--stdin", data=names)
             return
         self._git(self.location, "read-tree", "-m", "-u", "--no-recurse-submodules", *commits, meanwhile=_load)
 
-    def make_ready(self) -> Made:
-        """What a checkout does not bring."""
-        wanted = self._wanted
-        if wanted.revived is not None:
-            revived = replace(wanted.revived, path=self._place.path, state=record.ACTIVE, completed_at=None)
-            return Made(self.inner, revived, untouched=False)
+    def run_setup(self) -> ReadyWorktree:
+        """Bring what a checkout does not, and run the set-up command (`setup`)."""
+        spec = self._spec
+        if spec.revived_record is not None:
+            revived = replace(spec.revived_record, path=self._path.path, state=record.ACTIVE, completed_at=None)
+            return ReadyWorktree(self.inner, revived, untouched=False)
         made = Record(
-            id=wanted.id,
-            branch=self._place.branch,
-            path=self._place.path,
-            base_ref=wanted.base_ref,
-            base_sha=wanted.base_sha,
+            id=spec.id,
+            branch=self._path.branch,
+            path=self._path.path,
+            base_ref=spec.base_ref,
+            base_sha=spec.base_sha,
             created_at=record.now(),
             created_by=self._context.agent,
-            task=wanted.task,
-            sparse=list(wanted.sparse),
-            protected=list(wanted.protected),
-            run_id=wanted.run_id,
+            task=spec.task,
+            sparse=list(spec.sparse),
+            protected=list(spec.protected),
+            run_id=spec.run_id,
         )
         made = setup.prepare(self._context, self.inner, made, owner=self._owner)
-        return Made(self.inner, made, untouched=not (self._prepared or made.copied or made.setup))
+        return ReadyWorktree(self.inner, made, untouched=not (self._prepared or made.copied or made.setup))
 
-    def guard(self) -> None:
-        """Switch the guard on; off, where git has copied it from the worktree that the command was given in."""
-        if self._wanted.guard:
+    def set_guard(self) -> None:
+        """Enable the guard; or remove what git has copied of it from the worktree that the command was given in."""
+        if self._spec.guard:
             activation.enable(self.location)
         else:
             activation.remove_copied(self.location)
 
-    def end(self) -> None:
-        assert self._intent is not None
-        journal.finish(self._intent)
+    def finish(self) -> None:
+        """Remove the journal: the worktree is complete."""
+        assert self._journal is not None
+        journal.finish(self._journal)
 
-    def undo(self, cause: BaseException) -> None:
-        """Take back what was made; where that fails, the intent stays for `repair`."""
-        if self._intent is None:
+    def abort(self, cause: BaseException) -> None:
+        """Remove what was made; where that fails, the journal stays for `repair`."""
+        if self._journal is None:
             return
         try:
             with worktrees.lock(self._common):
-                creation_recovery.abort_creation(self._common, self._intent)
+                creation_recovery.abort_creation(self._common, self._journal)
         except Exception as error:  # noqa: BLE001 (whatever it was, the user is told what is left)
-            journal.release(self._intent)
+            journal.release(self._journal)
             raise WorktreeError(
-                f"{cause}; and what was made of the worktree '{self._wanted.id}' could not all be removed: {error}",
-                f"git agentos worktree repair {self._wanted.id}",
+                f"{cause}; and what was made of the worktree '{self._spec.id}' could not all be removed: {error}",
+                f"git agentos worktree repair {self._spec.id}",
             ) from cause
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _note(self, **fields: Any) -> None:
-        assert self._intent is not None
-        self._intent = journal.update(self._intent, **fields)
+        assert self._journal is not None
+        self._journal = journal.update(self._journal, **fields)
 
     @property
     def _owner(self) -> int:
-        assert self._intent is not None
-        return self._intent.owner
+        assert self._journal is not None
+        return self._journal.owner
 
     def _git(
         self, location: Location, *args: str, data: bytes | None = None, meanwhile: Callable[[], None] | None = None
@@ -266,7 +268,7 @@ class NewWorktree:
             return
         error = process.failure(args, status, err)
         # git does not always say why it could not write a file.
-        for path in (self._common.common_dir, self._place.path):
+        for path in (self._common.common_dir, self._path.path):
             if os.path.exists(path) and _free_bytes(path) < _MIN_FREE_BYTES:
                 raise StorageError(f"no space left for the worktree: {error}", _NOTHING) from error
         raise error

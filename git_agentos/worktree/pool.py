@@ -1,11 +1,11 @@
-"""Worktrees that are prepared before anybody asks for one: in a large repository the checkout is what takes time.
+"""Worktrees that are prepared in advance: in a large repository the checkout takes most of the time.
 
     <folder of the worktrees>/.pool/p-<random>       a worktree with detached HEAD, all files checked out
     <git dir>/agentos/pool.json                      marks its entry; written last, so a half-made one is not taken
 
 `agentos.pool` says how many there are to be. `create` claims one by `git worktree move` (a rename), and checks out what
 is different in its commit: nothing, where it was prepared at the same one. A process in the background fills the pool
-again; one at a time does. A prepared worktree has no id and is nobody's, and so nothing is lost if it goes.
+again, one process at a time. A prepared worktree has no id and belongs to no agent, so nothing is lost if it goes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def prepared(location: Location) -> list[Prepared]:
 
 
 def choose(location: Location, base_sha: str) -> Prepared | None:
-    """The one to claim for a worktree at `base_sha`: one that has its files, else the newest. The turn must be held."""
+    """The one to claim for a worktree at `base_sha`: one that has its files, else the newest. The lock on
+    worktrees must be held."""
     waiting = prepared(location)
     return next((each for each in waiting if each.base_sha == base_sha), waiting[0] if waiting else None)
 
@@ -68,13 +69,13 @@ def mark(git_dir: str, base_sha: str) -> None:
 
 
 def unmark(git_dir: str) -> None:
-    """It is somebody's now."""
+    """Remove the mark: the worktree is claimed."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(os.path.join(git_dir, "agentos", _MARK))
 
 
 def refill(context: OpenWorktree) -> None:
-    """See to it that the pool is filled, by a process in the background; nothing if agentos.pool asks for none."""
+    """Start a process in the background that fills the pool, unless it is full."""
     wanted = config.pool(context.settings.values)
     if wanted == len(prepared(context.location)):
         return
@@ -82,14 +83,14 @@ def refill(context: OpenWorktree) -> None:
         with filling(context.location):
             pass
     except LockedError:
-        return  # somebody is at it, and will look again
+        return  # another process fills the pool, and will look again
     words = [sys.executable, "-P", "-m", "git_agentos", "-C", context.location.root, "worktree", "refill", "-q"]
     programs.start_in_background(words, env=process.user_environment({}))
 
 
 @contextlib.contextmanager
 def filling(location: Location) -> Iterator[None]:
-    """One process at a time fills the pool: LockedError if somebody does."""
+    """Hold the lock of the process that fills the pool; LockedError where another one has it."""
     folder = directories.make_own(location.shared_state_dir)
     with locks.hold(os.path.join(folder, "pool.turn"), wait=False):
         yield

@@ -1,4 +1,4 @@
-"""Filling the pool (see `pool`): what the process in the background does."""
+"""Filling the pool (see `pool`), as the process in the background does."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PREFIX = ".pool-"
 
 def fill(context: OpenWorktree) -> int:
     """Prepare worktrees at HEAD's commit until there are as many as agentos.pool says, or remove those too many; how
-    many are ready then. Nothing if another process is at it."""
+    many are ready then. Nothing is done while another process fills it."""
     location = context.location
     with contextlib.suppress(LockedError), pool.filling(location):
         _clean(context)
@@ -36,17 +36,18 @@ def _prepare(context: OpenWorktree, commit: str) -> None:
     name = os.urandom(6).hex()
     path = os.path.join(layout.pool_folder(context.location, context.settings), f"p-{name}")
     where = NewPath(path, "", layout.exclude(context, path))
-    creation.prepare(context, where, commit, _PREFIX + name, lambda git_dir: pool.mark(git_dir, commit))
+    with creation.prepared_worktree(context, where, commit, _PREFIX + name) as git_dir:
+        pool.mark(git_dir, commit)
 
 
 def _clean(context: OpenWorktree) -> None:
-    """What a filling that was killed left."""
+    """Remove what a killed filling left."""
     for each in journal.interrupted(context.location):
         if each.id.startswith(_PREFIX):
             with worktrees.lock(context.location):
-                adopted = journal.take_over(each)
-                if adopted is not None:
-                    creation_recovery.abort_creation(context.location, adopted)
+                taken = journal.take_over(each)
+                if taken is not None:
+                    creation_recovery.abort_creation(context.location, taken)
 
 
 def _drop(context: OpenWorktree, surplus: Prepared) -> None:
@@ -58,5 +59,5 @@ def _drop(context: OpenWorktree, surplus: Prepared) -> None:
         git_dirs = worktrees.linked_git_dirs(location.common_dir)
         others = [os.path.basename(each) for each in git_dirs if each != surplus.git_dir]
         begun = journal.start(location, _PREFIX + os.path.basename(surplus.path).removeprefix("p-"), journal.CREATE)
-        gone = creation_recovery.nothing_made(surplus.path, others)
+        gone = creation_recovery.empty_fields(surplus.path, others)
         creation_recovery.abort_creation(location, journal.update(begun, **gone))

@@ -1,5 +1,5 @@
 """Worktrees whose folder is there and whose entry in the repository is gone: `git worktree prune`, or a `git gc`,
-removed it while the folder was away (on a disk that was not mounted, say).
+removed it while the folder was away (on a disk that was not mounted, for example).
 
 Such a folder still says in its `.git` file which entry it had. What was in the entry comes back from the checkpoints:
 its id, record, HEAD and index. Files are not touched.
@@ -74,7 +74,7 @@ def _record(context: OpenWorktree, id_: str) -> Record | None:
 
 
 def rebuild_entry(context: OpenWorktree, one: Pruned) -> str:
-    """Make the entry again; what was done, in words. The turn must be held."""
+    """Rebuild the entry; what was done, in words. The lock on worktrees must be held."""
     location = Location(one.root, one.git_dir, context.location.common_dir)
     head, words = _head(context, one, location)
     os.makedirs(os.path.dirname(one.git_dir), exist_ok=True)

@@ -1,10 +1,10 @@
-"""What is recorded of a managed worktree, in its own git directory, and how one is found by its id.
+"""The record of an agent's worktree, in its own git directory, and the look-up of a worktree by its id.
 
     <git dir>/agentos/id              the id alone: it names the timeline (`checkpoint.timeline.name_of`)
     <git dir>/agentos/worktree.json   everything, as `Record`; written last: a worktree without it is half-made
 
-`<git dir>` is `<common dir>/worktrees/<git's own name>`; that name is not always the id (the folder may be called
-otherwise, a prepared worktree is claimed under a new one), so worktrees are found by what is recorded.
+`<git dir>` is `<common dir>/worktrees/<git's own name>`; that name is not always the id (the folder may have another
+name, a prepared worktree gets a new id), so worktrees are found by their records.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def now() -> str:
 
 @dataclass(frozen=True)
 class Record:
-    """A managed worktree as it was made.
+    """An agent's worktree as it was created.
 
-    `base_ref` is what `--from` named, `base_sha` the commit that it led to; `path` where it was made (it may have been
-    moved since); `state` is `active` or `complete`; `copied` are the ignored files that set-up brought in (paths
+    `base_ref` is what `--from` named, `base_sha` the commit that it led to; `path` where it was created (it may have
+    been moved since); `state` is `active` or `complete`; `copied` are the ignored files that set-up brought in (paths
     relative to the root, text), `setup` the command that ran in it, `sparse` the folders of a sparse checkout.
-    `run_id` is the run that it was made for, `protected` the patterns of branches that are closed to that.
+    `run_id` is the run that it was created for, `protected` the patterns of branches that this run may not change.
     """
 
     id: str
@@ -70,7 +70,7 @@ class Record:
 
 @dataclass(frozen=True)
 class AgentWorktree:
-    """A managed worktree that has an entry in the repository: its record, its git directory, and where it is now.
+    """An agent's worktree that has an entry in the repository: its record, its git directory, and where it is now.
 
     `root` is where git's entry says that it is; the folder may be missing.
     """
@@ -96,8 +96,8 @@ class AgentWorktree:
 
 
 def branch_of(id_: str, run_id: str | None = None) -> str:
-    """The short name of the branch that a new worktree is given unless another is wanted: an agent's, or a run's. Which
-    one it has is in its record."""
+    """The short name of the branch that a new worktree is given by default: an agent's, or a run's. The one that it has
+    is in its record."""
     return (BRANCHES if run_id is None else RUN_BRANCHES) + id_
 
 
@@ -109,7 +109,7 @@ def write(git_dir: str, record: Record) -> None:
 
 
 def name(git_dir: str, id_: str) -> str:
-    """Give a worktree its id, and so its timeline, while it is still being made; the folder of its records."""
+    """Give a worktree its id, and so its timeline, while it is still being created; the folder of its record."""
     folder = directories.make_own(os.path.join(git_dir, "agentos"))
     put(os.path.join(folder, _ID), id_ + "\n")
     return folder
@@ -127,8 +127,8 @@ def record_from_checkpoint(repository: Repository, checkpoint: str) -> Record | 
 
 
 def record_from_timeline(repository: Repository, id_: str) -> Record | None:
-    """The newest record that a checkpoint of the worktree carries; made up from its checkpoints where none does, None
-    where they tell nothing."""
+    """The newest record that a checkpoint of the worktree carries; where none does, one that is derived from its first
+    checkpoint; None where that is not possible."""
     first: Checkpoint | None = None
     for link in timeline.walk(repository, id_):
         known = record_from_checkpoint(repository, link.checkpoint)
@@ -137,7 +137,7 @@ def record_from_timeline(repository: Repository, id_: str) -> Record | None:
         first = format.read(repository, link.checkpoint)
     if first is None or first.commit is None:
         return None
-    # The first checkpoint of a run is taken before anybody is at work in it, on the branch that it was given.
+    # The first checkpoint of a run is created before any work is done, on the branch that it was given.
     given = first.branch if first.run_id is not None else None
     return Record(
         id=id_,
@@ -153,7 +153,7 @@ def record_from_timeline(repository: Repository, id_: str) -> Record | None:
 
 
 def read(git_dir: str) -> Record | None:
-    """The record of a worktree; None where there is none (not managed, or half-made)."""
+    """The record of a worktree; None where there is none (not an agent's, or half-made)."""
     path = os.path.join(git_dir, "agentos", _RECORD)
     try:
         data = files.read(path, limit=_LONGEST)
@@ -165,7 +165,7 @@ def read(git_dir: str) -> Record | None:
 
 
 def id_of(git_dir: str) -> str | None:
-    """The id that a worktree was given; None where it is not a managed one, or where what is recorded is no id."""
+    """The id that a worktree was given; None where it has none, or where what is recorded is no id."""
     try:
         text = files.read(os.path.join(git_dir, "agentos", _ID), limit=_LONGEST).decode("ascii").strip()
         return config.agent_id(text, source="id")
@@ -179,13 +179,13 @@ def has_record(git_dir: str) -> bool:
 
 
 def identify(git_dir: str) -> str | None:
-    """The id of a managed worktree, also where what is recorded of it is damaged: that of the record, or git's own name
-    for the worktree. None for one that is not managed."""
+    """The id of an agent's worktree, also where its record is damaged: that of the record, or git's own name for the
+    worktree. None for other worktrees."""
     if has_record(git_dir):
         with contextlib.suppress(AgentosError):
             known = read(git_dir)
             if known is not None:
-                return known.id  # the id that is recorded alone can be another one by accident: it is a single word
+                return known.id  # the file with the id alone can be damaged unnoticed: it is a single word
     elif not os.path.lexists(os.path.join(git_dir, "agentos", _ID)):
         return None
     with contextlib.suppress(AgentosError):
@@ -207,14 +207,14 @@ def _damaged(source: str, why: str = "") -> WorktreeError:
 
 
 def from_fields(body: Any, source: str) -> Record:
-    """A record out of JSON; keys that are not known are ignored. WorktreeError where one is missing or of a wrong
-    type."""
+    """The record that a JSON object holds; unknown keys are ignored. WorktreeError where a key is missing, or its value
+    has a wrong type."""
     if not isinstance(body, dict):
         raise _damaged(source)
     fields = {key: value for key, value in body.items() if key in Record.__dataclass_fields__}
     for key, value in fields.items():
         if not _is_of_type(value, str(Record.__dataclass_fields__[key].type)):
-            raise _damaged(source, f"'{key}' is of a wrong type")
+            raise _damaged(source, f"'{key}' has a wrong type")
     try:
         found = Record(**fields)
         config.agent_id(found.id, source="id")
@@ -224,14 +224,14 @@ def from_fields(body: Any, source: str) -> Record:
 
 
 def _is_of_type(value: Any, type_: str) -> bool:
-    """Whether a JSON value fits the type of a field, as `Record` writes it down."""
+    """Whether a JSON value fits the type of a field of `Record`."""
     if type_ == "list[str]":
         return isinstance(value, list) and all(isinstance(each, str) for each in value)
     return isinstance(value, str) or (value is None and type_.endswith("None"))
 
 
 def agent_worktrees(common_dir: str) -> Iterator[AgentWorktree]:
-    """All managed worktrees that have an entry, by id; half-made ones and those with a damaged record are left out."""
+    """All agents' worktrees that have an entry, by id, without half-made ones and those with a damaged record."""
     found = []
     for git_dir in worktrees.linked_git_dirs(common_dir):
         with contextlib.suppress(WorktreeError, OSError):
@@ -259,7 +259,7 @@ def find(common_dir: str, id_: str) -> AgentWorktree:
                 f"'{id_}' is a worktree that git-agentos did not make", "git worktree remove removes it"
             )
     raise WorktreeError(
-        f"there is no managed worktree '{id_}'",
+        f"there is no agent's worktree '{id_}'",
         "git agentos worktree list shows them; --revive brings an archived one back",
     )
 

@@ -74,7 +74,7 @@ def check_folder(worktree: AgentWorktree) -> None:
 
 def wait_for_recorders(git_dir: str) -> None:
     """Wait until the process that records the last command in a worktree (`hooks.pending`) has ended: it is ours, so
-    nobody has to end it.
+    the user need not end it.
 
     The caller may hold no lock, since a recorder takes some. A killed recorder leaves its note, so the wait is limited.
     """

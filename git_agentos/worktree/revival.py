@@ -1,4 +1,4 @@
-"""`worktree archive`, and how an ended worktree comes back: `worktree create ID --revive`.
+"""Creating a worktree again that has ended: `worktree create ID --revive`.
 
 The last checkpoint of an ended worktree carries, beside its state, `worktree.json` (its record) and `database/…` (log,
 memory, what the workflow database held). A worktree that was destroyed otherwise has its checkpoints too, and comes
@@ -20,7 +20,7 @@ from git_agentos.errors import RestoreError, UsageError
 from git_agentos.git import trees
 from git_agentos.worktree import creation, last_state, layout, submodules
 from git_agentos.worktree.last_state import Ended
-from git_agentos.worktree.new_worktree import Made, WorktreeSpec
+from git_agentos.worktree.new_worktree import WorktreeSpec
 
 
 def revive(
@@ -32,28 +32,28 @@ def revive(
     lock: bool = False,
     guard: bool = True,
 ) -> Restoration:
-    """Make the ended worktree `id_` again, in the newest state that is saved of it (`last_state`), ignored files, log
-    and memory included; `guard` switches the guard on in it.
+    """Create the ended worktree `id_` again, in the newest state that is saved of it (`last_state`), with ignored
+    files, log and memory; `guard` enables the guard in it.
 
     It is on its branch if that is where it was left, or gone; else on a new branch, as after a restore. On any error
     nothing is left.
     """
     check(id_, sparse)
-    return bring_back(context, last_state.ended(context, id_), id_, task=task, lock=lock, guard=guard)
+    return revive_ended(context, last_state.ended(context, id_), id_, task=task, lock=lock, guard=guard)
 
 
 def check(id_: str, sparse: Sequence[str]) -> None:
-    """UsageError for words that `revive` cannot have."""
+    """UsageError for arguments that `revive` does not take."""
     layout.check_id(id_)
     if sparse:
         raise UsageError("--sparse and --revive cannot be used together: the worktree comes back as it was")
 
 
-def bring_back(
-    context: OpenWorktree, found: Ended, id_: str, *, task: str | None = None, lock: bool = False, guard: bool = True
+def revive_ended(
+    context: OpenWorktree, ended: Ended, id_: str, *, task: str | None = None, lock: bool = False, guard: bool = True
 ) -> Restoration:
     """`revive`, of what is known of the worktree."""
-    saved = found.saved
+    saved = ended.saved
     target = format.read_state(context.repository, saved.state)
     if target.head.commit is None:
         raise RestoreError(
@@ -61,35 +61,31 @@ def bring_back(
             f"git agentos restore {saved.state[:8]} --agent {id_} --no-branch brings its files here",
         )
     move = commands.initial_head(context.location, saved.state, target)
-    wanted = WorktreeSpec(
+    spec = WorktreeSpec(
         id_,
-        found.record.base_ref,
+        ended.record.base_ref,
         target.head.commit,
         lock=lock,
-        revived=replace(found.record, task=task or found.record.task),
-        makes=move.head.ref if move.create else None,
+        revived_record=replace(ended.record, task=task or ended.record.task),
+        creates_ref=move.head.ref if move.create else None,
         guard=guard,
         later=_later(context, target),
     )
-
-    def bring_up(made: Made) -> Restoration:
+    with creation.new_worktree(context, spec) as made:
         inner = made.inner
         metadata = inner.metadata()._replace(created_by=context.agent)
         submodules.put_back(inner.location, id_, inner.location.git_dir)
-        done = commands.restore_new_worktree(inner, metadata, saved.state, target, move)
+        restored = commands.restore_new_worktree(inner, metadata, saved.state, target, move)
         if saved.part is not None and saved.of is not None:
             commands.restore(inner, metadata, saved.of, RestoreOptions.of_part(saved.part))
         log.revive(inner)
-        log.try_add(inner, "action", f"worktree {id_} revived", checkpoint_id=found.source.id, task_id=wanted.task)
-        return done
-
-    done = creation.make(context, wanted, bring_up)
+        log.try_add(inner, "action", f"worktree {id_} revived", checkpoint_id=ended.source.id, task_id=spec.task)
     submodules.forget(context.location, id_)
-    return done
+    return restored
 
 
 def _later(context: OpenWorktree, target: State) -> frozenset[bytes]:
-    """The files of the commit that are others in `target`, or not there: nobody needs them checked out first."""
+    """The files of the commit that differ in `target`, or are missing there: they need no checkout first."""
     repository = context.repository
     if "extensions.partialclone" in context.settings.values:
         return frozenset()  # a checkout of all files fetches what is missing at once

@@ -1,45 +1,34 @@
-"""How managed worktrees stand: those that are there, those that are broken, and those that are archived.
+"""The status of agents' worktrees: of those that exist, those that are broken, and those that are archived.
 
-A worktree is compared with its base's present tip (`base_ref`, as long as that names a commit; else what the main
-worktree is on): how far ahead and behind it is, and whether its work is integrated. Integrated it is where
-
-    same-commit      HEAD is the base's tip
-    ancestor         the base's tip descends from HEAD
-    equal-tree       the contents are the same
-    squash-merged    a commit on the base since the fork makes the same change as the whole branch (by patch id)
-    nothing-to-add   merging it, in memory, would change nothing
-
-Sizes count blocks on disk of the worktree's folder and its git directory, a file with several names once; objects,
-which all worktrees share, are not counted.
+How far a worktree is ahead of its base and behind it, and whether it is integrated, `integration` says. Sizes count
+blocks on disk of the worktree's folder and its git directory, a file with several names once; objects, which all
+worktrees share, are not counted.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.model import Checkpoint
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RepositoryError, WorktreeError
-from git_agentos.git import merge_tree, process, refs, worktrees
+from git_agentos.git import process, refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard.setup import probe
 from git_agentos.process import occupants
 from git_agentos.process.occupants import Occupant
-from git_agentos.worktree import journal, layout, pruned, record
+from git_agentos.worktree import integration, journal, layout, pruned, record
 from git_agentos.worktree.record import Record
 
 ARCHIVED = "archived"
 BROKEN = "broken"
 _STATUS = ("--no-optional-locks", "status", "--porcelain=v2", "-z", "--no-renames", "--untracked-files=all")
-# Commits on the base whose change is compared with the branch's; beyond it, only the merge tells.
-_MOST_COMMITS = 500
 _THREADS = 8
 
 
@@ -85,11 +74,11 @@ class ActiveProcess:
 
 @dataclass(frozen=True)
 class Worktree:
-    """A managed worktree; the fields are the keys of the JSON kind `worktree`.
+    """An agent's worktree; the fields are the keys of the JSON kind `worktree`.
 
     `branch` is what its HEAD is on (None: detached), short; `path` where it is, or, archived, was. `state` is `active`,
     `complete`, `archived` or `broken`. `ahead` and `behind` count commits, compared with the base's present tip.
-    `integrated` is None or how. `process` is the first of those inside. What cannot be known is None.
+    `integrated` is None or how. `process` is the first of those that work in it. What cannot be known is None.
     `revived_from`, after `create --revive`, is the checkpoint that it came back from, where it was not saved as it was
     left. `guard` is `on`, `off` or `broken` (it is set, and does not act).
     """
@@ -122,8 +111,8 @@ class Worktrees:
     worktrees: list[Worktree]
 
 
-class _Known(NamedTuple):
-    """What is on record of one worktree. `git_dir` None where no entry is left (archived)."""
+class _Source(NamedTuple):
+    """What is recorded of one worktree. `git_dir` is None where no entry is left (archived)."""
 
     id: str
     git_dir: str | None
@@ -132,22 +121,22 @@ class _Known(NamedTuple):
 
 
 def list_worktrees(context: OpenWorktree) -> Worktrees:
-    """Every managed worktree, by id: active, complete, archived and broken ones."""
+    """Every agent's worktree, by id: active, complete, archived and broken ones."""
     known = sorted([*_entries(context), *_archived(context)], key=lambda each: each.id)
     there = occupants.standing_in(each.root for each in known if each.root is not None)
     with ThreadPoolExecutor(_THREADS) as pool:
-        return Worktrees(list(pool.map(lambda each: _look(context, each, there), known)))
+        return Worktrees(list(pool.map(lambda each: _read_status(context, each, there), known)))
 
 
 def show(context: OpenWorktree, id_: str, *, new: bool = False, saved: Checkpoint | None = None) -> Worktree:
-    """One managed worktree; WorktreeError where there is none of that id.
+    """One agent's worktree; WorktreeError where there is none of that id.
 
-    `new`: it has just been made, and nobody asks who works inside, nor for its size. `saved` is a checkpoint that has
-    just been taken of it: then git does not look at it again, either.
+    `new`: it has just been created, so neither processes in it nor its size are determined. `saved` is a checkpoint
+    that has just been created of it: then git does not scan it again, either.
     """
     known = find(context, id_)
     there = occupants.standing_in([known.root] if known.root is not None and not new else [])
-    return _look(context, known, there, new=new, saved=saved)
+    return _read_status(context, known, there, new=new, saved=saved)
 
 
 def path(context: OpenWorktree, id_: str) -> str:
@@ -164,25 +153,25 @@ def path(context: OpenWorktree, id_: str) -> str:
 
 
 def ids(context: OpenWorktree) -> list[str]:
-    """The ids of all managed worktrees, archived ones too, by name."""
+    """The ids of all agents' worktrees, archived ones too, by name."""
     return sorted({each.id for each in (*_entries(context), *_archived(context))})
 
 
-def find(context: OpenWorktree, id_: str) -> _Known:
-    """What is on record of the worktree `id_`, live, broken or archived; WorktreeError where there is none."""
+def find(context: OpenWorktree, id_: str) -> _Source:
+    """What is recorded of the worktree `id_`, live, broken or archived; WorktreeError where there is none."""
     for each in (*_entries(context), *_archived(context, only=id_)):
         if each.id == id_:
             return each
     layout.check_id(id_)
-    raise WorktreeError(f"there is no managed worktree '{id_}'", "git agentos worktree list shows them")
+    raise WorktreeError(f"there is no agent's worktree '{id_}'", "git agentos worktree list shows them")
 
 
 # -- which there are ---------------------------------------------------------------------------------------------------
 
 
-def _entries(context: OpenWorktree) -> Iterator[_Known]:
-    """Managed worktrees that have an entry, and those whose entry was pruned while their folder is there; one that is
-    being made is not there yet."""
+def _entries(context: OpenWorktree) -> Iterator[_Source]:
+    """Agents' worktrees that have an entry, and those whose entry was pruned while their folder exists; one that is
+    being created does not count yet."""
     location = context.location
     journals = [each for each in journal.find_all(location) if each.operation == "create"]
     alive = {each.id for each in journals if journal.owner_is_alive(each)}
@@ -193,13 +182,13 @@ def _entries(context: OpenWorktree) -> Iterator[_Known]:
         made = None
         with contextlib.suppress(WorktreeError):
             made = record.read(git_dir)
-        yield _Known(id_, git_dir, worktrees.root_or_none(git_dir), made)
+        yield _Source(id_, git_dir, worktrees.root_or_none(git_dir), made)
     for one in pruned.find(context):
         if one.id not in alive:
-            yield _Known(one.id, one.git_dir, one.root, one.record)
+            yield _Source(one.id, one.git_dir, one.root, one.record)
 
 
-def _archived(context: OpenWorktree, only: str | None = None) -> Iterator[_Known]:
+def _archived(context: OpenWorktree, only: str | None = None) -> Iterator[_Source]:
     """Timelines that end in an archive and have no entry."""
     location = context.location
     live = {each.id for each in _entries(context)}
@@ -212,7 +201,7 @@ def _archived(context: OpenWorktree, only: str | None = None) -> Iterator[_Known
                 continue
             parts = format.open_checkpoint(context.repository, link.checkpoint)
             if parts.meta.get("trigger") == ARCHIVED.removesuffix("d"):
-                yield _Known(name, None, None, record.record_from_checkpoint(context.repository, link.checkpoint))
+                yield _Source(name, None, None, record.record_from_checkpoint(context.repository, link.checkpoint))
 
 
 def _timelines(location: Location) -> list[str]:
@@ -220,12 +209,12 @@ def _timelines(location: Location) -> list[str]:
     return [name.removeprefix(timeline.PREFIX) for name in refs.list_refs(location, timeline.PREFIX, skip_broken=True)]
 
 
-# -- how one stands ----------------------------------------------------------------------------------------------------
+# -- one of them -------------------------------------------------------------------------------------------------------
 
 
-def _look(
+def _read_status(
     context: OpenWorktree,
-    known: _Known,
+    known: _Source,
     there: Mapping[str, list[Occupant]],
     *,
     new: bool = False,
@@ -245,7 +234,7 @@ def _look(
     except (AgentosError, OSError):
         return _without_folder(context, known)
     made = known.record
-    ahead, behind, integrated = _against_base(context, head.commit, made)
+    ahead, behind, integrated = integration.compare(context, head.commit, made)
     return Worktree(
         id=known.id,
         branch=head.branch,
@@ -269,21 +258,21 @@ def _look(
 
 
 def _counted(location: Location) -> tuple[Dirty, int]:
-    """What has changed in a worktree, and its bytes on disk; git looks for the changes while the sizes are added up."""
+    """What has changed in a worktree, and its bytes on disk; git scans while the sizes are added up."""
     with ThreadPoolExecutor(1) as pool:
         dirty = pool.submit(_dirty, location)
         size = _size(location.root) + _size(location.git_dir)
         return dirty.result(), size
 
 
-def _without_folder(context: OpenWorktree, known: _Known) -> Worktree:
+def _without_folder(context: OpenWorktree, known: _Source) -> Worktree:
     """One that is archived, or broken."""
     made = known.record
     branch = made.branch if made is not None else record.BRANCHES + known.id
     head = None
     with contextlib.suppress(RepositoryError, OSError):
         head = refs.resolve(context.location, layout.HEADS + branch)
-    ahead, behind, integrated = _against_base(context, head, made) if made is not None else (None, None, None)
+    ahead, behind, integrated = integration.compare(context, head, made) if made is not None else (None, None, None)
     return Worktree(
         id=known.id,
         branch=branch if head is not None else None,
@@ -330,7 +319,7 @@ def _last_checkpoint(context: OpenWorktree, id_: str) -> LastCheckpoint | None:
 
 
 def describe_checkpoint(found: Checkpoint) -> LastCheckpoint:
-    """A checkpoint in a few words."""
+    """A checkpoint as `Worktree` has it."""
     return LastCheckpoint(found.id, found.created_at, found.trigger, found.description)
 
 
@@ -347,7 +336,7 @@ def _last_entry(context: OpenWorktree, location: Location) -> LastEntry | None:
 
 
 def _first(inside: Sequence[Occupant]) -> ActiveProcess | None:
-    """The first that is not what this command was started by."""
+    """The first process that did not start this command."""
     return next((ActiveProcess(each.pid, each.name) for each in inside if not each.ancestor), None)
 
 
@@ -371,90 +360,3 @@ def _size(folder: str) -> int:
         except OSError:
             continue  # gone meanwhile, or closed to us
     return total
-
-
-# -- compared with the base --------------------------------------------------------------------------------------------
-
-
-def target_commit(context: OpenWorktree, made: Record) -> str | None:
-    """The commit that a worktree's work is to go to: its base's present tip, or what the main worktree is on."""
-    if made.base_ref != made.base_sha:
-        found = _commit(context, made.base_ref)
-        if found is not None:
-            return found
-    main = Location(layout.main_folder(context.location), context.location.common_dir, context.location.common_dir)
-    with contextlib.suppress(AgentosError):
-        return refs.read_head(main).commit
-    return None
-
-
-def base_ref(context: OpenWorktree, name: str) -> str | None:
-    """The full name of the branch or tag that `name` is, as a record has it; None where there is none."""
-    for prefix in ("" if name.startswith("refs/") else layout.HEADS, "refs/remotes/", "refs/tags/"):
-        with contextlib.suppress(RepositoryError):
-            if refs.resolve(context.location, prefix + name) is not None:
-                return prefix + name
-    return None
-
-
-def _commit(context: OpenWorktree, name: str) -> str | None:
-    """The commit that a base is at now. What is no name of a ref (`HEAD~1`) is none: it depends on where one stands."""
-    ref = base_ref(context, name)
-    if ref is None or not ref.startswith("refs/tags/"):
-        return refs.resolve(context.location, ref) if ref is not None else None
-    args = ["rev-parse", "--verify", "--quiet", "--end-of-options", ref + "^{commit}"]
-    return _git(context, *args, ok=(0, 1, 128)).decode().strip() or None
-
-
-def _against_base(context: OpenWorktree, head: str | None, made: Record) -> tuple[int | None, int | None, str | None]:
-    """Commits ahead, commits behind, and how the work is integrated."""
-    target = target_commit(context, made)
-    if head is None or target is None:
-        return None, None, None
-    if head == target:
-        return 0, 0, "same-commit"
-    out = _git(context, "rev-list", "--count", "--left-right", f"{target}...{head}", ok=(0, 128)).split()
-    if len(out) != 2:
-        return None, None, None
-    behind, ahead = int(out[0]), int(out[1])
-    return ahead, behind, "ancestor" if ahead == 0 else integration(context, head, target)
-
-
-def integration(context: OpenWorktree, head: str, target: str) -> str | None:
-    """How the commits that lead to `head` are in `target`, which does not reach `head`; None where they are not."""
-    repository = context.repository
-    tree = repository.commit(target).tree
-    if repository.commit(head).tree == tree:
-        return "equal-tree"
-    bases = _git(context, "merge-base", target, head, ok=(0, 1)).decode().split()
-    if bases and _squashed(context, bases[0], head, target):
-        return "squash-merged"
-    with tempfile.TemporaryDirectory(prefix="agentos-") as folder:
-        # Looking changes nothing: what the merge writes goes with this folder.
-        env = context.location.environment(merge_tree.quarantine(repository, folder))
-        out = process.run(["merge-tree", "--write-tree", target, head], env=env, ok=(0, 1, 128))
-    return "nothing-to-add" if out.split(b"\n")[0].decode() == tree else None
-
-
-def _squashed(context: OpenWorktree, base: str, head: str, target: str) -> bool:
-    """Whether a commit from `base` to `target` makes the change that the branch makes as a whole."""
-    changed = _git(context, "diff-tree", "-r", "-z", "--name-only", "--no-renames", base, head).split(b"\0")
-    paths = [path for path in changed if path]
-    if not paths:
-        return True
-    wanted = _patch_ids(context, _git(context, "diff-tree", "-p", "--no-renames", base, head))
-    if not wanted:
-        return False
-    limit = paths if len(paths) <= _MOST_COMMITS else []
-    log = ["log", "-p", "--no-renames", "--no-merges", "--format=commit %H", f"--max-count={_MOST_COMMITS}"]
-    found = _patch_ids(context, _git(context, *log, f"{base}..{target}", "--", *limit))
-    return not wanted.isdisjoint(found)
-
-
-def _patch_ids(context: OpenWorktree, patch: bytes) -> set[bytes]:
-    out = process.run(["patch-id", "--stable"], env=context.location.environment(), data=patch)
-    return {line.split(b" ")[0] for line in out.splitlines() if line}
-
-
-def _git(context: OpenWorktree, *args: str | bytes, ok: Sequence[int] = (0,)) -> Any:
-    return process.run(args, env=context.location.environment(), ok=ok)

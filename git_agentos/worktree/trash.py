@@ -46,13 +46,14 @@ def mark(git_dir: str, folder: str) -> None:
 
 
 def unmark(git_dir: str) -> None:
-    """It does not go after all."""
+    """Remove that mark: the worktree stays."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(os.path.join(git_dir, "agentos", _MARK))
 
 
 def marked(git_dir: str) -> str | None:
-    """Where the folder of a worktree on its way out goes; None where it is not on its way, or that cannot be read."""
+    """Where the folder of a worktree that is being removed goes; None where it is not being removed, or the mark cannot
+    be read."""
     with contextlib.suppress(OSError):
         return os.fsdecode(files.read(os.path.join(git_dir, "agentos", _MARK), limit=1 << 16).removesuffix(b"\n"))
     return None
@@ -67,39 +68,39 @@ def move(source: str, target: str) -> None:
         except FileNotFoundError:
             if not os.path.lexists(source):
                 raise
-            continue  # somebody's deletion has just removed the empty trash folder
+            continue  # another deletion has just removed the empty trash folder
         return
     os.rename(source, target)
 
 
-def remove_empty_folders(bin_: TrashEntry) -> None:
+def remove_empty_folders(entry: TrashEntry) -> None:
     """Remove the folders around, where they are empty."""
-    for path in bin_:
+    for path in entry:
         with contextlib.suppress(OSError):
             os.rmdir(os.path.dirname(path))
 
 
-def delete(bins: list[TrashEntry]) -> None:
+def delete(entries: list[TrashEntry]) -> None:
     """Delete what is in the trash, in a process that goes on when this one has ended.
 
     Where that cannot be started, it stays, and `repair` and `doctor` tell of it.
     """
-    for bin_ in bins:
+    for entry in entries:
         with contextlib.suppress(OSError):
-            deletion.remove_in_background(bin_)
+            deletion.remove_in_background(entry)
 
 
 def leftovers(location: Location) -> Iterator[TrashEntry]:
-    """What of removed worktrees has not been deleted (yet); the turn must be held: one may just be leaving."""
+    """The entries that have not been deleted (yet). The lock on worktrees must be held: so no removal is going on."""
     top = os.path.join(location.shared_state_dir, _ENTRIES)
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        for entry in sorted(os.scandir(top), key=lambda each: each.name):
-            folder = marked(entry.path) or ""
-            if os.path.basename(os.path.dirname(folder)) != FOLDER or os.path.basename(folder) != entry.name:
-                folder = os.path.join(top, entry.name)  # the mark has been deleted: the folder was before it
-            yield TrashEntry(folder, entry.path)
+        for found in sorted(os.scandir(top), key=lambda each: each.name):
+            folder = marked(found.path) or ""
+            if os.path.basename(os.path.dirname(folder)) != FOLDER or os.path.basename(folder) != found.name:
+                folder = os.path.join(top, found.name)  # the mark has been deleted: the folder was before it
+            yield TrashEntry(folder, found.path)
 
 
-def size(bin_: TrashEntry) -> int:
+def size(entry: TrashEntry) -> int:
     """The bytes that it still takes on disk."""
-    return sum(losses.size_of(path) for path in dict.fromkeys(bin_))
+    return sum(losses.size_of(path) for path in dict.fromkeys(entry))

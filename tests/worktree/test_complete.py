@@ -86,7 +86,7 @@ def test_one_stands_in_it(repo: Repo) -> None:
 def test_without_an_id_in_the_main_worktree(repo: Repo) -> None:
     with pytest.raises(UsageError, match="which worktree"):
         completion.complete(open_workspace(repo.path).context)
-    with pytest.raises(WorktreeError, match="no managed worktree"):
+    with pytest.raises(WorktreeError, match="no agent's worktree"):
         completion.complete(open_workspace(repo.path).context, "nobody")
 
 

@@ -27,7 +27,7 @@ from git_agentos.errors import (
     WorktreeError,
 )
 from git_agentos.git import refs, worktrees
-from git_agentos.worktree import creation, journal, losses, removal, revival, status, trash
+from git_agentos.worktree import creation, final_checkpoint, journal, losses, removal, revival, status, trash
 from tests.support.operations import OPERATIONS
 from tests.support.repo import Repo, fill, git_run
 from tests.support.state import complete_state, differences
@@ -177,15 +177,15 @@ def test_the_answer_for_people(repo: Repo) -> None:
     for words in ("changed files: 3", "untracked files: 3", "ignored files: 3", "commits that are on no other ref: 1"):
         assert words in out, out
     assert "submodules and nested repositories: 2" in out
-    assert "Branch 'agent/dev-001' stays" in out
+    assert "Branch 'agent/dev-001' is kept" in out
     assert "git agentos worktree create dev-001 --revive" in err
 
 
-def test_a_clean_worktree_says_that_nothing_was_without_a_commit(repo: Repo) -> None:
+def test_remove_of_a_clean_worktree_says_that_it_had_no_uncommitted_work(repo: Repo) -> None:
     make(repo)
     done = run(repo.path, "worktree", "remove", "dev-001")
     assert done.code == 0
-    assert "Nothing in it was without a commit" in done.out.decode()
+    assert "It had no uncommitted work" in done.out.decode()
 
 
 def test_submodules_come_back_with_what_only_they_had(repo: Repo, make_repo: Callable[[str], Repo]) -> None:
@@ -432,7 +432,7 @@ def test_the_worktree_that_one_is_in_stays(repo: Repo) -> None:
 def test_the_main_worktree_and_unknown_ones(repo: Repo) -> None:
     with pytest.raises(WorktreeError, match="main worktree"):
         removal.remove(context(repo), "main")
-    with pytest.raises(WorktreeError, match="no managed worktree 'nobody'"):
+    with pytest.raises(WorktreeError, match="no agent's worktree 'nobody'"):
         removal.remove(context(repo), "nobody")
     with pytest.raises(UsageError):
         removal.remove(context(repo), "a..b")
@@ -553,7 +553,7 @@ def test_a_checkpoint_of_somebody_else_in_the_same_moment_is_kept(repo: Repo, mo
             repo.git("update-ref", name, taken[0])
         return state
 
-    monkeypatch.setattr(removal, "capture_worktree", slowly)
+    monkeypatch.setattr(final_checkpoint, "capture_worktree", slowly)
     removal.remove(context(repo), "dev-001")
     assert reached(repo, taken[0])
 

@@ -706,7 +706,7 @@ def test_all_at_once_and_commits_between(repo: Repo) -> None:
 @pytest.mark.parametrize("into", ["main", "other"])
 def test_the_target_moves_meanwhile(repo: Repo, monkeypatch: pytest.MonkeyPatch, into: str) -> None:
     work(repo, "dev-001", {"one.txt": "one\n"})
-    real = merging._Making.run
+    real = merging._MergeBuilder.build
     moved: list[bool] = []
 
     def run_and_commit(self: Any) -> Any:
@@ -723,7 +723,7 @@ def test_the_target_moves_meanwhile(repo: Repo, monkeypatch: pytest.MonkeyPatch,
                 )
         return made
 
-    monkeypatch.setattr(merging._Making, "run", run_and_commit)
+    monkeypatch.setattr(merging._MergeBuilder, "build", run_and_commit)
     done = merging.merge(open_workspace(repo.path).context, ["dev-001"], into=into)
     assert done.merged
     assert repo.text("log", "-1", "--format=%s", f"{into}^1") == "between"
@@ -734,7 +734,7 @@ def test_the_target_moves_meanwhile(repo: Repo, monkeypatch: pytest.MonkeyPatch,
 def test_the_target_moves_at_the_last_moment(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     """After everything was looked at, before the branch is locked: nothing is touched, and it is merged anew."""
     work(repo, "dev-001", {"one.txt": "one\n"})
-    real = fast_forward._Move._bring
+    real = fast_forward._FastForward._update_files
     moved: list[str] = []
 
     def bring(self: Any, *args: Any) -> None:
@@ -743,7 +743,7 @@ def test_the_target_moves_at_the_last_moment(repo: Repo, monkeypatch: pytest.Mon
             repo.git("update-ref", "refs/heads/main", moved[0])
         real(self, *args)
 
-    monkeypatch.setattr(fast_forward._Move, "_bring", bring)
+    monkeypatch.setattr(fast_forward._FastForward, "_update_files", bring)
     done = merging.merge(open_workspace(repo.path).context, ["dev-001"])
     assert done.before == moved[0]
     assert repo.oid("main^1") == moved[0]
@@ -760,13 +760,13 @@ def test_what_comes_into_the_way_at_the_last_moment_is_kept(
     dev.write("fresh.log", "merged\n")
     dev.git("add", "-f", "fresh.log")
     dev.git("commit", "-qm", "a log")
-    real = fast_forward._Move._bring
+    real = fast_forward._FastForward._update_files
 
     def bring(self: Any, *args: Any) -> None:
         repo.write(name, "mine\n")
         real(self, *args)
 
-    monkeypatch.setattr(fast_forward._Move, "_bring", bring)
+    monkeypatch.setattr(fast_forward._FastForward, "_update_files", bring)
     with pytest.raises(AgentosError, match=name):
         merging.merge(open_workspace(repo.path).context, ["dev-001"])
     assert repo.read(name) == b"mine\n"
@@ -812,13 +812,13 @@ def test_a_failure_on_the_way_takes_everything_back(
         failing(patched)
         if failing is _fails_after_files:
             # Only once: what takes it back looks at the index in the same way.
-            real = fast_forward._Move._go_back
+            real = fast_forward._FastForward._abort
 
             def go_back(self: Any, *args: Any) -> None:
                 patched.undo()
                 real(self, *args)
 
-            patched.setattr(fast_forward._Move, "_go_back", go_back)
+            patched.setattr(fast_forward._FastForward, "_abort", go_back)
         with pytest.raises(StorageError, match="no space left"):
             merging.merge(open_workspace(repo.path).context, ["dev-001"])
     after = complete_state(repo.path)

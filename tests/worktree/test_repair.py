@@ -55,7 +55,7 @@ def test_nothing_is_wrong(repo: Repo) -> None:
 
 def test_an_id_that_nobody_knows(repo: Repo) -> None:
     done = run(repo.path, "worktree", "repair", "nobody")
-    assert (done.code, b"no managed worktree 'nobody'" in done.err) == (1, True)
+    assert (done.code, b"no agent's worktree 'nobody'" in done.err) == (1, True)
 
 
 def test_a_moved_worktree_is_found_beside_where_it_was(repo: Repo) -> None:

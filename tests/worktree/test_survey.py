@@ -216,7 +216,7 @@ def test_a_path_that_is_not_utf_8(repo: Repo) -> None:
 
 
 def test_there_is_none(repo: Repo) -> None:
-    with pytest.raises(WorktreeError, match="no managed worktree 'dev'"):
+    with pytest.raises(WorktreeError, match="no agent's worktree 'dev'"):
         look(repo)
     done = run(repo.path, "worktree", "list")
     assert (done.code, done.out) == (0, b"")

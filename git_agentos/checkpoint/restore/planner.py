@@ -1,22 +1,23 @@
-"""What must be done to get from one state to another: worked out completely before anything is touched.
+"""Planning a restore: all steps from one state to another are computed before anything is changed.
 
-Only paths that differ are in a plan.
+A plan contains only paths that differ.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from git_agentos.checkpoint.capture.listing import Listing
 from git_agentos.checkpoint.disk import Disk
 from git_agentos.checkpoint.model import Skipped, SkipReason, State
-from git_agentos.checkpoint.own_bytes import OwnBytes
 from git_agentos.checkpoint.paths import check, covers, may_touch
 from git_agentos.checkpoint.restore import ignore_rules, index_plan, obstacles
+from git_agentos.checkpoint.restore.difference import Difference, worktree_difference
+from git_agentos.checkpoint.restore.file_steps import FileSteps
 from git_agentos.checkpoint.restore.plan import FileWrite, Folders, Plan
 from git_agentos.errors import RestoreError
 from git_agentos.git import ignore, trees, untracked
@@ -25,16 +26,16 @@ from git_agentos.git.trees import Entry
 
 
 class Exact(NamedTuple):
-    """What an exact plan is told beside the states: what a walk found, and which files may be others than git says."""
+    """What an exact plan needs beside the states: the worktree's directories, and files to read again."""
 
     walked: Listing
     touched: frozenset[bytes]
 
 
 class Scope(NamedTuple):
-    """How far a plan goes: `paths` (files or directories) narrow it, `keep_new` leaves what is new. An `exact` one also
-    removes what is ignored, or unknown to git, and sets the permission bits of directories. `hidden` are repositories
-    in the state now that git ignores."""
+    """What a plan may change: `paths` (files or directories) limit it, `keep_new` keeps files that the target does not
+    have. An `exact` plan also removes ignored files, and sets the permission bits of directories. `hidden` are
+    repositories of the present state that git ignores."""
 
     paths: Sequence[bytes] | None = None
     keep_new: bool = False
@@ -53,7 +54,20 @@ def make_plan(
     return _Planner(repository, store, now, target, scope, ignore.outside(repository.location, config)).plan()
 
 
+@dataclass
+class _Steps:
+    """The steps so far. `unseen` are files to remove that git does not see now."""
+
+    write: dict[bytes, FileWrite] = field(default_factory=dict)
+    remove: list[bytes] = field(default_factory=list)
+    chmod: dict[bytes, int] = field(default_factory=dict)
+    make_directories: list[bytes] = field(default_factory=list)
+    unseen: list[bytes] = field(default_factory=list)
+
+
 class _Planner:
+    """The planning of one restore; `plan` runs its stages."""
+
     def __init__(
         self, repository: Repository, store: Writer, now: State, target: State, scope: Scope, outside: ignore.Outside
     ) -> None:
@@ -70,119 +84,62 @@ class _Planner:
         self.rules_differ = False
         self.disk = Disk(os.fsencode(repository.location.root))
         self.skipped: list[Skipped] = []
-        self.differing: Collection[bytes] = ()
         self.aside: dict[bytes, None] = {}
         self.unsaved = {os.fsencode(item.path).rstrip(b"/"): item for item in now.skipped}
-        # What the target itself had to leave out was there: no checkpoint holds it as it was.
+        # What the target left out existed then: no checkpoint holds it as it was.
         self.left_out = frozenset(os.fsencode(item.path) for item in target.skipped)
         self.gone_for_sure = frozenset(target.not_present)
-        self.own_now = OwnBytes(now)
-        self.own_then = OwnBytes(target)
+        self.files = FileSteps(store, self.disk, now, target, self.in_scope)
         self.empty_now = frozenset(now.empty_directories)
         self.empty_then = frozenset(target.empty_directories)
         self.untracked_now = self.empty_now.union(now.untracked)
 
-    def wanted(self, path: bytes) -> bool:
+    def in_scope(self, path: bytes) -> bool:
         return may_touch(self.paths, path)
 
     def plan(self) -> Plan:
-        delta = trees.diff(self.store, self.now.visible_tree, self.target.visible_tree)
-        self.differing = delta.keys()
-        self.rules_differ = self.outside_then != self.outside
-        self.rules_differ |= any(map(self.outside.is_rules, [*delta, *self.target.ignored, *self.now.ignored]))
-        self._add_absence(delta)
-        write: dict[bytes, FileWrite] = {}
-        remove: list[bytes] = []
-        mode_only: dict[bytes, int] = {}
-        make_directories = [path for path in self.target.empty_directories if self.wanted(path)]
-        for path, (before, after) in sorted(delta.items()):
-            check(path)
-            if not self.wanted(path):
-                continue
-            gone_link = before is not None and before[0] == trees.GITLINK
-            if after is not None and after[0] == trees.GITLINK:
-                make_directories.append(path)
-                if before is not None and not gone_link:
-                    remove.append(path)
-            elif after is not None:
-                if (
-                    before is not None
-                    and before[1] == after[1]
-                    and trees.SYMLINK not in (before[0], after[0])
-                    and not gone_link
-                    and self.own_now.of(path, before[1]) == self.own_then.of(path, after[1])
-                ):
-                    mode_only[path] = self._permissions(path, after)
-                else:
-                    write[path] = self._write(path, after)
-            elif before is not None and not gone_link:
-                remove.append(path)
-        self._add_own_bytes(write)
-        self._recheck(delta, write)
-        for path, entry in self.target.ignored.items():
-            check(path)
-            if self.wanted(path) and self.now.ignored.get(path) != entry:
-                write[path] = self._write(path, entry)
-        remove += [path for path in self.now.ignored if self._leaves(path) and self.wanted(path)]
-        hidden = self._known_absent()
-        remove += hidden
-        remove = [path for path in remove if path not in self.left_out]
-        remove = [path for path in dict.fromkeys(remove) if path not in write and path not in self.target.ignored]
-        remove = self._keep_ignored(remove)
-        rules = self._hiding_rules(write, remove)
-        remove, hidden = [*remove, *rules], [*hidden, *rules]
+        visible = trees.diff(self.store, self.now.visible_tree, self.target.visible_tree)
+        self.rules_differ = self._rules_differ(visible)
+        delta = worktree_difference(self.store, visible, self.now, self.target)
+        steps = self._visible_steps(delta)
+        self.files.add_own_bytes(steps.write, delta)
+        self.files.add_rechecked(steps.write, delta, exact=self.exact is not None)
+        self._add_ignored(steps)
+        self._add_removals(steps)
         self.skipped += [item for item in self.now.skipped if item.kind is not SkipReason.TORN]
         nested = self._nested()
         special = self._special()
         # A submodule that is not checked out in the target is an empty folder there.
         tree = self.target.visible_tree
         links = [path for path in self.aside if (trees.find(self.store, tree, path) or ("",))[0] == trees.GITLINK]
-        make_directories += links
-        blocking = self._blocking_directories(write)
+        steps.make_directories += links
+        blocking = self._blocking_directories(steps.write)
         if self.keep_new:
-            needed = trees.folders_above([*write, *make_directories])
-            kept = dict.fromkeys(path for path in remove if path not in needed and not covers(write.keys(), path))
-            self.skipped += [Skipped(os.fsdecode(path), SkipReason.NEW_KEPT) for path in kept]
-            remove = [path for path in remove if path not in kept]
-        leaving = obstacles.Removals(frozenset(remove), frozenset(special), frozenset(self.aside))
-        directories = [*make_directories, *nested]
-        self._spare_identical(write, leaving)
-        found = obstacles.find(self.disk, self.store, self.now, self.unsaved, write, leaving, directories)
-        for path in found.met:
-            del write[path]
-        for path in found.alike:
-            write[path] = replace(write[path], recheck=True)
-        made, filled = self._folders_that_change([*write, *(path + b"/." for path in directories)])
-        shown = self._revealed(write, [*remove, *found.in_the_way], [*self.aside, *found.aside])
-        chmod = {**mode_only, **self._permission_changes(write, mode_only)}
-        gone = self._keep_ignored(
-            [
-                path
-                for path in self.now.empty_directories
-                if path not in self.empty_then and self.wanted(path) and not self.keep_new
-            ],
-            quiet=True,
-        )
-        for path, item in self.unsaved.items():
-            torn = path in write or path in remove
-            if torn and item.kind is SkipReason.TORN:
-                raise RestoreError(
-                    f"'{os.fsdecode(path)}' keeps changing and cannot be saved before it is replaced",
-                    "stop what writes it and try again; nothing was changed",
-                )
+            self._keep_what_is_new(steps)
+        removals = obstacles.Removals(frozenset(steps.remove), frozenset(special), frozenset(self.aside))
+        directories = [*steps.make_directories, *nested]
+        found = self._obstacles(steps, removals, directories)
+        made, filled = self._folders_that_change([*steps.write, *(path + b"/." for path in directories)])
+        shown = self._revealed(steps.write, [*steps.remove, *found.in_the_way], [*self.aside, *found.aside])
+        chmod = {
+            **steps.chmod,
+            **self.files.permission_changes(steps.write, steps.chmod, self.exact.touched if self.exact else ()),
+        }
+        gone = self._emptied_directories()
+        self._refuse_torn(steps)
         return Plan(
-            write=write,
-            remove=remove,
+            write=steps.write,
+            remove=steps.remove,
             chmod=chmod,
-            make_directories=make_directories,
+            make_directories=steps.make_directories,
             remove_directories=[*gone, *blocking, *self._left_links(delta)],
             keep_directories=self.empty_then,
             in_the_way=found.in_the_way,
-            unsaved=found.unsaved.union(hidden) - self.now.ignored.keys(),
+            unsaved=found.unsaved.union(steps.unseen) - self.now.ignored.keys(),
             revealed=shown.files - self.now.ignored.keys(),
             hidden=self._hidden_repositories([*self.aside, *found.aside, *nested, *shown.repositories]),
             emptied=[path for path in (*found.emptied, *filled, *shown.empty) if path not in self.empty_now],
-            created=[*(path for path in write if leaving.has(path) or self.disk.mode(path) is None), *made],
+            created=[*(path for path in steps.write if removals.has(path) or self.disk.mode(path) is None), *made],
             aside=list(dict.fromkeys([*self.aside, *found.aside])),
             nested=nested,
             index=index_plan.plan_index(self.store, self.now, self.target, self.paths),
@@ -191,9 +148,91 @@ class _Planner:
             special=special,
         )
 
-    # -- what an exact plan has beside ----------------------------------------------------------------------
+    # -- the stages -----------------------------------------------------------------------------------------
 
-    def _leaves(self, path: bytes) -> bool:
+    def _rules_differ(self, visible: Iterable[bytes]) -> bool:
+        """Whether the ignore rules of the two states differ; `visible` are the paths in which they differ."""
+        if self.outside_then != self.outside:
+            return True
+        return any(map(self.outside.is_rules, [*visible, *self.target.ignored, *self.now.ignored]))
+
+    def _visible_steps(self, delta: Difference) -> _Steps:
+        """The steps for tracked and untracked files that differ."""
+        steps = _Steps(make_directories=[path for path in self.target.empty_directories if self.in_scope(path)])
+        for path, (before, after) in sorted(delta.items()):
+            check(path)
+            if not self.in_scope(path):
+                continue
+            was_link = before is not None and before[0] == trees.GITLINK
+            if after is not None and after[0] == trees.GITLINK:
+                steps.make_directories.append(path)
+                if before is not None and not was_link:
+                    steps.remove.append(path)
+            elif after is not None:
+                if before is not None and not was_link and self.files.has_same_bytes(path, before, after):
+                    steps.chmod[path] = self.files.permissions(path, after)
+                else:
+                    steps.write[path] = self.files.write(path, after)
+            elif before is not None and not was_link:
+                steps.remove.append(path)
+        return steps
+
+    def _add_ignored(self, steps: _Steps) -> None:
+        """Write the ignored files that the target holds, and remove those that it is known not to have."""
+        for path, entry in self.target.ignored.items():
+            check(path)
+            if self.in_scope(path) and self.now.ignored.get(path) != entry:
+                steps.write[path] = self.files.write(path, entry)
+        steps.remove += [path for path in self.now.ignored if self._not_in_target(path) and self.in_scope(path)]
+
+    def _add_removals(self, steps: _Steps) -> None:
+        """Remove what git does not see as well, and keep what the target's rules ignore or the target left out."""
+        unseen = self._known_absent()
+        remove = [path for path in [*steps.remove, *unseen] if path not in self.left_out]
+        remove = [path for path in dict.fromkeys(remove) if path not in steps.write and path not in self.target.ignored]
+        remove = self._keep_ignored(remove)
+        rules = self._hiding_rules(steps.write, remove)
+        steps.remove, steps.unseen = [*remove, *rules], [*unseen, *rules]
+
+    def _keep_what_is_new(self, steps: _Steps) -> None:
+        """With `keep_new`, keep what the target does not have, unless it has something else in that place."""
+        needed = trees.folders_above([*steps.write, *steps.make_directories])
+        kept = dict.fromkeys(
+            path for path in steps.remove if path not in needed and not covers(steps.write.keys(), path)
+        )
+        self.skipped += [Skipped(os.fsdecode(path), SkipReason.NEW_KEPT) for path in kept]
+        steps.remove = [path for path in steps.remove if path not in kept]
+
+    def _obstacles(
+        self, steps: _Steps, removals: obstacles.Removals, directories: Sequence[bytes]
+    ) -> obstacles.Obstacles:
+        """What is in the way; files that are there already, as they should be, are not written."""
+        self._spare_identical(steps.write, removals)
+        found = obstacles.find(self.disk, self.store, self.now, self.unsaved, steps.write, removals, directories)
+        for path in found.met:
+            del steps.write[path]
+        for path in found.alike:
+            steps.write[path] = replace(steps.write[path], recheck=True)
+        return found
+
+    def _emptied_directories(self) -> list[bytes]:
+        """Empty directories to remove."""
+        if self.keep_new:
+            return []
+        empty = [path for path in self.now.empty_directories if path not in self.empty_then and self.in_scope(path)]
+        return self._keep_ignored(empty, quiet=True)
+
+    def _refuse_torn(self, steps: _Steps) -> None:
+        for path, item in self.unsaved.items():
+            if item.kind is SkipReason.TORN and (path in steps.write or path in steps.remove):
+                raise RestoreError(
+                    f"'{os.fsdecode(path)}' keeps changing and cannot be saved before it is replaced",
+                    "stop the program that writes it and try again; nothing was changed",
+                )
+
+    # -- further steps of an exact plan ----------------------------------------------------------------------
+
+    def _not_in_target(self, path: bytes) -> bool:
         """Whether an ignored file is known not to be in the target."""
         if self.exact is None:
             return path in self.gone_for_sure
@@ -219,11 +258,11 @@ class _Planner:
             self.skipped.append(Skipped(os.fsdecode(path) + "/", SkipReason.UNREADABLE_REPOSITORY))
         return list(self.exact.walked.special)
 
-    # -- what git does not see now --------------------------------------------------------------------------
+    # -- what git does not see -----------------------------------------------------------------------------
 
     def _known_absent(self) -> list[bytes]:
-        """Files that git does not see, of which the target is known not to have had any: it tracks them as deleted, or
-        was saved before a restore that made them."""
+        """Files that git does not see, and that the target is known not to have: it tracks them as deleted, or
+        they were created by a restore after it."""
         if self.exact is not None:
             return []
         tracked = trees.diff(self.store, self.target.index_tree, self.target.visible_tree)
@@ -232,7 +271,7 @@ class _Planner:
         return [
             path
             for path in sorted(absent)
-            if self.wanted(path)
+            if self.in_scope(path)
             and path not in self.target.ignored
             and stat.S_IFMT(self.disk.mode(path) or 0) in (stat.S_IFREG, stat.S_IFLNK)
             and trees.find(self.store, self.now.visible_tree, path) is None
@@ -241,15 +280,15 @@ class _Planner:
         ]
 
     def _hiding_rules(self, write: Mapping[bytes, FileWrite], remove: Sequence[bytes]) -> list[bytes]:
-        """Files of rules that git ignores, that the target does not have, and that would hide what it has from git."""
+        """Ignored rule files that the target does not have, and that would hide its files from git."""
         rules = self._ignored_rules() - {*self.target.ignored, *remove}
         if self.exact is not None or self.keep_new or not (rules or self.outside_then != self.outside):
             return []
         found: set[bytes] = set()
         while True:
             after = ignore_rules.rules_after(self.repository, write, {*remove, *found}, self.outside)
-            hidden = ignore_rules.hiding(self.repository, self.target, after, self.wanted)
-            more = {path for path in rules.intersection(hidden.values()) - found if self.wanted(path)}
+            hidden = ignore_rules.hiding(self.repository, self.target, after, self.in_scope)
+            more = {path for path in rules.intersection(hidden.values()) - found if self.in_scope(path)}
             if not more:
                 break
             found |= more
@@ -259,7 +298,7 @@ class _Planner:
         return sorted(found)
 
     def _ignored_rules(self) -> set[bytes]:
-        """The files of rules that git ignores, of those that may say something of what the target has untracked."""
+        """The ignored rule files that can concern untracked files of the target."""
         folders = trees.folders_above(path.rstrip(b"/") for path in self.target.untracked)
         names = {folder + b"/" + ignore.FILE_NAME if folder else ignore.FILE_NAME for folder in folders}
         if self.outside.users_path is not None:
@@ -275,7 +314,7 @@ class _Planner:
     def _revealed(
         self, write: Mapping[bytes, FileWrite], gone: Sequence[bytes], aside: Sequence[bytes]
     ) -> ignore_rules.Revealed:
-        """What is ignored now and comes to light, since the rules that hide it leave or change."""
+        """What is ignored now and becomes visible, since the rules that hide it are removed or change."""
         if self.exact is not None:
             return ignore_rules.Revealed()
         leaving = {*gone, *aside}
@@ -294,7 +333,7 @@ class _Planner:
         return shown
 
     def _hidden_repositories(self, paths: Iterable[bytes]) -> frozenset[bytes]:
-        """Those of `paths` where a repository is that the state now does not hold, for git ignores it."""
+        """Those of `paths` with a repository that the present state does not hold, since git ignores it."""
         known = {*self.now.nested, *self.unsaved}
         return frozenset(
             path
@@ -305,7 +344,7 @@ class _Planner:
         )
 
     def _spare_identical(self, write: dict[bytes, FileWrite], leaving: obstacles.Removals) -> None:
-        """Of the ignored files that the target has, leave those alone that are there as they were, and stay."""
+        """Do not write ignored files that are on disk as the target has them, and stay there."""
         for path in self.target.ignored.keys() & write.keys():
             found, file = self.disk.mode(path), write[path]
             if found is None or leaving.has(path):
@@ -316,7 +355,7 @@ class _Planner:
                 write[path] = replace(file, recheck=True)
 
     def _folders_that_change(self, coming: Iterable[bytes]) -> tuple[list[bytes], list[bytes]]:
-        """Of the folders above what comes: those that will be made, and those that are there with nothing in them."""
+        """Of the folders above paths to write: those that will be created, and those that exist and are empty."""
         made, filled = [], []
         for folder in trees.folders_above(coming) - {b""}:
             found = self.disk.mode(folder)
@@ -332,112 +371,13 @@ class _Planner:
 
     # -- the worktree ---------------------------------------------------------------------------------------
 
-    def _add_absence(self, delta: dict[bytes, tuple[Entry | None, Entry | None]]) -> None:
-        """Take out of the difference what skip-worktree keeps off the disk, on either side."""
-        if not self.now.absent and not self.target.absent:
-            return
-        hidden_now = self._absent_paths(self.now)
-        hidden_then = self._absent_paths(self.target)
-        for path, (before, after) in list(delta.items()):
-            on_disk = None if path in hidden_now else before
-            wanted = None if path in hidden_then else after
-            if on_disk == wanted:
-                del delta[path]
-            else:
-                delta[path] = (on_disk, wanted)
-        for path, entry in hidden_now.items():
-            if path not in hidden_then and path not in delta and trees.find(self.store, self.target.visible_tree, path):
-                delta[path] = (None, entry)
-        for path, entry in hidden_then.items():
-            if path not in hidden_now and path not in delta and trees.find(self.store, self.now.visible_tree, path):
-                delta[path] = (entry, None)
-
-    def _absent_paths(self, state: State) -> dict[bytes, Entry]:
-        found: dict[bytes, Entry] = {}
-        for path in state.absent:
-            entry = (
-                (trees.DIRECTORY, state.visible_tree)
-                if path == b"/"
-                else trees.find(self.store, state.visible_tree, path.rstrip(b"/"))
-            )
-            if entry is None or (entry[0] == trees.DIRECTORY and not path.endswith(b"/")):
-                continue  # something else is in its place
-            if entry[0] == trees.DIRECTORY:
-                found.update(trees.walk(self.store, entry[1], b"" if path == b"/" else path.rstrip(b"/") + b"/"))
-            else:
-                found[path] = entry
-        # In a folder whose tracked files are all absent there may be untracked ones.
-        for path in state.untracked:
-            found.pop(path, None)
-        return found
-
-    def _add_own_bytes(self, write: dict[bytes, FileWrite]) -> None:
-        """Files whose blob is the same and whose own bytes differ, or are not known of both states."""
-        hidden = self._absent_paths(self.target)
-        for path in self.own_now.paths | self.own_then.paths:
-            if path in write or path in self.differing or not self.wanted(path):
-                continue
-            entry = trees.find(self.store, self.target.visible_tree, path)
-            if entry is None or entry[0] not in (trees.REGULAR, trees.EXECUTABLE):
-                continue
-            before, after = self.own_now.of(path, entry[1]), self.own_then.of(path, entry[1])
-            if before != after and path not in hidden:
-                write[path] = replace(self._write(path, entry), recheck=before is None or after is None)
-
-    def _recheck(self, delta: Mapping[bytes, object], write: dict[bytes, FileWrite]) -> None:
-        """Where attributes change, a file with the right blob may have been checked out under the other ones."""
-        other = {path for path, _ in self.now.ignored.items() ^ self.target.ignored.items()} if self.exact else ()
-        names = {path for path in (*delta, *other) if path.rpartition(b"/")[2] == b".gitattributes"}
-        folders = {path.rpartition(b"/")[0] for path in names}
-        if not folders:
-            return
-        hidden = self._absent_paths(self.target)
-        for path, entry in trees.walk(self.store, self.target.visible_tree):
-            if path in write or path in delta or path in hidden or not self.wanted(path):
-                continue
-            if entry[0] in (trees.REGULAR, trees.EXECUTABLE) and covers(folders, path):
-                write[path] = replace(self._write(path, entry), recheck=True)
-
-    def _write(self, path: bytes, entry: Entry) -> FileWrite:
-        return FileWrite(entry, self.own_then.of(path, entry[1]), self._permissions(path, entry))
-
-    def _permissions(self, path: bytes, entry: Entry) -> int:
-        usual = (0o777 if entry[0] == trees.EXECUTABLE else 0o666) & ~self.target.umask
-        return self.target.permissions.get(path, usual)
-
-    def _permission_changes(self, write: Mapping[bytes, FileWrite], known: Mapping[bytes, int]) -> dict[bytes, int]:
-        """Files with the right content and other permission bits than the target recorded: unusual ones, or, of a file
-        that had changed there, the usual ones."""
-        changes: dict[bytes, int] = {}
-        concerned = {*self.target.permissions, *self.now.permissions}
-        if self.exact is not None:
-            concerned |= self.exact.touched
-        changed_there = {*self.target.staged, *self.target.unstaged, *self.target.untracked, *self.target.ignored}
-        usual = [bits & ~self.target.umask for bits in (0o666, 0o777)]
-        for path in concerned | changed_there:
-            if (path in write and not write[path].recheck) or path in known or not self.wanted(path):
-                continue
-            found = self.disk.mode(path)
-            if found is None or not stat.S_ISREG(found):
-                continue
-            if path not in concerned and stat.S_IMODE(found) in usual:
-                continue  # whether it is to be executable is for git's mode to tell
-            entry = trees.find(self.store, self.target.visible_tree, path)
-            entry = entry or self.target.ignored.get(path)
-            if entry is None or entry[0] not in (trees.REGULAR, trees.EXECUTABLE):
-                continue
-            bits = self._permissions(path, entry)
-            if stat.S_IMODE(found) != bits:
-                changes[path] = bits
-        return changes
-
     def _keep_ignored(self, remove: list[bytes], *, quiet: bool = False) -> list[bytes]:
-        """Leave out what the target's ignore rules exclude: in the target's world it is nobody's to remove.
+        """Keep files that the target's ignore rules match.
 
-        (Restoring an older .gitignore and then clearing away what it had protected is a loss that others made.)
+        Otherwise, restoring an older `.gitignore` would remove the files that a newer one had protected.
         """
         if self.exact is not None:
-            return remove  # everything was captured there: what it does not have was not there
+            return remove  # the target is complete: what it does not hold did not exist
         candidates = [
             path
             for path in remove
@@ -456,7 +396,7 @@ class _Planner:
         return [path for path in remove if path not in ignored]
 
     def _blocking_directories(self, write: Mapping[bytes, FileWrite]) -> list[bytes]:
-        """Directories that stand where a file comes."""
+        """Directories in the place of files to write."""
         found = []
         for path in write:
             mode = self.disk.mode(path)
@@ -469,15 +409,15 @@ class _Planner:
         return [
             path
             for path, (before, after) in delta.items()
-            if before is not None and before[0] == trees.GITLINK and after is None and self.wanted(path)
+            if before is not None and before[0] == trees.GITLINK and after is None and self.in_scope(path)
         ]
 
     # -- nested repositories --------------------------------------------------------------------------------
 
     def _nested(self) -> dict[bytes, str]:
-        """Repositories that come or change; those that the target does not have are put aside."""
+        """The repositories to restore; those that the target does not have are put aside."""
         for path in self.now.nested:
-            if path in self.target.nested or path in self.hidden or not self.wanted(path):
+            if path in self.target.nested or path in self.hidden or not self.in_scope(path):
                 continue
             if path in self.left_out or path + b"/" in self.left_out:
                 continue
@@ -488,10 +428,10 @@ class _Planner:
         for path in self.gone_for_sure - self.target.nested.keys():
             # A restore made it, and rules may hide it from git.
             directory = stat.S_ISDIR(self.disk.mode(path) or 0)
-            if directory and self.wanted(path) and not self.keep_new and untracked.is_repository(self.disk.at(path)):
+            if directory and self.in_scope(path) and not self.keep_new and untracked.is_repository(self.disk.at(path)):
                 self.aside[path] = None
         return {
             path: oid
             for path, oid in self.target.nested.items()
-            if self.wanted(path) and self.now.nested.get(path) != oid
+            if self.in_scope(path) and self.now.nested.get(path) != oid
         }
