@@ -7,7 +7,6 @@ The worktree is a managed one. Compared are git as it is guarded, git with the g
 from __future__ import annotations
 
 import functools
-import json
 import os
 import pty
 import shutil
@@ -19,7 +18,7 @@ from pathlib import Path
 import measure
 from harness import TIMES, Bench, ms, tool
 from measure import Run, Series
-from repositories import Arena, BenchError
+from repositories import Arena
 
 _OUT = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 _HARMLESS = (("status",), ("diff",), ("log", "-1"), ("add", "--all"))
@@ -84,27 +83,15 @@ class Guarded:
             "-c", "core.fsmonitorHookVersion=2",
         )  # fmt: skip
 
-    def granted(self, *command: str) -> None:
-        """Ask for `git COMMAND` by running it, and grant what was filed."""
-        subprocess.run(
-            ["git", *command], cwd=self.path, env=dict(self.arena.environment), check=False, capture_output=True
-        )
-        listed = json.loads(self._run(self.arena.path, *tool(self.bench, "approvals", "list", "--json")).stdout)
-        waiting = [each["id"] for each in listed["approvals"] if each["state"] == "pending"]
-        if not waiting:
-            raise BenchError(f"git {command[0]} asked for no approval")
-        for each in waiting:
-            self._run(self.arena.path, *tool(self.bench, "approvals", "grant", each))
-
 
 def guard(bench: Bench) -> None:
-    """What the guard costs: questions, harmless commands, and approved ones."""
+    """What the guard costs: questions, harmless commands, everyday work, and commands of many steps."""
     _check(bench)
     for size in {bench.size_near(1_000), bench.size_near(20_000)}:
         _harmless(bench, Guarded(bench, size), judged=size == bench.size_near(20_000))
     _everyday(bench, Guarded(bench, bench.size_near(1_000)))
     _below_exec(bench, Guarded(bench, bench.size_near(1_000)))
-    _approved(bench, Guarded(bench, bench.size_near(1_000)))
+    _of_many_steps(bench, Guarded(bench, bench.size_near(1_000)))
 
 
 def _everyday(bench: Bench, place: Guarded) -> None:
@@ -236,8 +223,8 @@ def _shim_of(bench: Bench, place: Guarded) -> str:
     return found.stdout.decode().strip()
 
 
-def _approved(bench: Bench, place: Guarded) -> None:
-    """Commands of many steps, guarded and approved, against an empty sh hook in the same places."""
+def _of_many_steps(bench: Bench, place: Guarded) -> None:
+    """Commands of many steps, guarded, against an empty sh hook in the same places."""
     remote = place.arena.path.parent / "many.git"
     _make_remote(place, remote)
     for number in range(_PICKED):
@@ -245,23 +232,21 @@ def _approved(bench: Bench, place: Guarded) -> None:
         place.plain("add", "--all")
         place.plain("commit", "-q", "-m", f"picked {number}")
     top = place.plain("rev-parse", "HEAD").decode().strip()
-    rows: tuple[tuple[str, tuple[str, ...], Callable[[], None], bool], ...] = (
+    rows: tuple[tuple[str, tuple[str, ...], Callable[[], None]], ...] = (
         (f"a rebase of {_PICKED} commits", ("rebase", "-q", "--force-rebase", f"HEAD~{_PICKED}"),
-         lambda: _ignore(place.plain("reset", "-q", "--hard", top)), True),
+         lambda: _ignore(place.plain("reset", "-q", "--hard", top))),
         (f"a fetch of {_FETCHED} refs", ("fetch", "-q", str(remote), "+refs/heads/*:refs/remotes/many/*"),
-         lambda: _forget(place), False),
-        ("`git gc`", ("gc", "-q"), lambda: None, False),
+         lambda: _forget(place)),
+        ("`git gc`", ("gc", "-q"), lambda: None),
         ("`git stash` and `git stash pop`", ("-c", "alias.trip=!git stash -q && git stash pop -q", "trip"),
-         lambda: _ignore((place.path / "picked-0.txt").write_text("changed\n")), True),
+         lambda: _ignore((place.path / "picked-0.txt").write_text("changed\n"))),
     )  # fmt: skip
-    for work, command, before, asks in rows:
+    for work, command, before in rows:
         bench.say(f"guard: {work}")
-        _compare(bench, place, work, command, before, asks=asks)
+        _compare(bench, place, work, command, before)
 
 
-def _compare(
-    bench: Bench, place: Guarded, work: str, command: tuple[str, ...], before: Callable[[], None], *, asks: bool
-) -> None:
+def _compare(bench: Bench, place: Guarded, work: str, command: tuple[str, ...], before: Callable[[], None]) -> None:
     commands = {"guarded": ("git", *command), "empty": ("git", *place.empty, *command)}
     if "alias.trip" in " ".join(command):
         trip = "git {0} stash -q && git {0} stash pop -q"
@@ -269,23 +254,17 @@ def _compare(
             "guarded": ("sh", "-c", trip.format("")),
             "empty": ("sh", "-c", trip.format(" ".join(place.empty))),
         }
-        asks = False
-
-    def prepare(name: str, _number: int) -> None:
-        before()
-        if asks and name == "guarded":
-            place.granted(*command)
 
     series = measure.alternate(
         tuple(commands),
         max(bench.rounds, 7) if not bench.scale.hurried else 1,
-        prepare,
+        lambda _name, _number: before(),
         lambda name, _number: measure.run(commands[name], place.path, place.arena.environment),
     )
     ratio = series["guarded"].median / series["empty"].median
     bench.add(
         "guard",
-        f"{work} in a guarded worktree, approved, against an empty sh hook in the same places",
+        f"{work} in a guarded worktree, against an empty sh hook in the same places",
         f"≤ 1.5 {TIMES}",
         f"{ratio:.2f} {TIMES}",
         ratio <= 1.5,

@@ -43,7 +43,7 @@ def require_operator(invocation: Invocation, location: Location, action: str, *,
 
     key_file = settings.read(location.root, os.environ).approval_key
     who = authorize.current(invocation.agent)
-    return authority.require(who, location, terminal=_terminal(), key_file=key_file, what=action, since=since)
+    return authority.require_person(who, location, terminal=_terminal(), key_file=key_file, what=action, since=since)
 
 
 def _terminal() -> int | None:

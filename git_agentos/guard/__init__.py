@@ -31,7 +31,7 @@
     approval/              requests and grants, and who may decide
 
     setup/                 what is installed in a repository and removed again, and whether it works
-    shim/, harness/        an agent below `guard exec`, and the hooks of the programs in which agents run
+    exec/, harness/        an agent below `guard exec`, and the hooks of the programs in which agents run
 
 Four layers use the same `enforcer`: `core.fsmonitor` and the git hooks (`git_agentos.hooks`), the shim, and the harness
 hooks. Only the standard library is imported until something must be saved: all of this runs inside of git commands.

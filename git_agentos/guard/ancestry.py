@@ -9,15 +9,14 @@ from git_agentos.process import table
 from git_agentos.process.table import argv, cwd, environment, executable, parents
 from git_agentos.util import git_command_line
 
-# What `guard exec` puts into the environment of the process that supervises an agent, and so of all below it: the
-# agent's id. The supervisor is started with it, and takes in what is orphaned below, so that no `env -i` and no
-# double fork gets rid of it.
+# The agent's id, which `guard exec` puts into the environment of the supervisor and so of all processes below it. The
+# supervisor adopts orphans, so neither `env -i` nor a double fork leads out.
 MARKER = "AGENTOS_GUARD"
 
-# Which git command runs which other one itself, as a part of what it was told to do: that one's decision covers it.
-# Anything else below a git command (an editor, a hook, an alias) is a command of its own.
+# git command -> the git commands that it starts as its own steps: the decision about it covers them. Anything else
+# below a git command (an editor, a hook, an alias) is decided about separately.
 _GC = frozenset({"pack-refs", "reflog", "repack", "prune", "prune-packed", "worktree", "rerere", "commit-graph", "gc"})
-_PARTS: dict[str, frozenset[str]] = {
+_STEPS: dict[str, frozenset[str]] = {
     "stash": frozenset(
         {"reset", "clean", "checkout", "checkout-index", "read-tree", "update-index", "apply", "add", "restore"}
     ),
@@ -37,17 +36,17 @@ _PARTS: dict[str, frozenset[str]] = {
 
 
 def started_in(pid: int) -> str | None:
-    """The folder that a process was started in: where it stands, or where the git was started that runs it there."""
-    place = cwd(pid)
+    """The folder in which a process was started; for one that git has started, the folder in which git was started."""
+    folder = cwd(pid)
     known = table.parent_and_start(pid)
-    if place is None or known is None or _sent_to(pid):
-        return _sent_from(pid)
-    return _sent_from(known[0]) if _sent_to(known[0]) and cwd(known[0]) == place else place
+    if folder is None or known is None or _change_folders(pid):
+        return _folder_before_change(pid)
+    parent = known[0]
+    return _folder_before_change(parent) if _change_folders(parent) and cwd(parent) == folder else folder
 
 
 def environment_of_guard_exec(pid: int) -> dict[str, str] | None:
-    """The environment of the `guard exec` that `pid` runs below: what it was when nothing below had changed it. The
-    outermost one counts. None where there is none."""
+    """The environment with which the outermost `guard exec` above `pid` was started; None where there is none."""
     for each in reversed((pid, *parents(pid))):
         found = environment(each)
         if found is not None and MARKER in found:
@@ -59,8 +58,8 @@ def environment_of_guard_exec(pid: int) -> dict[str, str] | None:
 
 
 def outermost_git(pid: int) -> int:
-    """The git process that was told to do what the git process `pid` does: itself, or the one that runs it as a part of
-    its own work (`git stash` runs `git reset --hard`)."""
+    """The git process of which the git process `pid` is a step (`git stash` runs `git reset --hard`); `pid` where it is
+    no step."""
     while True:
         found = table.parent_and_start(pid)
         if found is None or not (is_part(argv(pid), argv(found[0])) and same_program(pid, found[0])):
@@ -69,18 +68,17 @@ def outermost_git(pid: int) -> int:
 
 
 def is_inner_step(args: Sequence[str], outer: int, git: str) -> bool:
-    """Whether `git ARGS`, which the process `outer` is about to start by PATH as the program `git`, is a step of what
-    that one was told to do."""
+    """Whether `git ARGS`, which the process `outer` is about to start by PATH as the program `git`, is a step of the
+    command of `outer`."""
     return is_part(("/git", *args), argv(outer)) and _same_file(git, executable(outer))
 
 
 def is_part(inner: tuple[str, ...], outer: tuple[str, ...]) -> bool:
-    """Whether the git command `inner`, started by the git command `outer`, is a step of what that one was told to do,
-    by their arguments: which programs these two are, they do not prove (`same_program`).
+    """Whether the git command `inner`, started by the git command `outer`, is a step of it, by their arguments. These
+    do not prove which programs the two are (`same_program`).
 
-    git starts its own commands by their whole path. That is no proof (an editor, a filter or a pager could be given as
-    that path), so only the steps that git is known to take count, and none of a command that shows something page by
-    page.
+    git starts its own commands by their full path. An editor, a filter or a pager can have that path too, so only known
+    steps count, and no step of a command with a pager.
     """
     if not inner or "/" not in inner[0] or not _is_git(inner[0]) or not outer or not _is_git(outer[0]):
         return False
@@ -90,28 +88,28 @@ def is_part(inner: tuple[str, ...], outer: tuple[str, ...]) -> bool:
         return False
     if name in ("gc", "maintenance") and above != "maintenance" and "--auto" not in words:
         return False
-    return name in _PARTS.get(above, ())
+    return name in _STEPS.get(above, ())
 
 
 def same_program(one: int, other: int) -> bool:
-    """Whether two processes run the same program, by the files that they were started from and not by what they call
-    themselves (`exec -a git bash`). False where the system does not tell."""
+    """Whether two processes run the same program, by their program files and not by their names (`exec -a git bash`).
+    False where that is not known."""
     return _same_file(executable(one), executable(other))
 
 
-def _sent_from(pid: int) -> str | None:
-    """The folder that a git was started in, which `-C` may have sent elsewhere: what its PWD says, if `-C` leads from
-    there to where it stands."""
-    place = cwd(pid)
-    folders = _sent_to(pid)
+def _folder_before_change(pid: int) -> str | None:
+    """The folder in which a git was started, before `-C` changed it: its PWD, if `-C` leads from there to its current
+    folder."""
+    current = cwd(pid)
+    folders = _change_folders(pid)
     start = (environment(pid) or {}).get("PWD", "")
-    if place is None or not folders or not os.path.isabs(start) or not os.path.isdir(start):
-        return place
+    if current is None or not folders or not os.path.isabs(start) or not os.path.isdir(start):
+        return current
     end = os.path.realpath(os.path.join(start, *folders))
-    return start if end == place or end.startswith(place.rstrip(os.sep) + os.sep) else place
+    return start if end == current or end.startswith(current.rstrip(os.sep) + os.sep) else current
 
 
-def _sent_to(pid: int) -> list[str]:
+def _change_folders(pid: int) -> list[str]:
     """The folders of a git's `-C`; empty for other processes."""
     words = argv(pid)
     if not words or os.path.basename(words[0]) != "git":
@@ -120,7 +118,7 @@ def _sent_to(pid: int) -> list[str]:
 
 
 def _same_file(one: str, other: str) -> bool:
-    """Whether two paths lead to one file, or to files with the same content: some systems have git twice."""
+    """Whether two paths lead to the same file, or to files with the same content: some systems have git twice."""
     try:
         if os.path.samefile(one, other):
             return True
@@ -141,7 +139,7 @@ def _is_git(program: str) -> bool:
 
 
 def _subcommand(argv: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """git's subcommand and what follows; empty where options before it make it show pages, or are not known."""
+    """git's subcommand and its arguments; empty where options before it start a pager, or are unknown."""
     line = git_command_line.parse(argv)
     if line.command is None or any(option.name in ("-p", "--paginate") for option in line.options):
         return "", ()

@@ -1,9 +1,9 @@
-"""Whether a command of `git agentos` may be run by the process that runs it. All of them ask here, whichever way they
-are called: the command line before each command, the functions of the Python API by `entry`.
+"""Whether a process may run a command of `git agentos`. The command line checks that before each command, the functions
+of the Python API by the decorator `entry`.
 
-What a command does, and to whom, is told by `policy.command_table`; policy decides about it for agents as about any git
-command, with requests, grants and configuration. A person's process is never stopped. What one command does in turn is
-part of it, and is not asked about again.
+`policy.command_table` says what a command does, and to what. For agents, policy decides about it as about any git
+command, with requests, grants and configuration. A person's process is never stopped. The commands that a command calls
+are part of it, and are not checked again.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Whether a command that may be run is running: what it calls is part of it.
+# Whether an authorized command is running: what it calls is part of it.
 _authorized: ContextVar[bool] = ContextVar("authorized", default=False)
-# What `person` rows of the table are called in messages.
+# The names of the table's `person` rows in messages.
 _DECISIONS = {
     "approvals grant": "granting",
     "approvals deny": "denying",
@@ -43,15 +43,15 @@ _DECISIONS = {
     "run accept": "accepting a run",
     "tdd approve": "approving a workflow",
 }
-# Parameters of functions that say how a call is watched, not what it does.
-_WATCHING = ("watcher", "consent", "environment")
+# Parameters of functions that do not change what a call does.
+_UNCHECKED = ("watcher", "consent", "environment")
 
 
 @contextlib.contextmanager
 def running(request: Request, argv: Sequence[str], explicit: str | None = None) -> Iterator[None]:
-    """Run one command of the command line; PolicyError where the process may not.
+    """Run one command of the command line; PolicyError where the process may not run it.
 
-    `argv` is how the command was called, for requests and grants; `explicit` the id given by `--as`.
+    `argv` is the command line, for requests and grants; `explicit` the agent id given by `--as`.
     """
     if not _authorized.get():
         check(request, argv, explicit)
@@ -62,12 +62,11 @@ def running(request: Request, argv: Sequence[str], explicit: str | None = None) 
 def entry(
     *path: str, named: Sequence[str] = (), also: Callable[[Any], Mapping[str, Any]] | None = None
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Make a function of the Python API do what the command `path` does only where the process may run that command.
+    """Check that the process may run the command `path` before a function of the Python API that does the same.
 
-    The function's first argument has the worktree: a `OpenWorktree`, or an object with one as `context`. Its other
+    The function's first argument has the worktree: an `OpenWorktree`, or an object with one as `context`. Its other
     positional parameters are the command's operands; its keyword parameters, those in `named`, and the fields of
-    dataclasses are the options. `also` tells of the first argument what comes to it as if it were given so; its
-    `operands` are operands.
+    dataclasses are the options. `also` returns more options for the first argument; the key `operands` is for operands.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -93,21 +92,21 @@ def entry(
 
 
 def current(explicit: str | None = None) -> Identity:
-    """Who runs this process: not where it was told to work (`-C`, git's own too), but where it was started."""
-    place = _started_in()
-    git_dir = identity.find_git_dir(place) if place is not None else None
+    """The identity of this process, by the folder in which it was started, not by that of `-C` (git's own too)."""
+    folder = _started_in()
+    git_dir = identity.find_git_dir(folder) if folder is not None else None
     return identity.identify(os.environ, git_dir, os.getpid(), explicit)
 
 
 def check(request: Request, argv: Sequence[str], explicit: str | None = None) -> None:
-    """PolicyError where this process may not run the command; what needs approval is asked for."""
+    """PolicyError where this process may not run the command; an approval request is filed where one is needed."""
     who = current(explicit)
     if who.agent is not None:
         _decide(who, request, argv)
 
 
 def require(context: OpenWorktree, *path: str, operands: Sequence[str] = ()) -> None:
-    """PolicyError where a function of the Python API is called by a process that may not run the command `path`."""
+    """PolicyError where the process that calls a function of the Python API may not run the command `path`."""
     if not _authorized.get():
         who = current()
         if who.agent is not None:
@@ -132,8 +131,8 @@ def _decide(who: Identity, request: Request, argv: Sequence[str]) -> None:
     name = " ".join(request.path)
     if command is None:
         raise PolicyError(
-            f"'git agentos {name}' is not known to the guard, and this is {_called(who)}",
-            "whoever runs the agents can run it",
+            f"'git agentos {name}' is not known to the guard, and this is {_describe(who)}",
+            "a person can run it",
         )
     if command.target == command_table.PERSON and not request.options & command.alone:
         from git_agentos.guard.approval import authority
@@ -153,19 +152,19 @@ def _enforce(who: Identity, found: Sequence[Operation], argv: Sequence[str], fol
     from git_agentos.guard.enforcement import enforcer
     from git_agentos.guard.policy import operations
 
-    where = os.path.join(_folder(), *(each for each in folders if each))
+    cwd = os.path.join(_folder(), *(each for each in folders if each))
     try:
-        known = settings.read(where, os.environ)
+        guard_settings = settings.read(cwd, os.environ)
     except ConfigurationError:
         if all(operations.OPERATIONS[each.name].default == ALLOW for each in found):
-            return  # what it says about the guard is for others to mend; nothing is lost by what saves first
+            return  # other commands report it; a command that saves first loses nothing
         raise
-    place = gitfile.find(where)
+    worktree = gitfile.find(cwd)
     verdict = enforcer.enforce(
-        Call(tuple(argv), where, os.environ),
-        Assessment(operations.decide(found, known), root=place[0] if place is not None else None),
+        Call(tuple(argv), cwd, os.environ),
+        Assessment(operations.decide(found, guard_settings), root=worktree[0] if worktree is not None else None),
         who,
-        enforcer.LayerCall("shim", os.getpid(), known),
+        enforcer.LayerCall("shim", os.getpid(), guard_settings),
     )
     if not verdict.run:
         _refuse(who, verdict.message)
@@ -174,7 +173,7 @@ def _enforce(who: Identity, found: Sequence[Operation], argv: Sequence[str], fol
 def _refuse(who: Identity, message: str) -> NoReturn:
     first, *rest = (line.strip().removeprefix("git-agentos: ") for line in message.splitlines())
     if who.source in ("worktree", "ancestor"):
-        rest.append("who works in an agent's worktree counts as that agent: a person runs this from outside of it")
+        rest.append("a process in an agent's worktree counts as that agent: a person can run this elsewhere")
     raise PolicyError(first, "\n".join(rest))
 
 
@@ -185,14 +184,14 @@ def _check_call(
     named: Sequence[str],
     also: Callable[[Any], Mapping[str, Any]] | None,
 ) -> None:
-    """Ask about a call of a function as about the command line that does the same."""
+    """Check a call of a function like the command line that does the same."""
     subject, *others = bound.signature.parameters.values()
     first = bound.arguments[subject.name]
     operands: list[str] = []
     options: dict[str, list[str]] = {}
     for each in others:
         value = bound.arguments.get(each.name, each.default)
-        if each.name in _WATCHING or value is None or value == each.default:
+        if each.name in _UNCHECKED or value is None or value == each.default:
             continue
         if is_dataclass(value) and not isinstance(value, type):
             for field in fields(value):
@@ -225,7 +224,7 @@ def _location(first: Any) -> Location:
 
 
 def _leave(location: Location) -> None:
-    """A grant is good for one call, and this process may make others."""
+    """End the use of a grant: it is good for one call, and this process may make others."""
     if os.path.isdir(os.path.join(location.shared_state_dir, "approvals", "running")):
         from git_agentos.guard.approval import approvals
 
@@ -235,7 +234,7 @@ def _leave(location: Location) -> None:
 
 
 def _option(name: str, value: Any) -> dict[str, list[str]]:
-    """A parameter as an option: nothing where it is not set, `--no-guard` for a guard that is switched off."""
+    """A parameter as an option: none where it is not set, `--no-guard` where the guard is switched off."""
     option = name.removesuffix("_").replace("_", "-")
     if value is False:
         return {"--no-guard": []} if option == "guard" else {}
@@ -245,7 +244,8 @@ def _option(name: str, value: Any) -> dict[str, list[str]]:
 
 
 def _texts(value: Any) -> list[str]:
-    """The words for an argument of a function; what is no text is written out whole, so that a grant is bound to it."""
+    """The words for an argument of a function. A value of another type is written out, so that a grant is bound to
+    it."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
@@ -254,8 +254,8 @@ def _texts(value: Any) -> list[str]:
 
 
 def _git_above() -> tuple[str, ...] | None:
-    """The command line of the git that runs this process for `git agentos`, and that process's alone. Its arguments are
-    those of this process: another program that calls itself git does not tell for it what it does."""
+    """The command line of the git that has started this process for `git agentos`. It has to have the arguments of this
+    process: a program that calls itself git cannot give it another command line."""
     argv = table.argv(os.getppid())
     if not argv or os.path.basename(argv[0]) != "git":
         return None
@@ -265,11 +265,11 @@ def _git_above() -> tuple[str, ...] | None:
 
 
 def _started_in() -> str | None:
-    """The folder that this process was started in: for `git -C PATH agentos`, that of git, not PATH."""
+    """The folder in which this process was started: for `git -C PATH agentos`, that of git, not PATH."""
     return ancestry.started_in(os.getpid()) if table.has_proc() else _folder()
 
 
-def _called(who: Identity) -> str:
+def _describe(who: Identity) -> str:
     return "an agent" if who.agent == ILL_FORMED else f"agent '{who.agent}'"
 
 
@@ -277,4 +277,4 @@ def _folder() -> str:
     try:
         return os.getcwd()
     except OSError:
-        return os.sep  # it was deleted: the command says so
+        return os.sep  # it was deleted: the command reports that

@@ -15,6 +15,7 @@ from git_agentos.errors import UsageError
 from git_agentos.git import gitfile
 from git_agentos.guard import ancestry
 from git_agentos.process import table
+from git_agentos.util import files
 
 ILL_FORMED = "?"
 
@@ -51,8 +52,7 @@ def identify(
 def worktree_agent_id(git_dir: str) -> str | None:
     """The id of the agent's worktree that has this git directory; None if it is not an agent's."""
     try:
-        with open(os.path.join(git_dir, "agentos", "id"), encoding="ascii", errors="replace") as file:
-            return file.read(80).strip()
+        return files.read(os.path.join(git_dir, "agentos", "id"), follow=True)[:80].decode("ascii", "replace").strip()
     except OSError:
         return None
 

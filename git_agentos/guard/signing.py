@@ -1,11 +1,10 @@
-"""Documents that only this user can have written: requests, grants, manifests, records of runs.
+"""MACs of what only this user can have written: requests, grants, manifests, records of runs.
 
-    <configuration folder>/git-agentos/key      32 random bytes; mode 0600, made when it is first needed
+    <configuration folder>/git-agentos/key      32 random bytes; mode 0600, created when it is first needed
 
-A document carries a MAC (HMAC-SHA256 by that key, in hexadecimal). Agents can write to the git directory, where these
-documents lie: without the key they cannot make one up or change one.
-The folder is what `XDG_CONFIG_HOME` or `HOME` say. Below `guard exec` it is what they said when that was started: an
-agent that sets them anew does not bring a key of its own along.
+A MAC is HMAC-SHA256 by that key, in hexadecimal. Agents can write to the git directory, where these files are: without
+the key they can neither forge nor change one. The folder is named by `XDG_CONFIG_HOME` or `HOME`. Below `guard exec`
+their values are those with which it was started, so that an agent cannot use a key of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ DAMAGED = "damaged"
 
 
 def folder(environment: Mapping[str, str]) -> str:
-    """The user's configuration folder of ours; it need not be there."""
+    """Our folder in the user's configuration; it need not exist."""
     trusted = ancestry.environment_of_guard_exec(os.getpid()) or environment
     base = trusted.get("XDG_CONFIG_HOME", "")
     if not os.path.isabs(base):
@@ -34,7 +33,8 @@ def folder(environment: Mapping[str, str]) -> str:
 
 
 def key(environment: Mapping[str, str], *, make: bool = True) -> bytes | None:
-    """The key, made where there is none yet; None where it cannot be read or made, as in a sandbox, or is damaged.
+    """The key, with `make` created where there is none; None where it cannot be read or created, as in a sandbox, or is
+    damaged.
 
     GuardError where others may write to it.
     """
@@ -51,14 +51,14 @@ def key(environment: Mapping[str, str], *, make: bool = True) -> bytes | None:
         if stat.S_IMODE(found.st_mode) & 0o022 or found.st_uid not in (os.geteuid(), 0):
             raise GuardError(
                 f"others may write to the key '{path}'",
-                f"chmod go-w '{path}' if nobody has; else remove it, and grant again what still waits",
+                f"chmod go-w '{path}' if nobody has; else remove it, and grant pending requests again",
             )
         return data if len(data) == _SIZE else None
     return None
 
 
 def problem(environment: Mapping[str, str]) -> str | None:
-    """What is wrong with the key, in a sentence; None where it is as it should be, or not there."""
+    """What is wrong with the key, in a sentence; None where it is as it should be, or there is none."""
     path = os.path.join(folder(environment), "key")
     try:
         data, found = _read(path)
@@ -76,20 +76,20 @@ def problem(environment: Mapping[str, str]) -> str | None:
 
 
 def is_out_of_reach(environment: Mapping[str, str]) -> bool:
-    """Whether there is no key and none can be made, as in a sandbox: nobody can tell then what was signed.
+    """Whether there is no key and none can be created, as in a sandbox: no MAC can be checked then.
 
     A key that was removed or damaged where this user can write is not out of reach.
     """
-    place = folder(environment)
-    if os.path.lexists(os.path.join(place, "key")):
+    above = folder(environment)
+    if os.path.lexists(os.path.join(above, "key")):
         return False
-    while not os.path.lexists(place) and os.path.dirname(place) != place:
-        place = os.path.dirname(place)
-    return not os.access(place, os.W_OK)
+    while not os.path.lexists(above) and os.path.dirname(above) != above:
+        above = os.path.dirname(above)
+    return not os.access(above, os.W_OK)
 
 
 def sign(data: bytes, environment: Mapping[str, str]) -> str | None:
-    """The MAC of `data` by the user's key, which is made where there is none yet; None where it cannot be had."""
+    """The MAC of `data` by the user's key, which is created where there is none; None where that is not possible."""
     known = key(environment)
     return None if known is None else mac(data, known)
 
@@ -102,7 +102,7 @@ def is_signed(data: bytes, code: object, environment: Mapping[str, str]) -> bool
 
 def mac(data: bytes, known: bytes) -> str:
     """The MAC of `data` by a key that was read."""
-    import hashlib  # not loaded by a command for which nothing was ever signed
+    import hashlib  # not loaded where nothing was ever signed
     import hmac
 
     return hmac.new(known, data, hashlib.sha256).hexdigest()
@@ -116,7 +116,7 @@ def verify(data: bytes, code: object, known: bytes) -> bool:
 
 
 def document_bytes(kind: str, name: str, body: Mapping[str, Any]) -> bytes:
-    """What a document's MAC is made of: its kind and name too, so that none can stand in another one's place."""
+    """The bytes for a document's MAC: with its kind and name, so that no document can replace another one."""
     import json
 
     return f"git-agentos {kind} {name}\0{json.dumps(body, sort_keys=True)}".encode("ascii")
@@ -134,7 +134,7 @@ def verify_document(kind: str, name: str, document: Mapping[str, Any], known: by
 
 
 def _read(path: str) -> tuple[bytes, os.stat_result]:
-    """The content of the key's file (a link is followed, a pipe not waited for), and what it is."""
+    """The content of the key file (a link is followed, a pipe is not waited for), and its status."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         found = os.fstat(descriptor)
@@ -144,7 +144,7 @@ def _read(path: str) -> tuple[bytes, os.stat_result]:
 
 
 def _make(path: str) -> bool:
-    """Create a key, whole and durably; whether there is one now. Of two processes the second takes the first one's."""
+    """Create a key, durably; whether there is one now. Of two processes, the second uses the first one's key."""
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         files.create(path, os.urandom(_SIZE), mode=0o600)

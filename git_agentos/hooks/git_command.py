@@ -47,8 +47,8 @@ class GitCommand(NamedTuple):
 
 
 def read(pid: int) -> GitCommand:
-    """What the git process `pid`, which called a hook, was told to do. ConfigurationError where the guard's settings
-    are none, GuardError where the process is gone."""
+    """The command of the git process `pid`, which called a hook. ConfigurationError where the guard's settings
+    are invalid, GuardError where the process is gone."""
     outermost = ancestry.outermost_git(pid)
     call = _call_of(outermost, pid)
     if call is None:

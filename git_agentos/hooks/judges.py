@@ -104,7 +104,7 @@ def reference_transaction(hook: HookCall) -> int:
 
     def assess(command: GitCommand) -> Assessment:
         found = assessor.assess_ref_updates(updates, command.call, command.who, command.settings)
-        # The state before the command was saved then; nobody wants to restore the middle of a rebase.
+        # The state before the command was saved then; the middle of a rebase is no state to restore.
         was_saved = found.relies_on_checkpoint and allowed.is_recorded(command.common_dir, command.pid)
         return found._replace(save=None) if was_saved else found
 

@@ -1,5 +1,5 @@
 """The shim's question (`hooks/git-shim`): may this git command run? Answers 0 for yes, 3 for no, and 10 for yes without
-the configuration by which an agent's client has switched the guard off (`guard.shim.client_configuration`).
+the configuration by which an agent's client has switched the guard off (`guard.exec.client_configuration`).
 
 The process that asks becomes git when the answer is yes, so it is the one that a grant is used up for.
 """
@@ -23,7 +23,7 @@ RUN, STOP, RUN_GUARDED, INTERRUPTED = 0, 3, 10, 130
 
 
 def main(args: Sequence[str]) -> int:
-    """Decide about `git ARGS`, given where this process stands. Whatever goes wrong is a no."""
+    """Decide about `git ARGS` in the current directory. Any error stops the command."""
     try:
         return _decide(tuple(args), os.getppid())
     except KeyboardInterrupt:
@@ -33,7 +33,7 @@ def main(args: Sequence[str]) -> int:
         if isinstance(error, AgentosError) and error.hint:
             output.to_stderr(f"  {error.hint}")
         return STOP
-    except Exception as error:  # noqa: BLE001 - the boundary: an agent's command that nobody could judge does not run
+    except Exception as error:  # noqa: BLE001 - the boundary: an agent's command that was not judged does not run
         output.to_stderr(f"git-agentos: stopped: this is a bug in git-agentos: {type(error).__name__}: {error}")
         return STOP
 
@@ -46,10 +46,10 @@ def _decide(args: tuple[str, ...], pid: int) -> int:
     request = call.current_call(("git", *args))
     run = RUN
     if "GIT_CONFIG_COUNT" in request.environment:
-        from git_agentos.guard.shim import client_configuration
+        from git_agentos.guard.exec import client_configuration
 
         rest = client_configuration.without_guard_pairs(request.environment)
-        if rest is not None and client_configuration.are_the_clients(pid, request.environment):
+        if rest is not None and client_configuration.set_by_harness(pid, request.environment):
             request, run = request._replace(environment=rest), RUN_GUARDED
     return _answer(request, pid, run)
 
@@ -68,7 +68,7 @@ def _answer(request: Call, pid: int, run: int) -> int:
         return run  # most commands end here: nothing more is loaded for them
     from git_agentos.git.location import locate
     from git_agentos.guard.enforcement.enforcer import LayerCall, enforce
-    from git_agentos.guard.shim.shim import WAIT
+    from git_agentos.guard.exec.launch import WAIT
     from git_agentos.hooks import allowed
 
     verdict = enforce(

@@ -180,8 +180,7 @@ def changed_by_reading(inner: OpenWorktree, state: State) -> frozenset[bytes]:
 def configuration(location: Location) -> bytes | None:
     """The worktree's own configuration file; None where it has none."""
     try:
-        with open(os.path.join(location.git_dir, "config.worktree"), "rb") as file:
-            return file.read()
+        return files.read(os.path.join(location.git_dir, "config.worktree"), follow=True)
     except OSError:
         return None
 

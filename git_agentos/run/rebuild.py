@@ -42,7 +42,7 @@ from git_agentos.run import baseline, evidence_store, interrupted_restore, workt
 from git_agentos.run.baseline import Baseline
 from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.store import database_path
-from git_agentos.util import directories, times
+from git_agentos.util import directories, files, times
 from git_agentos.worktree import layout, record
 from git_agentos.worktree.record import AgentWorktree, Record
 
@@ -435,8 +435,8 @@ def _leads_to(root: str, git_dir: str) -> bool:
 
 
 def _is_on(git_dir: str, ref: str) -> bool:
-    with contextlib.suppress(OSError), open(os.path.join(git_dir, "HEAD"), "rb") as file:
-        return file.read().strip() == os.fsencode("ref: " + ref)
+    with contextlib.suppress(OSError):
+        return files.read(os.path.join(git_dir, "HEAD"), follow=True).strip() == os.fsencode("ref: " + ref)
     return False
 
 

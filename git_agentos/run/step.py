@@ -19,7 +19,7 @@ from git_agentos.checkpoint.model import State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, LockedError, RunError, StorageError
 from git_agentos.git import authorship, process
-from git_agentos.guard.shim import shim
+from git_agentos.guard.exec import launch
 from git_agentos.process import contained
 from git_agentos.process.contained import Command, Result
 from git_agentos.redact import redact, redact_value
@@ -228,7 +228,7 @@ def _run(site: StepContext, begun: _Begun) -> Result:
     location = begun.inner.location
     words, env = contained.shell(begun.step.command), _environment(site, begun)
     if site.spec.guard:
-        words, env = shim.with_shim(location, begun.run.agent_id, words, env)
+        words, env = launch.with_shim(location, begun.run.agent_id, words, env)
     limit = begun.step.timeout if begun.step.timeout is not None else site.spec.timeout
     command = Command(words, location.root, env, limit)
     names = [f"{begun.folder}/{name}" for name in ("stdout", "stderr")]

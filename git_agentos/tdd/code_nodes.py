@@ -294,7 +294,8 @@ def _control(node_run: NodeRun) -> Control:
 def _save_verdict(node_run: NodeRun) -> str:
     """A checkpoint of the worktree as the gate has judged it."""
     session = node_run.session
-    return session.save(f"tdd {session.id}: {node_run.node} holds", node_run.node, "holds").checkpoint.id
+    description = f"tdd {session.id}: {node_run.node} holds"
+    return session.save(session.worktree(), description, node_run.node, "holds").checkpoint.id
 
 
 # -- N5: the audit -----------------------------------------------------------------------------------------------------

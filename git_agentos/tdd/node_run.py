@@ -81,9 +81,9 @@ class Session:
             self.pinned.append(evidence)
         return self.pinned[0]
 
-    def save(self, description: str, node: str, phase: str) -> Created:
-        """Create a checkpoint of the worktree between two nodes."""
-        worktree, run = self.worktree(), self.run()
+    def save(self, worktree: OpenWorktree, description: str, node: str, phase: str) -> Created:
+        """Create a checkpoint of the workflow's worktree between two nodes."""
+        run = self.run()
         meta = {"node": node, "phase": phase}
         metadata = worktree.metadata(
             trigger="phase_complete", description=description, task_id=run.task_id, run_id=run.run_id, meta=meta
@@ -224,7 +224,8 @@ def _begin(session: Session, state: ImplementationState, node: str, command: str
     n = len(state.get("history") or []) + 1
     run, evidence = session.run(), session.evidence()
     violations = _restore_killed(session, state, n, node)
-    before = session.save(f"tdd {session.id}: before {node}", node, "before")
+    worktree = session.worktree()
+    before = session.save(worktree, f"tdd {session.id}: before {node}", node, "before")
     folder = step = None
     kind = _STEP_KINDS.get(node)
     if kind is not None:
@@ -250,7 +251,7 @@ def _begin(session: Session, state: ImplementationState, node: str, command: str
         n=n,
         node=node,
         run=run,
-        worktree=session.worktree(),
+        worktree=worktree,
         checkpoint=checkpoint,
         tree=before.state.visible_tree,
         skipped=before.state.skipped,
@@ -290,8 +291,8 @@ def _end(node_run: NodeRun, result: NodeResult) -> tuple[Record, str]:
     """The checkpoint after a node, its events and its record; the record, and the tree of all visible files."""
     session, node = node_run.session, node_run.node
     evidence = session.evidence()
-    after = session.save(f"tdd {session.id}: {node}: {result.summary}", node, "after")
     worktree = session.worktree()
+    after = session.save(worktree, f"tdd {session.id}: {node}: {result.summary}", node, "after")
     changed = trees.diff(worktree.repository, node_run.tree, after.state.visible_tree)
     paths = [os.fsdecode(path) for path in sorted(changed)]
     checkpoints = (node_run.checkpoint, after.checkpoint.id)

@@ -53,7 +53,7 @@ def load_context(session: Session, state: ImplementationState) -> Update:
         evidence.event("attempt", number=1, point=None)
     worktree = session.worktree()
     log.try_add(worktree, "action", f"tdd {session.id} begun", commit=run.base_sha, task_id=run.task_id)
-    saved = session.save(f"tdd {session.id}: after {N0}", N0, "after").checkpoint.id
+    saved = session.save(worktree, f"tdd {session.id}: after {N0}", N0, "after").checkpoint.id
     interpreter = None
     with contextlib.suppress(TddError):  # the agent may be about to create it
         interpreter = gates.hash_interpreter(setup.prepare(worktree, session.environment, mark=state["mark"]))
@@ -107,10 +107,11 @@ def merge(session: Session, state: ImplementationState) -> Update:
     evidence, saved = session.evidence(), None
     record_progress(evidence, state)
     try:
-        saved = session.save(f"tdd {session.id}: before {N7}", N7, "before").checkpoint.id
+        worktree = session.worktree()
+        saved = session.save(worktree, f"tdd {session.id}: before {N7}", N7, "before").checkpoint.id
         merged = landing.merge_validated(
             session.context,
-            session.worktree(),
+            worktree,
             session.run(),
             before,
             after,
@@ -139,7 +140,7 @@ def merge(session: Session, state: ImplementationState) -> Update:
 
 
 def _check(evidence: Evidence) -> None:
-    """Tampered where the record of the run, or a file that it names, is not as it was written."""
+    """Tampered if the record of the run, or a file that it names, is not as it was written."""
     evidence.check()
     evidence.check_files()
 

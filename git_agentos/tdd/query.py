@@ -56,7 +56,7 @@ _MIN_PREFIX = 4  # characters of an id
 
 
 class WorkflowRef(NamedTuple):
-    """A workflow, and the database that has its state: a file, or a URL; empty where none has it."""
+    """A workflow, and the database that has its state: a file, or a URL; empty if none has it."""
 
     context: OpenWorktree
     id: str

@@ -85,7 +85,7 @@ def branch_of(issue: str) -> str:
 class Record(TypedDict, total=False):
     """A node that has ended; the keys are those of `history` in the JSON kind `tdd`.
 
-    `n` counts from 1. `exit_code` is pytest's, or that of the agent's command; None where no process was run. `next` is
+    `n` counts from 1. `exit_code` is pytest's, or that of the agent's command; None if no process was run. `next` is
     the node that followed. `vetoes` are the reasons why an exit code did not count, or the findings of the audit;
     `changed` the paths that the node changed, `files` the sha256 of each frozen file, `red` the node ids of the tests
     that failed as expected. `output` is a file in the evidence, relative to it. Times are ISO 8601, UTC.
@@ -243,7 +243,7 @@ class Observer(Protocol):
         """A node has ended."""
 
     def ask(self, review: Review) -> str | None:
-        """A person's decision at N6, as it was typed; None where nobody can be asked (the workflow then waits)."""
+        """A person's decision at N6, as it was typed; None if nobody can be asked (the workflow then waits)."""
 
 
 def possible_decisions(state: ImplementationState) -> Sequence[str]:

@@ -259,7 +259,7 @@ class _Request(NamedTuple):
 
     def _entries(self, kind: str, heading: str) -> list[str]:
         found = log.read(self.context, kinds=[kind], newest_first=False)
-        found.tell(empty=False)
+        found.report(empty=False)
         rows = []
         for each in found.entries:
             if log.is_by_guard(each):

@@ -15,6 +15,7 @@ of others are left alone, but for the lock that a killed `git worktree add` leav
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -117,6 +118,7 @@ class _Repair:
         self.guard_placed: dict[str, None] = {}  # ids of worktrees whose guard led elsewhere, and was placed again
         self.guard_error: AgentosError | OSError | None = None
         self.guard_tried = False
+        self.guard_problems: list[Finding] = []
         self.trashed: list[TrashEntry] = []  # what this run has put into the trash
 
     def run(self) -> Iterator[tuple[str | None, Finding]]:
@@ -347,22 +349,25 @@ class _Repair:
         """Place the guard again. For worktrees that moved, the finding of the move says so (`_with_guard`)."""
         moved = [activation.worktree_id_of(path) for path in activation.misdirected_files(self.location)]
         for each in guard.problems(self.location, os.environ):
-            found = repairable(None, each.code, each.severity, each.message, self._place_guard)
+            found = repairable(None, each.code, each.severity, each.message, functools.partial(self._place_guard, each))
             if self.fix and each.code == guard.MOVED and resolve(found, fix=True).fixed:
                 self.guard_placed = dict.fromkeys(moved)
             else:
                 yield None, found
 
-    def _place_guard(self) -> str:
-        """Place the guard again, once: that corrects everything that is wrong with it."""
+    def _place_guard(self, problem: Finding) -> str:
+        """Place the guard again, once: that corrects everything that can be corrected."""
         if not self.guard_tried:
             self.guard_tried = True
             try:
                 activation.reinstall_locked(self.location)
+                self.guard_problems = guard.problems(self.location, os.environ)
             except (AgentosError, OSError) as error:
                 self.guard_error = error
         if self.guard_error is not None:
             raise self.guard_error
+        if problem in self.guard_problems:
+            raise WorktreeError("it is the same after the guard was set again")
         return "it was set again"
 
     def _with_guard(self, id_: str | None, finding: Finding) -> Finding:

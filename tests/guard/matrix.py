@@ -23,7 +23,7 @@ from pathlib import Path
 
 from tests.guard import destructive, stake
 from tests.guard.stake import Arena, Stake
-from tests.support.repo import git
+from tests.support.repo import GitFailed, git
 from tests.support.state import complete_state
 from tests.support.tool import run_ok
 
@@ -76,7 +76,8 @@ class Field:
         shutil.copytree(self._live, self._root / layer, symlinks=True)
 
     def _put_back(self, layer: str) -> Arena:
-        shutil.rmtree(self._live)
+        while os.path.lexists(self._live):  # what is recorded in the background may be written still
+            shutil.rmtree(self._live, ignore_errors=True)
         shutil.copytree(self._root / layer, self._live, symlinks=True)
         return self._arena
 
@@ -94,14 +95,21 @@ class Field:
         ):  # fmt: skip
             text = text.replace("{" + name + "}", str(value))
         self._run(arena, text, layer)
-        after = Stake.of(arena)
-        if stake.cwd_unknown(arena, before, after):
+        after = self._after(arena)
+        if after is None or stake.lost(arena, before, after):
             outcome = LOST
         elif not stake.changed(before, after):
             outcome = STOPPED
         else:
             outcome = KEPT if layer == _NONE or not self._comes_back(arena, before, after) else SAVED
         return _UNGUARDED[outcome] if layer == _NONE else outcome
+
+    def _after(self, arena: Arena) -> Stake | None:
+        """What there is afterwards; None where git cannot read one of the worktrees or the repository any more."""
+        try:
+            return Stake.of(arena)
+        except (GitFailed, OSError):
+            return None
 
     def _run(self, arena: Arena, text: str, layer: str) -> None:
         argv = ["bash", "-c", text]
@@ -144,9 +152,20 @@ class Field:
         return False
 
 
+def _in_numbers(rows: dict[Case, dict[str, str]]) -> list[str]:
+    """A table with how many commands have which outcome, by layer."""
+    lines = ["", "## In numbers", "", f"Of {len(rows)} commands:", "", f"| | {' | '.join(LAYERS[1:])} |"]
+    lines.append("|---" * len(LAYERS) + "|")
+    for outcome in (STOPPED, SAVED, KEPT, LOST):
+        counts = (sum(row[layer] == outcome for row in rows.values()) for layer in LAYERS[1:])
+        lines.append(f"| {outcome} | {' | '.join(map(str, counts))} |")
+    lose = sum(row[_NONE] == _UNGUARDED[LOST] for row in rows.values())
+    return [*lines, "", f"Without a guard, {lose} of them lose something in this repository."]
+
+
 def table(rows: dict[Case, dict[str, str]]) -> str:
-    """The page's tables, one a family."""
-    lines: list[str] = []
+    """The page's tables: all in numbers, and one a family."""
+    lines = _in_numbers(rows)
     family = ""
     for case, row in rows.items():
         if case.family != family:

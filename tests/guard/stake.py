@@ -172,7 +172,7 @@ def changed(before: Stake, after: Stake) -> list[str]:
     return found
 
 
-def cwd_unknown(arena: Arena, before: Stake, after: Stake) -> list[str]:
+def lost(arena: Arena, before: Stake, after: Stake) -> list[str]:
     """What is neither in place nor in a checkpoint, nor reachable from a ref or a reflog."""
     kept = _kept(arena.git_dir)
     found = [f"bytes of {oid[:8]}" for oid in sorted(before.bytes - after.bytes - kept)]

@@ -19,7 +19,7 @@ from git_agentos.findings import Finding
 from git_agentos.git import lockfile
 from git_agentos.git.location import Location, locate
 from git_agentos.guard.harness import integration
-from git_agentos.guard.setup import activation, checks, manifest, probe, repository_hooks, scripts
+from git_agentos.guard.setup import activation, checks, manifest, own_files, probe, repository_hooks, scripts
 from git_agentos.worktree import creation, removal
 from tests.cli.test_documents import check_document
 from tests.support.agents import agent
@@ -293,7 +293,7 @@ class _Killed(BaseException):
     """The process ends here."""
 
 
-_STEPS = [(scripts, "write"), (lockfile, "commit"), (manifest, "write")]
+_STEPS = [(own_files, "write"), (lockfile, "commit"), (manifest, "write")]
 
 
 @pytest.mark.parametrize("step", range(7))

@@ -148,36 +148,36 @@ def test_ignored_files_that_are_named_are_saved(dev: Repo) -> None:
 
 def test_commits_that_lose_their_last_ref_are_kept_by_the_timeline(dev: Repo) -> None:
     dev.git("checkout", "-q", "--detach")
-    cwd_unknown = dev.commit("nobody else has this")
+    lost = dev.commit("nobody else has this")
     dev.git("checkout", "-q", "agent/dev")
     clean = run_by(AGENT, judged(ALLOW, dev.path, "stash-pop", SaveScope()), "stash", "pop", cwd=dev.path)
-    assessment = judged(FORBID, dev.path, "branch-delete", SaveScope(commits=[cwd_unknown]), fully_saved=True)
+    assessment = judged(FORBID, dev.path, "branch-delete", SaveScope(commits=[lost]), fully_saved=True)
     verdict = run_by(AGENT, assessment, "branch", "-D", "x", cwd=dev.path, mode="save")
     assert verdict.run
-    assert f"{cwd_unknown[:8]} (git branch NAME COMMIT)" in verdict.message
+    assert f"{lost[:8]} (git branch NAME COMMIT)" in verdict.message
     assert "git agentos restore" not in verdict.message
     assert clean.decision.checkpoint != verdict.decision.checkpoint  # though the state was an old one
     again = run_by(AGENT, assessment, "branch", "-D", "x", cwd=dev.path, mode="save")
     dev.git("reflog", "expire", "--expire=now", "--all")
     dev.git("gc", "-q", "--prune=now")
-    assert dev.text("cat-file", "-t", cwd_unknown) == "commit"
+    assert dev.text("cat-file", "-t", lost) == "commit"
     reached = dev.text("rev-list", "refs/agentos/timelines/dev").split()
-    assert cwd_unknown in reached
+    assert lost in reached
     assert again.run
 
 
 def test_commits_make_a_checkpoint_though_the_state_is_an_old_one(dev: Repo) -> None:
     dev.git("checkout", "-q", "--detach")
-    cwd_unknown = dev.commit("nobody else has this")
+    lost = dev.commit("nobody else has this")
     dev.git("checkout", "-q", "agent/dev")
     context = saving.context_at(locate(str(dev.path), use_environment=False), "dev", os.environ)
     made = [
         saving.save(context, SaveScope(commits=commits), description="", meta={}, whole=True).checkpoint
-        for commits in ([], [], [cwd_unknown], [cwd_unknown], ["0" * 40, "1" * 40])
+        for commits in ([], [], [lost], [lost], ["0" * 40, "1" * 40])
     ]
     assert made[0] != made[2]
     assert [each is not None and each.unchanged for each in made] == [False, True, False, True, True]
-    assert cwd_unknown in dev.text("rev-list", "refs/agentos/timelines/dev").split()
+    assert lost in dev.text("rev-list", "refs/agentos/timelines/dev").split()
 
 
 def test_an_agents_command_stops_where_the_checkpoint_fails(dev: Repo, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,13 +165,20 @@ DESTRUCTIVE = [
 ]
 
 
+def stashed_elsewhere(repo: Repo, dev: Repo) -> str:
+    """A commit for the stash that is not the agent's own: it says that it was made on `main`."""
+    made = dev.text("stash", "create")
+    head, index = f"{made}^1", f"{made}^2"
+    return repo.text("commit-tree", "-p", head, "-p", index, "-m", "WIP on main: work", f"{made}^{{tree}}")
+
+
 @pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("text", DESTRUCTIVE)
 def test_it_stops_whatever_the_command_runs(dev: Repo, repo: Repo, text: str) -> None:
     (repo.git_dir / "info").mkdir(exist_ok=True)
     (repo.git_dir / "info" / "exclude").write_text("secret.env\n")
     dev.write("secret.env", "KEY=1\n")
-    dev.git("stash", "store", dev.text("stash", "create"))
+    repo.git("stash", "store", stashed_elsewhere(repo, dev))
     before = complete_state(dev.path), repo.text("for-each-ref", "refs/heads", "refs/stash"), dev.read("secret.env")
     done = shell(dev.path, text)
     assert (
@@ -207,24 +214,27 @@ def test_daily_work_is_not_hindered(dev: Repo) -> None:
 
 def test_approval_end_to_end(dev: Repo, repo: Repo) -> None:
     dev.commit("all of it")
+    repo.git("branch", "same", "other")
     done = run(dev.path, "guard", "exec", "--", "git", "merge", "-q", "--no-edit", "other")
     assert done.code == 3, str(done)
     [request] = run_ok(repo.path, "approvals", "list")["approvals"]
     assert request["id"] in done.err.decode()
     assert shell(dev.path, f"{sys.executable} -m git_agentos approvals grant {request['id']}").code == 3
     assert at_terminal(repo.path, "approvals", "grant", request["id"]).code == 0
-    assert run(dev.path, "guard", "exec", "--", "git", "merge", "-q", "--no-edit", "v1").code == 3
+    assert run(dev.path, "guard", "exec", "--", "git", "merge", "-q", "--no-edit", "same").code == 3
     merged = run(dev.path, "guard", "exec", "--", "git", "merge", "-q", "--no-edit", "other")
     assert merged.code == 0, str(merged)
     assert dev.exists("other.txt")
+    dev.git("switch", "-q", "--detach", "HEAD~1")
     assert run(dev.path, "guard", "exec", "--", "git", "merge", "-q", "--no-edit", "other").code == 3
 
 
 def test_waiting_for_approval(dev: Repo, repo: Repo) -> None:
     dev.commit("all of it")
+    repo.git("branch", "same", "other")
     argv = [sys.executable, "-m", "git_agentos", "guard", "exec", "--wait", "--"]
     for verb, code in (("deny", 3), ("grant", 0)):
-        words = ["git", "merge", "-q", "--no-edit", "other" if verb == "grant" else "v1"]
+        words = ["git", "merge", "-q", "--no-edit", "other" if verb == "grant" else "same"]
         with subprocess.Popen([*argv, *words], cwd=dev.path, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL) as child:
             assert child.stderr is not None
             heard = child.stderr.readline().decode()

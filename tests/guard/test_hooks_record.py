@@ -329,7 +329,7 @@ def test_python_is_started_once_before_a_command_goes_on(repo: Repo) -> None:
 
 
 def test_what_went_wrong_later_is_said_by_the_next_hook(repo: Repo) -> None:
-    repo.git("config", "agentos.auto.beforeRisky", "false")
+    set_up(repo, "agentos.auto.beforeRisky", "false")
     agent = guarded(repo)
     timelines = Path(location(agent).common_dir, "refs", "agentos", "timelines")
     timelines.parent.mkdir(parents=True, exist_ok=True)

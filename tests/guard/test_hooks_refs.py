@@ -171,8 +171,8 @@ def test_commits_that_a_branch_takes_along_are_kept(repo: Repo) -> None:
     set_up(repo, "agentos.guard.mode", "save")
     repo.git("branch", "loose", "other")
     agent = guarded(repo)
-    cwd_unknown = agent.text("rev-parse", "loose")
-    only = agent.text("commit-tree", "-p", cwd_unknown, "-m", "only on loose", f"{cwd_unknown}^{{tree}}")
+    loose = agent.text("rev-parse", "loose")
+    only = agent.text("commit-tree", "-p", loose, "-m", "only on loose", f"{loose}^{{tree}}")
     agent.git("-c", "core.hooksPath=/dev/null", "update-ref", "refs/heads/loose", only)
     done = sh(agent, "git branch -D loose")
     assert done.code == 0, done

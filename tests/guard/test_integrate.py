@@ -239,6 +239,7 @@ def test_an_agent_needs_approval(repo: Repo) -> None:
 def test_check_decides_and_does_nothing(cli: Cli, repo: Repo) -> None:  # noqa: F811
     made = agent(repo, "dev")
     made.write("notes.txt", "changed\n")
+    repo.git("commit", "-q", "--allow-empty", "-m", "later")
 
     def ask(*words: str) -> tuple[int, dict[str, Any]]:
         answer = cli("-C", str(made.path), "--json", "guard", "check", *words)
@@ -248,7 +249,8 @@ def test_check_decides_and_does_nothing(cli: Cli, repo: Repo) -> None:  # noqa: 
     for words, decision, operation in (
         (("--", "git", "status"), "allow", "look"),
         (("--", "git", "reset", "--hard"), "forbid", "reset-hard"),
-        (("--", "git", "checkout", "--", "notes.txt"), "forbid", "checkout-dirty"),
+        (("--", "git", "checkout", "--", "notes.txt"), "allow", "checkout-dirty"),
+        (("--", "git", "checkout", "--", "."), "forbid", "checkout-dirty"),
         (("--", "git", "merge", "main"), "approve", "merge"),
         (("--", "rm", "-rf", ".git"), "forbid", "git-dir-write"),
         (("--", "bash", "-c", "git reset --hard"), "forbid", "reset-hard"),

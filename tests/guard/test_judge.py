@@ -56,8 +56,8 @@ def test_with_everyone_what_a_person_would_lose_is_saved(here: Repo) -> None:
     found = judge(here, "git reset --hard", PERSON)
     assert (found.decision.decision, found.save, found.fully_saved) == (ALLOW, SaveScope(), True)
     assert found.root == str(here.path)
-    cwd_unknown = judge(here, "git push --force", PERSON)
-    assert (cwd_unknown.decision.decision, cwd_unknown.save) == (ALLOW, None)
+    lost = judge(here, "git push --force", PERSON)
+    assert (lost.decision.decision, lost.save) == (ALLOW, None)
     assert judge(here, "git status", PERSON).save is None
 
 

@@ -200,6 +200,8 @@ def test_what_changes_a_file_of_the_worktree_is_saved_first(here: Repo, text: st
     found = assess_git(call(here, text.replace("$PWD", str(here.path))), AGENT)
     assert found.decision.decision == ALLOW
     assert found.save is not None, found
+    # A git of our own has not written to it either: what is saved is what was there.
+    assert here.read("canary.txt") == here.read("0001-mine.patch") == CANARY.encode()
     (here.path / "0001-mine.patch").unlink()
 
 

@@ -131,13 +131,13 @@ def test_nothing_is_lost_that_is_not_saved(row: Row, original: Path, tmp_path: P
     for line in git(repo.path, "worktree", "list", "--porcelain").decode().splitlines():
         if line.startswith("worktree ") and os.path.isdir(line[9:]):
             there |= files(Path(line[9:])).keys()
-    cwd_unknown = {oid for oid in before.files.keys() | before.staged if oid not in there}
+    lost = {oid for oid in before.files.keys() | before.staged if oid not in there}
     gone = before.commits - after.commits
     if judged.save is None:
-        assert (cwd_unknown, gone) == (set(), set())
+        assert (lost, gone) == (set(), set())
         return
     # A checkpoint holds all but ignored files, and commits that nothing keeps.
-    ignored = {path for oid, path in before.files.items() if oid in cwd_unknown and path.startswith(b"cache/")}
+    ignored = {path for oid, path in before.files.items() if oid in lost and path.startswith(b"cache/")}
     assert judged.save.everything_ignored or ignored <= judged.save.ignored
     tips = judged.save.commits
     kept = set(repo.git("rev-list", *tips).decode().split()) if tips else set()

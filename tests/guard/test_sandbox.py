@@ -12,7 +12,7 @@ import pytest
 
 from git_agentos.errors import GuardError
 from git_agentos.git.location import locate
-from git_agentos.guard.shim import sandbox
+from git_agentos.guard.exec import sandbox
 from tests.guard.asking import at_terminal
 from tests.support.agents import agent
 from tests.support.confirming import set_up
@@ -196,7 +196,7 @@ def test_a_worktree_inside_of_the_main_one(repo: Repo) -> None:
 def test_without_bubblewrap_it_says_so(dev: Repo, tmp_path: Path) -> None:
     location = locate(str(dev.path))
     with pytest.raises(GuardError, match="no bubblewrap"):
-        sandbox.within(location, {**os.environ, "PATH": str(tmp_path)}, None, str(dev.path))
+        sandbox.bwrap_argv(location, {**os.environ, "PATH": str(tmp_path)}, None, str(dev.path))
     fake = tmp_path / "bwrap"
     fake.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
     fake.chmod(0o755)

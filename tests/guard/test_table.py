@@ -16,6 +16,7 @@ from git_agentos.guard.identity import Identity
 from git_agentos.guard.policy.operations import OPERATIONS
 from git_agentos.guard.policy.options import UNKNOWN
 from tests.guard import field, table_allow, table_approve, table_forbid
+from tests.support.exhaustive import is_sampled
 from tests.support.repo import Repo
 
 AGENT = Identity("dev", "environment")
@@ -78,6 +79,8 @@ def test_table_is_large_and_covers_every_operation() -> None:
 
 
 def test_judging_changes_nothing(repo: Repo) -> None:
+    """Nothing in the repository; by a sample of the rows."""
+
     def look() -> list[tuple[str, bytes]]:
         found = []
         for folder, _, names in os.walk(repo.path):
@@ -88,7 +91,7 @@ def test_judging_changes_nothing(repo: Repo) -> None:
         return sorted(found)
 
     before = look()
-    for row in ROWS:
-        if row.decision != "allow":
+    for number, row in enumerate(ROWS):
+        if row.decision != "allow" and is_sampled(number, one_in=8):
             assess_git(call(row.command, repo.path), AGENT)
     assert look() == before

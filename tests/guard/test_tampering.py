@@ -128,7 +128,8 @@ def test_enable_sets_it_again_and_disable_leaves_what_others_wrote(repo: Repo, n
     activation.disable(location(dev))
     assert probe.state(location(dev)) == "off"
     left = own_config(dev).read_text() if own_config(dev).exists() else ""
-    assert "agentos" not in left
+    # The folder that tests run in may have our name in its path.
+    assert "git-agentos" not in left and "agentos/guard" not in left
     if name == "appended":
         assert left == _ELSEWHERE
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from git_agentos.git.location import Location, locate
-from git_agentos.guard.shim import shim
+from git_agentos.guard.exec import launch
 from git_agentos.process import contained, table
 from git_agentos.process.contained import Command, Result
 from git_agentos.run import environment as environments
@@ -91,7 +91,7 @@ class Said:
     ) -> Result:
         words, env = contained.shell(command), environment() if env is None else env
         if guarded:
-            words, env = shim.with_shim(place, "run-r1", words, env)
+            words, env = launch.with_shim(place, "run-r1", words, env)
         return contained.run(
             Command(words, place.root, env, limit), self.out, self.err, show=self.shown.append, stop=stop
         )

@@ -166,7 +166,7 @@ def exec_(
     The exit code is the command's; a git command that is stopped exits with 3.
     """
     from git_agentos.guard.configuration import settings
-    from git_agentos.guard.shim import shim
+    from git_agentos.guard.exec import launch
 
     command = ctx.paths(words)
     if not command:
@@ -176,11 +176,11 @@ def exec_(
     os.chdir(ctx.directory)
     within: list[str] = []
     if sandbox:
-        from git_agentos.guard.shim import sandbox as sandboxes
+        from git_agentos.guard.exec import sandbox as sandboxes
 
         key = settings.read(location.root, os.environ).approval_key
-        within = sandboxes.within(location, os.environ, key, os.getcwd())
-    start = shim.start(location, workspace.agent, command, os.environ, wait=wait, within=within)
+        within = sandboxes.bwrap_argv(location, os.environ, key, os.getcwd())
+    start = launch.launch(location, workspace.agent, command, os.environ, wait=wait, within=within)
     os.execve(start.argv[0], start.argv, start.environment)
 
 

@@ -1,4 +1,4 @@
-"""Who may decide for an agent: grant and deny, and whatever else waits for the one who runs it."""
+"""Who may decide for agents: grant and deny requests, confirm settings, accept runs, approve workflows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FOR_SCRIPTS = (
 )
 
 
-def require(
+def require_person(
     who: Identity,
     location: Location,
     *,
@@ -27,36 +27,37 @@ def require(
     what: str,
     since: float | None = None,
 ) -> str:
-    """Refuse (PolicyError) where `who` may not decide in the repository of `location`; how the right is shown.
+    """Check that `who` may decide in the repository of `location`: `terminal` or `key`, by which that is known; else
+    PolicyError.
 
-    An agent never may. A person does at a terminal (`terminal` is its descriptor) that was not made by an agent, or by
-    a key: `key_file` (agentos.approvalKey) is a file outside of every worktree and of the repository, has something in
-    it, and can be read. `since` is when what is decided about was asked for.
+    An agent may not. A person needs a terminal (`terminal` is its descriptor) that no agent has created, or a key:
+    `key_file` (agentos.approvalKey) is a readable file that is not empty, outside of the repository and its worktrees.
+    `since` is the time of the request that is decided about. `what` is for messages: `granting`.
     """
     if who.agent is not None:
         raise refusal(who, what)
-    why = "stdin is none" if terminal is None else terminals.problem(terminal, location, since=since)
-    if why is None:
+    problem = "stdin is none" if terminal is None else terminals.problem(terminal, location, since=since)
+    if problem is None:
         return "terminal"
     if key_file is None:
         if terminal is None:
-            raise PolicyError(f"{what} takes a terminal, and {why}", f"for scripts: {_FOR_SCRIPTS}")
+            raise PolicyError(f"{what} takes a terminal, and {problem}", f"for scripts: {_FOR_SCRIPTS}")
         raise PolicyError(
-            f"{what} takes a person's terminal, and it cannot be seen that this is one: {why}",
+            f"{what} takes a person's terminal, and this may not be one: {problem}",
             f"use one that a login (ssh, console) or the desktop has opened, or a key: {_FOR_SCRIPTS}",
         )
-    _check(key_file, location, what)
+    _check_key_file(key_file, location, what)
     return "key"
 
 
 def refusal(who: Identity, what: str) -> PolicyError:
-    """What an agent is told that would decide for agents; `what` is for people: `granting`."""
+    """The error for an agent that would decide; `what` is for messages: `granting`."""
     by = {
         "environment": "AGENTOS_AGENT_ID is set",
-        "ill-formed": "AGENTOS_AGENT_ID is set, and is no agent id",
+        "ill-formed": "AGENTOS_AGENT_ID is set, and is not an agent id",
         "worktree": "this is an agent's worktree",
         "ancestor": "a process above this one is an agent's",
-        "as": "--as says so",
+        "as": "--as names it",
     }[who.source]
     name = "an agent" if who.agent == ILL_FORMED else f"agent '{who.agent}'"
     return PolicyError(
@@ -65,16 +66,16 @@ def refusal(who: Identity, what: str) -> PolicyError:
     )
 
 
-def _check(key_file: str, location: Location, what: str) -> None:
+def _check_key_file(key_file: str, location: Location, what: str) -> None:
     def refuse(why: str) -> PolicyError:
         return PolicyError(f"{what} takes a terminal or a key: agentos.approvalKey '{key_file}' {why}")
 
     if not os.path.isabs(key_file):
         raise refuse("is not an absolute path")
     path = os.path.realpath(key_file)
-    for place in _places(location):
-        if path == place or path.startswith(place.rstrip(os.sep) + os.sep):
-            raise refuse(f"is inside of '{place}', where agents can write")
+    for folder in _repository_folders(location):
+        if path == folder or path.startswith(folder.rstrip(os.sep) + os.sep):
+            raise refuse(f"is inside of '{folder}', where agents can write")
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
@@ -88,13 +89,13 @@ def _check(key_file: str, location: Location, what: str) -> None:
         os.close(descriptor)
 
 
-def _places(location: Location) -> Sequence[str]:
-    """Every worktree of the repository, and the repository."""
-    found = [location.root, location.common_dir]
+def _repository_folders(location: Location) -> Sequence[str]:
+    """The folders of all worktrees, and of the repository."""
+    folders = [location.root, location.common_dir]
     if os.path.basename(location.common_dir) == ".git":
-        found.append(os.path.dirname(location.common_dir))
+        folders.append(os.path.dirname(location.common_dir))
     for git_dir in worktrees.linked_git_dirs(location.common_dir):
         root = worktrees.root_or_none(git_dir)
         if root is not None:
-            found.append(os.path.realpath(root))
-    return found
+            folders.append(os.path.realpath(root))
+    return folders

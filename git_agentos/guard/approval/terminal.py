@@ -1,18 +1,18 @@
-"""Whether a terminal shows that a person sits at it. An agent can make a terminal of its own (`script`, `expect`, a
-detached tmux) and, once it has left its worktree and emptied its environment, looks like nobody.
+"""Whether a person uses a terminal. An agent can create a terminal (`script`, `expect`, a detached tmux), and looks
+like a person once it has left its worktree and emptied its environment.
 
-Two things are asked of a terminal:
+Two things have to hold:
 
-* The process that holds its other end is an ancestor of ours. (That of a login often belongs to another user and may
-  not be looked into. Then the leader of our session stands for it: an ancestor of ours, and this is its terminal.)
-  An orphan has no such ancestor, whichever terminal it has opened.
-* That process began before the oldest worktree of an agent here was made, so it is no agent's; or it is below a
-  login or a desktop, is a terminal program that the user's service manager runs as a unit of its own, or a multiplexer
-  (tmux, screen) with a client in a terminal of which the same is true. These are older than what is decided about.
+* The process at the other end of the terminal is an ancestor of ours. (That of a login often belongs to another user
+  and cannot be examined. Then the leader of our session stands for it: an ancestor of ours with this terminal.) An
+  orphan has no such ancestor, whichever terminal it has opened.
+* That process is older than the oldest agent's worktree here, so it is not an agent's; or it is below a login or a
+  desktop, is a terminal program that the user's service manager runs as its own unit, or a multiplexer (tmux, screen)
+  with a client in a terminal for which the same holds. These are older than the request that is decided about.
 
-A login from this machine itself (`ssh localhost`) is none. That a process is an agent's is found elsewhere
-(`guard.identity`). Where there is no /proc, only parents are known: one of them has to be a login of the system's.
-What cannot be found out counts as no person: then it takes the key.
+A login from this machine (`ssh localhost`) does not count. Whether a process is an agent's is decided elsewhere
+(`guard.identity`). Where there is no /proc, only parents are known: one of them has to be a login of the system. Where
+something cannot be known, there is no person: then a key is needed.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ _TERMINALS = frozenset(
     cosmic-term""".split()
 )
 _MULTIPLEXERS = frozenset(("tmux", "screen"))
-# What starts programs at some time, for whoever has asked for it.
+# Programs that start other programs at a given time, for any user.
 _TIMERS = frozenset(("cron", "crond", "atd", "anacron", "fcron"))
 
 
 class _Times(NamedTuple):
-    """When the first worktree of an agent was made (None: there is none), when the repository was, and what is decided
-    about; in seconds since the epoch."""
+    """The times of the first agent's worktree (None: there is none), of the repository, and of the request that is
+    decided about; in seconds since the epoch."""
 
     first_agent: float | None
     repository: float
@@ -66,70 +66,63 @@ class _Times(NamedTuple):
 
 
 def problem(descriptor: int, location: Location, *, since: float | None = None) -> str | None:
-    """Why the terminal `descriptor` does not show a person who may decide in this repository; None where it does.
+    """Why the terminal `descriptor` is not known to be used by a person who may decide in this repository; None where
+    it is.
 
-    `since` is when what is decided about was asked for, in seconds since the epoch.
+    `since` is the time of the request that is decided about, in seconds since the epoch.
     """
     if not table.has_proc():
         return _without_proc()
-    times = _Times(_first_agent(location), _made(location.common_dir), time.time() if since is None else since)
+    times = _Times(_first_agent(location), _created(location.common_dir), time.time() if since is None else since)
     return _problem(os.getpid(), os.fstat(descriptor).st_rdev, times, _DEPTH)
 
 
 def _problem(pid: int, device: int, times: _Times, depth: int) -> str | None:
-    """Why the terminal `device` does not show that a person has started the process `pid` in it."""
+    """Why it is not known that a person has started the process `pid` in the terminal `device`."""
     above = table.parents(pid)
     first = next((each for each in above if _holds(each, device)), None)
-    said = "was started neither by a login nor by a terminal program"
+    reason = "was started neither by a login nor by a terminal program"
     if first is None:
         stat = _stat(pid)
         first = stat.session if stat is not None else 0
         if stat is None or stat.terminal != device or first not in (pid, *above):
             return "this process was not started in it"
-        said = "is all that can be seen of who holds its other end, as in a container"
+        reason = "is all that is known about its other end, as in a container"
     chain = [first, *table.parents(first)]
-    if times.first_agent is not None and _began(first) < times.first_agent:
+    if times.first_agent is not None and _start_time(first) < times.first_agent:
         return None
     if times.first_agent is None and not _is_orphaned(chain, times.repository):
         return None
-    if _is_grounded(chain, device, times, depth):
+    if _is_started_by_person(chain, device, times, depth):
         return None
-    return f"'{_name(first) or 'process'}' ({first}) {said}"
+    return f"'{_name(first) or 'process'}' ({first}) {reason}"
 
 
 # -- who holds it ------------------------------------------------------------------------------------------------------
 
 
 def _holds(pid: int, device: int) -> bool:
-    """Whether a process has the other end of a pseudo-terminal open, as far as may be looked into it."""
+    """Whether a process has the other end of a pseudo-terminal open, as far as that can be examined."""
     if os.major(device) != _PTY_SLAVE:
         return False
     return any(
-        _field(f"/proc/{pid}/fdinfo/{number}", "tty-index") == str(os.minor(device))
-        for number, path in _open_files(pid)
+        table.field(pid, f"fdinfo/{number}", "tty-index") == str(os.minor(device))
+        for number, path in table.open_files(pid)
         if path.endswith("/ptmx")
     )
 
 
-def _open_files(pid: int) -> Iterator[tuple[str, str]]:
-    folder = f"/proc/{pid}/fd"
-    with contextlib.suppress(OSError):
-        for number in os.listdir(folder):
-            with contextlib.suppress(OSError):
-                yield number, os.readlink(os.path.join(folder, number))
-
-
-def _is_grounded(chain: Sequence[int], device: int, times: _Times, depth: int) -> bool:
-    """Whether a process is below something that people start: it and those above it are `chain`, in their order."""
+def _is_started_by_person(chain: Sequence[int], device: int, times: _Times, depth: int) -> bool:
+    """Whether a process is below a program that people start; `chain` are the process and those above it."""
     for number, pid in enumerate(chain):
         name = _name(pid)
         if name in _LOGINS and _is_login(chain[number:], times):
-            return name not in _SSH or not _is_from_here(device, chain[max(number - 2, 0) : number])
+            return name not in _SSH or not _is_from_this_machine(device, chain[max(number - 2, 0) : number])
         if name in _MULTIPLEXERS:
             return depth > 0 and any(_problem(*each, times, depth - 1) is None for each in _clients(pid))
-        # As root, an agent can place a program by any name.
+        # As root, an agent can install a program with any name.
         if (
-            _began(pid) < times.since
+            _start_time(pid) < times.since
             and os.geteuid() != 0
             and (name in _DESKTOPS or (name in _TERMINALS and _is_unit(pid)))
         ):
@@ -138,58 +131,58 @@ def _is_grounded(chain: Sequence[int], device: int, times: _Times, depth: int) -
 
 
 def _is_login(chain: Sequence[int], times: _Times) -> bool:
-    """Whether a login is the system's: root's where this user is not, else one that was there before any agent."""
+    """Whether a login is the system's: root's where this user is not root, else one that is older than any agent."""
     if os.geteuid() != 0:
-        uids = {(_field(f"/proc/{pid}/status", "Uid") or "-") for pid in chain}
+        uids = {(table.field(pid, "status", "Uid") or "-") for pid in chain}
         return uids == {"0\t0\t0\t0"}
     topmost = [pid for pid in chain if _name(pid) in _LOGINS][-1]
-    return _began(topmost) < (times.first_agent or times.repository)
+    return _start_time(topmost) < (times.first_agent or times.repository)
 
 
 def _is_orphaned(chain: Sequence[int], repository: float) -> bool:
-    """Whether the first process to which these belong was taken in by init, or is started for anybody by a timer. In a
-    container init starts programs itself: these are older than what agents work on."""
-    topmost = [pid for pid in chain if pid != 1 and not _takes_in(pid)][-1:]
+    """Whether the topmost of these processes was adopted by init, or is started by a timer for any user. In a container
+    init starts programs itself: these are older than the repository."""
+    topmost = [pid for pid in chain if pid != 1 and not _adopts_orphans(pid)][-1:]
     if not topmost or any(_name(pid) in _TIMERS for pid in chain):
         return True
     if topmost[0] == chain[-1]:
         return False  # started from outside, as by `docker exec`
-    return _began(topmost[0]) >= repository
+    return _start_time(topmost[0]) >= repository
 
 
-def _takes_in(pid: int) -> bool:
-    """Whether a process is the user's service manager, which takes in what is orphaned."""
+def _adopts_orphans(pid: int) -> bool:
+    """Whether a process is the user's service manager, which adopts orphans."""
     return _name(pid) == "systemd"
 
 
 def _is_unit(pid: int) -> bool:
-    """Whether the service manager has started a process by itself: it has a control group of its own."""
-    found = _read(f"/proc/{pid}/cgroup").strip().rpartition("/")[2]
+    """Whether the service manager has started a process as a unit: it has a control group of its own."""
+    found = os.fsdecode(table.read(pid, "cgroup") or b"").strip().rpartition("/")[2]
     return (found.endswith(".service") and not found.startswith(("run-", "user@"))) or found.startswith("app-")
 
 
 def _clients(server: int) -> Iterator[tuple[int, int]]:
-    """The clients of a multiplexer that show its windows in a terminal, and that terminal. It has these open."""
+    """The clients of a multiplexer, each with the terminal in which it shows windows; the server has these open."""
     devices = set()
-    for number, path in _open_files(server):
+    for number, path in table.open_files(server):
         if path.startswith("/dev/"):
             with contextlib.suppress(OSError):
                 devices.add(os.stat(f"/proc/{server}/fd/{number}").st_rdev)
-    for name in os.listdir("/proc"):
-        stat = _stat(int(name)) if name.isdigit() and int(name) != server else None
+    for pid in table.pids():
+        stat = _stat(pid) if pid != server else None
         if stat is None or stat.terminal not in devices or not stat.terminal:
             continue
-        same = ancestry.same_program(int(name), server)
-        if same and stat.foreground and identity.identify({}, None, int(name)).agent is None:
-            yield int(name), stat.terminal
+        is_same = ancestry.same_program(pid, server)
+        if is_same and stat.foreground and identity.identify({}, None, pid).agent is None:
+            yield pid, stat.terminal
 
 
 # -- where a login comes from ------------------------------------------------------------------------------------------
 
 
-def _is_from_here(device: int, below: Sequence[int]) -> bool:
-    """Whether somebody has logged in from this machine itself: an agent may be able to (`ssh localhost`). `below` are
-    the processes that the login has started, to which it tells the addresses."""
+def _is_from_this_machine(device: int, below: Sequence[int]) -> bool:
+    """Whether a login is from this machine, as an agent may do it (`ssh localhost`). `below` are the processes that the
+    login has started: their environment has the addresses."""
     recorded = _recorded_host(f"pts/{os.minor(device)}")
     if recorded is not None:
         return _is_own_address(recorded)
@@ -201,7 +194,7 @@ def _is_from_here(device: int, below: Sequence[int]) -> bool:
 
 
 def _recorded_host(line: str) -> str | None:
-    """From where the system says that somebody has logged in at a terminal; None where it keeps no record."""
+    """The host from which somebody has logged in at a terminal; None where the system has no record."""
     for path in _UTMP:
         with contextlib.suppress(OSError), open(path, "rb") as file:
             for record in _UTMP_RECORD.iter_unpack(_whole(file.read())):
@@ -232,7 +225,7 @@ def _is_own_address(host: str) -> bool:
 
 
 class _Stat(NamedTuple):
-    """Of a process: its session, its terminal (a device, 0 for none), whether it is in front there, and its start."""
+    """The session of a process, its terminal (a device, 0 for none), whether it is in the foreground, and its start."""
 
     session: int
     terminal: int
@@ -241,16 +234,16 @@ class _Stat(NamedTuple):
 
 
 def _stat(pid: int) -> _Stat | None:
-    fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
-    if len(fields) < 20:
+    fields = table.stat_fields(pid)
+    if fields is None:
         return None
     device = int(fields[4]) & 0xFFFFFFFF
     major, minor = (device >> 8) & 0xFFF, (device & 0xFF) | ((device >> 12) & 0xFFF00)
     return _Stat(int(fields[3]), os.makedev(major, minor), fields[2] == fields[5], int(fields[19]))
 
 
-def _began(pid: int) -> float:
-    """When a process was started; later than anything where it is gone."""
+def _start_time(pid: int) -> float:
+    """When a process was started; infinity where it is gone."""
     stat = _stat(pid)
     if stat is None:
         return float("inf")
@@ -258,7 +251,8 @@ def _began(pid: int) -> float:
 
 
 def _first_agent(location: Location) -> float | None:
-    """When the oldest worktree of an agent was made; None where there is none. Nobody can set the time of a change."""
+    """When the oldest agent's worktree was created; None where there is none. No program can set the time of a
+    change."""
     return min(
         (
             _changed(os.path.join(git_dir, name))
@@ -270,8 +264,8 @@ def _first_agent(location: Location) -> float | None:
     )
 
 
-def _made(common_dir: str) -> float:
-    """When a repository was made, by the oldest of its files."""
+def _created(common_dir: str) -> float:
+    """When a repository was created, by the oldest of its files."""
     with contextlib.suppress(OSError):
         return min(_changed(os.path.join(common_dir, name)) for name in os.listdir(common_dir))
     return time.time()
@@ -285,35 +279,19 @@ def _changed(path: str) -> float:
 
 
 def _name(pid: int) -> str:
-    """The program of a process: of this user's, by its file, which has to be the system's; of others', by its name."""
+    """The program of a process: by its file, which has to be the system's, or by its name where that is another
+    user's."""
     try:
         path = os.readlink(f"/proc/{pid}/exe")
         return os.path.basename(path) if os.stat(path).st_uid == 0 else ""
     except OSError:
-        return _read(f"/proc/{pid}/comm").strip().partition("(")[0]
-
-
-def _field(path: str, name: str) -> str | None:
-    for line in _read(path).splitlines():
-        if line.startswith(f"{name}:"):
-            return line.partition(":")[2].strip()
-    return None
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
+        return table.name(pid).partition("(")[0]
 
 
 def _without_proc() -> str | None:
-    """The same where only parents are known, as on macOS."""
-    from git_agentos.process import table
-
+    """`problem` where only parents are known, as on macOS."""
     for pid in table.parents(os.getpid()):
         uid, _, program = table.ps(pid, "uid", "comm").strip().partition(" ")
         if uid == "0" and os.path.basename(program.strip()) in _LOGINS:
             return None
-    return "no login of the system's is above this process"
+    return "there is no login of the system above this process"

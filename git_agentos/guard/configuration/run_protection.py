@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from git_agentos.errors import ConfigurationError
 from git_agentos.git import gitfile, worktrees
 from git_agentos.process import table
+from git_agentos.util import files
 
 RUN_ID = "AGENTOS_RUN_ID"
 
@@ -73,8 +74,7 @@ def _record(git_dir: str, *, lenient: bool = False) -> dict[str, Any] | None:
     import json  # not loaded where there is nothing to read
 
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            body = json.load(file)
+        body = json.loads(files.read(path, follow=True).decode("utf-8", "surrogateescape"))
         if body.get("run_id") is None:
             return None
         if not all(isinstance(each, str) for each in body["protected"]):

@@ -21,7 +21,6 @@ import os
 import re
 from collections.abc import Collection, Iterator
 
-from git_agentos.checkpoint import timeline
 from git_agentos.errors import GuardError
 from git_agentos.git import configuration, user_hooks, worktrees
 from git_agentos.git.location import Location
@@ -115,14 +114,16 @@ def lost_settings(location: Location) -> list[str]:
     """The settings of ours that configuration files no longer have, one sentence each. git is started only where a file
     was edited."""
     record = _read_or_empty(location)
-    lost = []
+    lost: list[str] = []
     for edit in record.edits:
-        if _exists(edit) and _current_values(location, edit) == edit.values:
-            lost += [_describe_lost(edit.path, each) for each in config_edit.missing_settings(edit)]
+        with _unreadable_described(lost):
+            if _exists(edit) and _current_values(location, edit) == edit.values:
+                lost += [_describe_lost(edit.path, each) for each in config_edit.missing_settings(edit)]
     for path in _unrecorded(location, {each.path for each in record.worktrees.values()}):
-        if config_edit.has_lines(path, values(location)):
-            settings = config_edit.settings_not_in_force(path, values(location))
-            lost += [_describe_lost(path, each) for each in settings]
+        with _unreadable_described(lost):
+            if config_edit.has_lines(path, values(location)):
+                settings = config_edit.settings_not_in_force(path, values(location))
+                lost += [_describe_lost(path, each) for each in settings]
     if record.worktrees and record.shared is None and not _has_extension(location):
         lost.append(_NOT_READ)
     return lost
@@ -151,10 +152,21 @@ def tampered(location: Location) -> list[str]:
     return sentences
 
 
+@contextlib.contextmanager
+def _unreadable_described(sentences: list[str]) -> Iterator[None]:
+    """Add a sentence about a file that cannot be read, so that the others are looked at all the same."""
+    try:
+        yield
+    except GuardError as error:
+        sentences.append(f"{error.message} ({error.hint})" if error.hint else error.message)
+
+
 def worktree_id_of(path: str) -> str:
     """The id of the worktree to which a config.worktree belongs."""
     git_dir = os.path.dirname(path)
     if os.path.basename(os.path.dirname(git_dir)) != "worktrees":
+        from git_agentos.checkpoint import timeline  # loads pygit2, which a hook that decides does not need
+
         return timeline.MAIN
     return identity.worktree_agent_id(git_dir) or os.path.basename(git_dir)
 
@@ -199,14 +211,19 @@ def reinstall(location: Location) -> None:
 
 def reinstall_locked(location: Location) -> None:
     """Place the scripts and apply the settings again, for the path that the repository has now, in every guarded
-    worktree and for `hooks install`. It must run under the lock of the worktrees, and can be repeated."""
+    worktree and for `hooks install`. It must run under the lock of the worktrees, and can be repeated. A worktree's
+    configuration that cannot be read is left as it is."""
     record = read_current(location)
-    unrecorded = list(_unrecorded(location, {each.path for each in record.worktrees.values()}))
+    recorded = {each.path for each in record.worktrees.values()}
+    unrecorded = [path for path in _unrecorded(location, recorded) if config_edit.is_readable(path)]
     if record.empty and not unrecorded:
         return
     scripts.install(location)
     record = _share(location, record)
-    guarded = {key: _update(location, edit) for key, edit in record.worktrees.items()}
+    guarded = {
+        key: _update(location, edit) if config_edit.is_readable(edit.path) else edit
+        for key, edit in record.worktrees.items()
+    }
     for path in unrecorded:
         key = manifest.key_of(location.common_dir, os.path.dirname(path))
         if key is not None:
@@ -217,8 +234,10 @@ def reinstall_locked(location: Location) -> None:
     manifest.write(location.common_dir, record)
     for path in unrecorded:
         _remove_unrecorded(location, path)
+    unreadable = {each.path for each in record.worktrees.values() if not config_edit.is_readable(each.path)}
     for edit in record.edits:
-        _apply(location, edit)
+        if edit.path not in unreadable:
+            _apply(location, edit)
 
 
 def disable(location: Location) -> None:

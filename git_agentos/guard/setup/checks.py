@@ -133,11 +133,14 @@ def _repair(location: Location, environment: Mapping[str, str]) -> Iterator[Find
         if not changed:
             yield Finding("guard-outdated", "warning", "the guard's scripts were those of another version", None, True)
     found = problems(location, environment)
+    left: list[Finding] = []
     if found:
         repository_hooks.restore_record(location)
         activation.reinstall(location)
+        left = problems(location, environment)
     for each in found:
-        yield replace(each, message=f"{each.message}; it was set again", hint=None, fixed=True)
+        if each not in left:  # `_set_up` finds what is left
+            yield replace(each, message=f"{each.message}; it was set again", hint=None, fixed=True)
     if os.path.lexists(os.path.join(scripts.folder(location.common_dir), "warned")):
         os.unlink(os.path.join(scripts.folder(location.common_dir), "warned"))
 

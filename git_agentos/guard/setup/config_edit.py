@@ -194,6 +194,15 @@ def read(path: str) -> bytes | None:
         raise GuardError(f"'{path}' is not a file", "git cannot read its configuration there: move it away") from None
 
 
+def is_readable(path: str) -> bool:
+    """Whether `read` can read it; a file that does not exist counts as readable."""
+    try:
+        read(path)
+    except (GuardError, OSError):
+        return False
+    return True
+
+
 # -- the block ---------------------------------------------------------------------------------------------------------
 
 

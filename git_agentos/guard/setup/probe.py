@@ -33,7 +33,7 @@ FSMONITOR, HOOK, SHIM, HARNESS = LAYERS = ("fsmonitor", "hook", "shim", "harness
 ON, OFF, BROKEN = "on", "off", "broken"
 _TIMEOUT = 30.0  # seconds
 _NO_HOOK_NAMED = 2  # the exit code of the hooks' program where it is started without a hook's name
-_PROGRAM = re.compile(r"\n\tif \[ -x (?P<python>.+) \]; then\n\t\t(?P<command>.+) \"\$@\"\n")
+_PROGRAM = re.compile(r"\n\t(?:el)?if \[ -x (?P<python>.+) \]; then\n\t\t(?P<command>.+) \"\$@\"\n")
 # The command of our hook in a harness's settings: a string of JSON or JavaScript.
 _HOOK_COMMAND = re.compile(r'"((?:[^"\\\n]|\\.)*guard harness (?:[^"\\\n]|\\.)*)"')
 

@@ -1,7 +1,7 @@
 """The audit after green: tampering, compilation and lint of what was written.
 
 Every Python file that changed has to compile with the project's interpreter. Lint is the command in agentos.tdd.lint,
-which judges by its own rules; without it ruff, where the project configures it and has it. Only what is new is
+which judges by its own rules; without it ruff, if the project configures it and has it. Only what is new is
 reported: of ruff, findings on lines that the base does not have.
 """
 
@@ -171,7 +171,7 @@ def _lint(changes: _Changes) -> Iterable[Finding]:
 
 
 def _find_ruff(changes: _Changes) -> str | None:
-    """The path of ruff, where the project configures it and has it."""
+    """The path of ruff, if the project configures it and has it."""
     configured = any(
         data is not None and (name != "pyproject.toml" or b"[tool.ruff" in data)
         for name in _RUFF_FILES
@@ -224,7 +224,7 @@ def _portions(paths: Sequence[str]) -> Iterable[Sequence[str]]:
 
 
 def _find_json_list(output: bytes) -> list[Any] | None:
-    """The JSON list that a program printed, whatever it printed to stderr besides; None where there is none."""
+    """The JSON list that a program printed, whatever it printed to stderr besides; None if there is none."""
     text = output.decode("utf-8", "replace")
     for found in re.finditer(r"^\[", text, re.MULTILINE):
         try:

@@ -29,7 +29,7 @@ class Case:
 
 
 def read_cases(recorded: Sequence[Any]) -> tuple[Case, ...] | None:
-    """The cases that the plugin recorded, one for each node id; None where that is not what it writes."""
+    """The cases that the plugin recorded, one for each node id; None if that is not what it writes."""
     cases: dict[str, Case] = {}
     try:
         for node_id, outcome, message, collecting in recorded:

@@ -37,11 +37,11 @@ _REPEAT = "repeat git agentos tdd gate red -- TESTS..., before the code is writt
 class GateResult:
     """The result of a gate; the fields are the keys of the JSON kind `tdd-gate`.
 
-    `gate` is `red` or `green`; `holds` is the command's exit code. `exit_code` is pytest's, None where a veto stood
-    before the run. `red` are the tests that were red, `frozen` the hashes of what is frozen; empty where the red gate
+    `gate` is `red` or `green`; `holds` is the command's exit code. `exit_code` is pytest's, None if a veto stood
+    before the run. `red` are the tests that were red, `frozen` the hashes of what is frozen; empty if the red gate
     does not hold. `tests` are those that were asked for, empty for all that the project's configuration names.
     `feedback` is for the author of the code, `output` is pytest's, bounded and without secrets. `seconds` and `command`
-    are those of the run, None where there was none.
+    are those of the run, None if there was none.
     """
 
     gate: str
@@ -84,7 +84,7 @@ def red(context: OpenWorktree, directory: str, tests: Sequence[str], options: Ga
 
 
 def green(context: OpenWorktree, directory: str, tests: Sequence[str], options: GateOptions) -> GateResult:
-    """Whether what was red passes now, unchanged, and `tests` as well (none: all of the project's). TddError where
+    """Whether what was red passes now, unchanged, and `tests` as well (none: all of the project's). TddError if
     nothing was red in this worktree."""
     record, red_tests = _read_record(context.location)
     wanted = _relative_to_root(context.location, directory, tests)

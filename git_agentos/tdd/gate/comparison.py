@@ -37,7 +37,7 @@ class WorktreeTests:
         self.patterns = frozen_files.test_patterns(self.options)
 
     def read(self, path: str) -> bytes | None:
-        """The content of a file; None where it is no regular file, or too large for a test."""
+        """The content of a file; None if it is no regular file, or too large for a test."""
         try:
             return files.read(os.path.join(self.root, path), limit=_MAX_BYTES, follow=True)
         except OSError:
@@ -118,8 +118,8 @@ class BaseTests:
 
     @property
     def _has_tests(self) -> bool:
-        trees = (syntax.parse(self._read(path) or b"") for path in self._test_files)
-        return any(each is not None and syntax.functions(each, self._worktree.options.functions) for each in trees)
+        parsed = (syntax.parse(self._read(path) or b"") for path in self._test_files)
+        return any(each is not None and syntax.functions(each, self._worktree.options.functions) for each in parsed)
 
     def _read(self, path: str) -> bytes | None:
         oid = self._blobs.get(path)

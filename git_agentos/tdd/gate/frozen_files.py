@@ -12,7 +12,7 @@ or a new one that would take part. They are
 * the interpreter with its startup files, pytest's plugins and pytest itself (one hash, with the key `<python>`).
 
 The folders of git and git-agentos, virtual environments and caches are left out. A link is recorded by its target, with
-the target's content where that is in the worktree. Data files that the tests themselves write when they run are marked
+the target's content if that is in the worktree. Data files that the tests themselves write when they run are marked
 and not compared (`ignore_written`); code and configuration always are.
 """
 

@@ -50,8 +50,8 @@ class RedRecord:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The judgement of a gate. `holds`: the exit code is right, and there is no veto. `exit_code` is None where a veto
-    stood before the tests could run. `record` is that of the red gate (None where it does not hold). `feedback` tells a
+    """The judgement of a gate. `holds`: the exit code is right, and there is no veto. `exit_code` is None if a veto
+    stood before the tests could run. `record` is that of the red gate (None if it does not hold). `feedback` tells a
     model why the gate does not hold, without the output."""
 
     gate: str

@@ -100,7 +100,7 @@ class _Imports:
                     yield from self._data_files_named(node.value, module.path)
 
     def files_of(self, name: str, importer: str) -> Sequence[str]:
-        """The file of a module and those of its packages; empty where it is not in the worktree."""
+        """The file of a module and those of its packages; empty if it is not in the worktree."""
         parts = name.split(".")
         for folder in dict.fromkeys([*self._folders, *_parents(importer)]):
             found = []

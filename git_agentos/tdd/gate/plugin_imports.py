@@ -111,7 +111,7 @@ def _translate_editable(module: Any) -> None:
 
 
 def _translate(path: str) -> str | None:
-    """The same path in the worktree, None where it does not exist there; a path outside of other checkouts itself."""
+    """The same path in the worktree, None if it does not exist there; a path outside of other checkouts itself."""
     real = os.path.realpath(path)
     other = other_checkout_of(real)
     if other is None:
@@ -122,7 +122,7 @@ def _translate(path: str) -> str | None:
 
 
 def other_checkout_of(real: str) -> str | None:
-    """The other checkout that has a path; None where none has it, or it is an installed file."""
+    """The other checkout that has a path; None if none has it, or it is an installed file."""
     if is_below(real, JOB["root"]) or _is_installed(real):
         return None
     others = [each for each in JOB["others"] if is_below(real, each)]

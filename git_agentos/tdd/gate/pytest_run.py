@@ -44,7 +44,7 @@ if __name__ == "__main__":
 
     sys.exit(int(pytest.main()))
 """
-# Used where the interpreter has finders that come before PYTHONPATH: every Python that tests start runs this, and then
+# Used if the interpreter has finders that come before PYTHONPATH: every Python that tests start runs this, and then
 # the `sitecustomize` that this one hides.
 _SITECUSTOMIZE = """\
 import sys
@@ -76,7 +76,7 @@ class Control:
 @dataclass(frozen=True)
 class PytestResult:
     """`exit_code` is the process's (128 + N for signal N, `ExitCode.TIMED_OUT` where it took too long); `output` is
-    redacted and bounded; `cases` is None where the results are missing, or were not written by the plugin. `plugins`
+    redacted and bounded; `cases` is None if the results are missing, or were not written by the plugin. `plugins`
     are the names of the plugins that pytest had, `own` the files of modules of the worktree (relative), `foreign` those
     of modules of another checkout. `canary` is the end of the node id of the test that has to fail, where there was
     one."""
@@ -242,7 +242,7 @@ class _RunFolder:
         return [*words, *(f"./{each}" if each.startswith(("-", "@")) else each for each in tests)]
 
     def sandbox_command(self, setup: PytestSetup) -> list[str]:
-        """The words before the command line, where a sandbox is wanted."""
+        """The words before the command line, if a sandbox is wanted."""
         if setup.bwrap is None:
             return []
         interpreter = setup.interpreter

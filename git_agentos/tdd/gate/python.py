@@ -52,7 +52,7 @@ _CHOOSE_ANOTHER = "name another interpreter: git config agentos.tdd.python PATH"
 
 @dataclass(frozen=True)
 class Interpreter:
-    """A Python that has pytest. `prefix` is that of its virtual environment, None where it is in none; `home` are the
+    """A Python that has pytest. `prefix` is that of its virtual environment, None if it is in none; `home` are the
     folders where it is installed; `folders` are those that it imports from, `has_finders` tells whether something else
     finds modules too; `hidden_plugins` are plugins of pytest that are not to be loaded."""
 
@@ -68,7 +68,7 @@ def find_interpreter(
     root: str, main_root: str | None, configured: str, environment: Mapping[str, str], cleaned: Mapping[str, str]
 ) -> Interpreter:
     """The interpreter for the worktree at `root`. `configured` is agentos.tdd.python, `cleaned` the environment that it
-    is run with. TddError where it does not exist, cannot be run, or has no pytest."""
+    is run with. TddError if it does not exist, cannot be run, or has no pytest."""
     path = choose_python(root, main_root, configured, environment)
     venvs = [os.path.join(each, ".venv", "") for each in (root, main_root) if each is not None]
     is_projects = bool(configured) or any(path.startswith(each) for each in venvs)
@@ -76,7 +76,7 @@ def find_interpreter(
 
 
 def choose_python(root: str, main_root: str | None, configured: str, environment: Mapping[str, str]) -> str:
-    """The path of the interpreter; TddError where the configured one does not exist."""
+    """The path of the interpreter; TddError if the configured one does not exist."""
     roots = [each for each in (root, main_root) if each is not None]
     if configured:
         return _configured_python(configured, roots, environment)

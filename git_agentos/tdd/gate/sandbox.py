@@ -21,7 +21,7 @@ _NOT_WRITTEN = (".git", ".agentos")
 
 
 def program(environment: Mapping[str, str]) -> str:
-    """Where bubblewrap is. TddError where it is missing, or cannot make a sandbox."""
+    """Where bubblewrap is. TddError if it is missing, or cannot make a sandbox."""
     found = bubblewrap.find(environment, TddError)
     bubblewrap.require([found, *_bare()], environment, TddError)
     return found

@@ -58,7 +58,7 @@ class PytestSetup:
 def prepare(
     context: OpenWorktree, environment: Mapping[str, str], *, timeout: float = 300.0, sandbox: bool = False, mark: str
 ) -> PytestSetup:
-    """The setup of a worktree. TddError where the interpreter has no pytest, or the sandbox cannot be made."""
+    """The setup of a worktree. TddError if the interpreter has no pytest, or the sandbox cannot be made."""
     location, values = context.location, context.settings.values
     main_root = _main_root(location)
     configured = config.tdd_python(values) or ""
@@ -90,7 +90,7 @@ def clean_environment(base: Mapping[str, str], passed: Iterable[str] = ()) -> di
         and (name in allowed or not _is_key(name, value))
     }
     cleaned["PYTHONDONTWRITEBYTECODE"] = "1"
-    cleaned["PYTHONUNBUFFERED"] = "1"  # no output is lost where the process ends at once
+    cleaned["PYTHONUNBUFFERED"] = "1"  # no output is lost if the process ends at once
     return cleaned
 
 

@@ -16,7 +16,7 @@ TEST_PREFIX = "test"
 
 @dataclass(frozen=True)
 class Function:
-    """A test function: its name, its line, and a text that differs where it was changed."""
+    """A test function: its name, its line, and a text that differs if it was changed."""
 
     name: str
     line: int
@@ -24,7 +24,7 @@ class Function:
 
 
 def parse(source: bytes) -> ast.Module | None:
-    """The syntax tree of a file; None where this Python cannot read it."""
+    """The syntax tree of a file; None if this Python cannot read it."""
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -45,7 +45,7 @@ def functions(tree: ast.Module, patterns: Sequence[str] = ()) -> Mapping[str, Fu
 
 
 def find(tree: ast.Module, name: str) -> Definition | None:
-    """The definition of a function; None where it is not written there (inherited, or made by code)."""
+    """The definition of a function; None if it is not written there (inherited, or made by code)."""
     body: Sequence[ast.stmt] = tree.body
     *outer, last = name.split(".")
     for each in outer:

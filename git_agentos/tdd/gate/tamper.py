@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from git_agentos.tdd.gate.syntax import Definition
 
 Found = tuple[int, str]  # line, message
-UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)  # what `scan` raises where it cannot read a file
+UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)  # what `scan` raises if it cannot read a file
 
 _TEST_TOOLS = frozenset({"pytest", "_pytest", "pluggy", "unittest", "doctest"})
 _RUNNERS = frozenset({"pytest", "_pytest", "unittest"})
@@ -50,7 +50,7 @@ _WRITERS = frozenset(
 
 
 def scan(source: bytes, path: str) -> Sequence[Found]:
-    """What is found in a file; one of UNREADABLE where it cannot be read."""
+    """What is found in a file; one of UNREADABLE if it cannot be read."""
     tree = ast.parse(source)
     scanner = _Scanner(tree, path)
     scanner.visit(tree)

@@ -75,7 +75,7 @@ def _is_check(name: str) -> bool:
 
 
 def _truth(node: ast.expr) -> bool | None:
-    """Whether an expression is always true or always false; None where that depends on something."""
+    """Whether an expression is always true or always false; None if that depends on something."""
     if isinstance(node, ast.Constant):
         return bool(node.value)
     if isinstance(node, (ast.Tuple, ast.List, ast.Set)):

@@ -61,32 +61,31 @@ def instructions(mark: str) -> str:
     return f"""\
 How to answer
 -------------
-Answer with blocks of the following forms, and nothing else that matters: text outside of blocks is not read. Every line
-that begins with [{mark}] stands alone on its line, without indentation and without code fences around the contents.
+Answer with blocks of the following forms; text outside of blocks is ignored. Each marker with [{mark}] has a line of
+its own, without indentation, and without code fences around the contents.
 Paths are relative to the project's root, with forward slashes.
 
-A new file, or a file of fewer than {MAX_WHOLE_LINES} lines that is to be written anew, whole and without omissions:
+A new file, or a file of fewer than {MAX_WHOLE_LINES} lines to be replaced, whole and without omissions:
 
 [{mark}] file path/to/new.py
 (every line of the file)
 [{mark}] end
 
-A change in a file that is there, by any number of search and replace pairs. The lines to search for are whole lines,
-are repeated exactly as they stand in the file (indentation included), and occur there exactly once; the pairs are done
-one after the other:
+A change of an existing file, by any number of search and replace pairs. The lines to search for are whole lines,
+exactly as they are in the file (indentation included), and occur there exactly once; pairs are applied one by one:
 
 [{mark}] edit path/to/present.py
 [{mark}] search
-(lines that are there)
+(lines of the file)
 [{mark}] replace
-(lines in their place; none to remove them)
+(the lines in their place; none to delete them)
 [{mark}] end
 
-A file that is to go:
+A file to delete:
 
 [{mark}] delete path/to/gone.py
 
-All blocks are done, or, if anything is wrong with one of them, none.
+All blocks are applied, or none, if one of them is wrong.
 """
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import TddError
 from git_agentos.git import authorship, process
-from git_agentos.guard.shim import shim
+from git_agentos.guard.exec import launch
 from git_agentos.process import contained
 from git_agentos.redact import redact
 from git_agentos.run import environment as run_environment
@@ -68,7 +68,7 @@ def run(
 ) -> contained.Result:
     """Run shell text in the worktree as the agent at work there."""
     location = request.worktree.location
-    guarded = shim.with_shim(location, request.run.agent_id, contained.shell(text), environment)
+    guarded = launch.with_shim(location, request.run.agent_id, contained.shell(text), environment)
     command = contained.Command(guarded.argv, location.root, guarded.environment, limit, stdin)
     ended = contained.run(command, log.out, log.err, show=request.show, stop=request.stop)
     # What was killed may have been a git, whose locks nobody else removes.

@@ -1,7 +1,7 @@
-"""`guard exec`: how a command is started so that every `git` below it is decided about first.
+"""How `guard exec` starts a command, so that the guard decides about every `git` below it.
 
 The command gets the shim (`hooks/git-shim`) first on PATH and the agent's id in its environment, and runs below a
-supervisor (`process.supervisor`), whose environment shows that everything below is the agent's.
+supervisor (`process.supervisor`), whose environment shows that everything below it is the agent's.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from git_agentos.git.location import Location
 from git_agentos.git.process import SHIM_FOLDER
 from git_agentos.guard.ancestry import MARKER
 from git_agentos.guard.configuration.settings import PLACES
+from git_agentos.guard.exec import client_configuration
 from git_agentos.guard.setup import scripts
-from git_agentos.guard.shim import client_configuration
 from git_agentos.process import supervisor
 
 WAIT = "AGENTOS_GUARD_WAIT"
@@ -25,14 +25,14 @@ _USERS_BASH_ENV = "AGENTOS_BASH_ENV"
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
-class Start(NamedTuple):
-    """What to become: `argv` of a program, found without PATH, and its complete `environment`."""
+class Launch(NamedTuple):
+    """A command to run: `argv`, whose program is found without PATH, and the complete `environment`."""
 
     argv: tuple[str, ...]
     environment: dict[str, str]
 
 
-def start(
+def launch(
     location: Location,
     agent: str,
     command: Sequence[str],
@@ -40,42 +40,41 @@ def start(
     *,
     wait: bool = False,
     within: Sequence[str] = (),
-) -> Start:
-    """How `command` is started for `agent` below a supervisor; `within` are words that run another command
-    (`sandbox`)."""
+) -> Launch:
+    """How to start `command` for `agent` below a supervisor; `within` are words before it (`sandbox`)."""
     guarded = with_shim(location, agent, command, environment, wait=wait)
-    return Start((*supervisor.command_line(), *within, *guarded.argv), guarded.environment)
+    return Launch((*supervisor.command_line(), *within, *guarded.argv), guarded.environment)
 
 
 def with_shim(
     location: Location, agent: str, command: Sequence[str], environment: Mapping[str, str], *, wait: bool = False
-) -> Start:
-    """`command` and its environment with the shim first on PATH; the shim is placed in the repository if it is not
-    there. With `wait`, what needs approval waits for it."""
+) -> Launch:
+    """`command` and its environment with the shim first on PATH; the shim is placed in the repository if
+    necessary. With `wait`, what needs approval waits for it."""
     shims = scripts.shim_dir(location.common_dir)
     try:
         scripts.install(location)
     except (AgentosError, OSError):
         if not os.access(os.path.join(shims, "git"), os.X_OK):
             raise
-        # In a sandbox it is there, and cannot be written.
+        # In a sandbox it exists, and its folder cannot be written.
     words = list(command)
     if "/" in words[0] and os.path.basename(words[0]) == "git":
         words[0] = os.path.join(shims, "git")
     changed = _environment(shims, agent, environment, wait=wait)
     _reach_login_shells(scripts.bash_env(location.common_dir), changed)
-    return Start(tuple(words), changed)
+    return Launch(tuple(words), changed)
 
 
 def _environment(shims: str, agent: str, environment: Mapping[str, str], *, wait: bool) -> dict[str, str]:
-    # A client that starts `guard exec` itself may have switched the guard off for every git.
+    # A harness that starts `guard exec` may have switched the guard off for every git.
     environment = client_configuration.without_guard_pairs(environment) or environment
-    # An empty entry is the folder one stands in: nothing is to be found there by accident.
+    # An empty entry is the current folder: no program should be found there by accident.
     path = (environment.get("PATH") or _DEFAULT_PATH).split(os.pathsep)
     rest = [folder for folder in path if folder and not folder.rstrip("/").endswith(SHIM_FOLDER)]
     changed = {key: value for key, value in environment.items() if key != WAIT}
     changed.update({"PATH": os.pathsep.join([shims, *rest]), MARKER: agent, "AGENTOS_AGENT_ID": agent})
-    # What the shim compares before it lets through what looks: another HOME has another configuration.
+    # The shim compares them before it lets a reading command through: another HOME has another configuration.
     changed[_PLACES] = "|".join(environment.get(name, "") for name in PLACES[:4])
     if wait:
         changed[WAIT] = "1"
@@ -83,8 +82,8 @@ def _environment(shims: str, agent: str, environment: Mapping[str, str], *, wait
 
 
 def _reach_login_shells(script: str, environment: dict[str, str]) -> None:
-    """Let bash put the shim first on PATH again after a profile (Debian's /etc/profile sets it anew). zsh and fish
-    leave PATH as it is; dash has nothing of the kind."""
+    """Have bash put the shim first on PATH again after a profile (Debian's /etc/profile sets PATH). zsh and fish leave
+    PATH as it is; dash has no such variable."""
     before = environment.get("BASH_ENV", "")
     if not before.endswith(scripts.BASH_ENV):
         environment.pop(_USERS_BASH_ENV, None)

@@ -1,23 +1,23 @@
-"""`guard exec --sandbox`: a command line for bubblewrap, in which an agent cannot write what is not its own.
+"""The sandbox of `guard exec --sandbox`: a command line of bubblewrap, in which an agent can write only its own files.
 
-Everything is as outside, but read-only are
+Everything is as outside, except that these are read-only:
 
     the other worktrees, their git directories, and the main worktree's HEAD and index
     config and hooks of the common git directory, and the worktree's own configuration and records
-    what is ours there: the guard's scripts, grants, records of commands that were killed
-    what git reads configuration from: the user's and the system's files, and what they include
+    our files there: the guard's scripts, grants, records of commands that were killed
+    the files from which git reads configuration: the user's, the system's, and those that they include
 
-The shim is mounted over every git that a PATH leads to; behind it runs the one in git's own folder, which whoever names
-that path can run as well.
+The shim is mounted over every git that a PATH leads to. It runs the git in git's own folder, which a command can also
+start by that path.
 
-Not to be read are the user's key (`guard.signing`) and the file that `agentos.approvalKey` names. So nothing run in
-there can grant anything, whatever it does. Objects and refs are shared by all worktrees and stay writable, as
-committing would not work otherwise; so do our locks, which are links to what lies beside refs, requests for approval,
-and the notes of which grants were used. `git gc` does not work in there: it would change all worktrees' reflogs.
+The user's key (`guard.signing`) and the file of `agentos.approvalKey` cannot be read, so no program in the sandbox can
+grant anything. Objects and refs, which all worktrees share, can be written, since a commit needs that; so can our
+locks, which are links to files beside refs, approval requests, and the notes of used grants. `git gc` does not work in
+the sandbox: it would change all worktrees' reflogs.
 
-Two gaps are left. A file that is mounted read-only is so until somebody outside replaces it (`git config` does): then
-the new one can be written. And our folder in the common git directory can be moved away as a whole: what is in it does
-not count from another place, and doctor tells.
+Two gaps are left. A file that is mounted read-only can be written once a process outside has replaced it, as
+`git config` does. And our folder in the common git directory can be moved as a whole: its files do not count elsewhere,
+and doctor reports it.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ from git_agentos.guard.setup import scripts
 from git_agentos.process import bubblewrap
 from git_agentos.util import files
 
-# Of ours in the common git directory, what is written at every checkpoint and by every request.
+# Our folders in the common git directory that every checkpoint or request writes to.
 _WRITTEN = ("locks", "approvals")
 _OWN_RECORDS = ("config.worktree", "commondir", "gitdir", "agentos/id", "agentos/worktree.json")
 _OF_MAIN = ("HEAD", "index", "config.worktree")
-# Where the system's profile sends login shells.
+# The PATH of login shells, by the system's profile.
 _LOGIN_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 
-def within(location: Location, environment: Mapping[str, str], approval_key: str | None, cwd: str) -> list[str]:
-    """The words to put before a command that is to run in a sandbox in this worktree, standing in `cwd`.
+def bwrap_argv(location: Location, environment: Mapping[str, str], approval_key: str | None, cwd: str) -> list[str]:
+    """The words before a command that run it in a sandbox for this worktree, in the folder `cwd`.
 
-    GuardError where bubblewrap is missing, or cannot make one.
+    GuardError where bubblewrap is missing, or cannot make a sandbox.
     """
     program = bubblewrap.find(environment, GuardError)
-    scripts.install(location)  # what is mounted has to be there
+    scripts.install(location)  # only what exists can be mounted
     documents.open_store(location.common_dir, environment)
-    # A user namespace of its own, for root too: else what is outside is to be seen through /proc/PID/root of others.
+    # A user namespace, for root too: else the files outside can be reached by /proc/PID/root of other processes.
     words = [program, "--dev-bind", "/", "/", "--die-with-parent", "--unshare-user", "--cap-drop", "ALL"]
     for option, path in _mounts(location, environment):
         words += [option, path, path]
@@ -72,13 +72,13 @@ def within(location: Location, environment: Mapping[str, str], approval_key: str
 
 
 def _mounts(location: Location, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """What is mounted how; what comes later lies over what came before."""
+    """The mounts, each with its option; a later one covers an earlier one."""
     common = location.common_dir
     configuration = list(dict.fromkeys(_configuration(location, environment)))
     for path in _movable([*configuration, os.path.realpath(signing.folder(environment))]):
-        yield "--dev-bind", path  # first of all: everything else lies over it
+        yield "--dev-bind", path  # first, since the others cover parts of it
     others = [each for each in worktrees.list_existing(location) if each.git_dir != location.git_dir]
-    # Outer folders first: a worktree may lie in another one.
+    # Outer folders first: a worktree may be inside another one.
     places = [("--ro-bind", each.root) for each in others]
     places += [("--bind", location.root), ("--bind", common)]
     yield from sorted(places, key=lambda each: (each[1].count(os.sep), each[1]))
@@ -98,8 +98,8 @@ def _mounts(location: Location, environment: Mapping[str, str]) -> Iterator[tupl
 
 
 def _over_git(location: Location, environment: Mapping[str, str]) -> list[str]:
-    """Mounts of the shim over each git that a PATH leads to, also the one of a login shell. What runs behind it is the
-    git in git's own folder; nothing is mounted where that is a link to one of these."""
+    """Mounts of the shim over each git on PATH, and on the PATH of a login shell. The shim runs the git in git's own
+    folder; nothing is mounted where that is a link to one of these."""
     git = os.path.join(_exec_path(location, environment), "git")
     own = os.path.realpath(git)
     paths = [*environment.get("PATH", "").split(os.pathsep), *_LOGIN_PATH]
@@ -135,12 +135,12 @@ def _existing(option: str, folder: str, names: Sequence[str]) -> Iterator[tuple[
 
 
 def _configuration(location: Location, environment: Mapping[str, str]) -> Iterator[str]:
-    """Everything from which git reads configuration outside of the worktree. What is not there is made, and empty: only
-    what is there can be mounted, and nobody is to make it in the sandbox."""
+    """The files outside of the worktree from which git reads configuration. A missing one is created empty: only what
+    exists can be mounted, and no program in the sandbox may create it."""
     for path in [*_system_files(location, environment), *settings.user_files(environment)]:
         folder = os.path.dirname(path)
         with contextlib.suppress(OSError):
-            if os.path.basename(folder) == "git":  # of the user's configuration folder, and all that is in it
+            if os.path.basename(folder) == "git":  # the user's configuration folder of git, as a whole
                 os.makedirs(folder, exist_ok=True)
                 yield os.path.realpath(folder)
             elif not os.path.lexists(path) and os.path.isdir(folder):
@@ -154,7 +154,7 @@ def _configuration(location: Location, environment: Mapping[str, str]) -> Iterat
 
 
 def _system_files(location: Location, environment: Mapping[str, str]) -> list[str]:
-    """The system's configuration files, where git reads and tells them (2.41); they need not be there."""
+    """The system's configuration files, where git reads and names them (2.41); they need not exist."""
     env = process.environment(base=environment)
     status, out, _ = process.finish(
         process.spawn(["var", "GIT_CONFIG_SYSTEM"], cwd=location.root, env=env, neutral_config=False)
@@ -163,7 +163,7 @@ def _system_files(location: Location, environment: Mapping[str, str]) -> list[st
 
 
 def _movable(paths: Sequence[str]) -> list[str]:
-    """The folders above `paths` that could be moved away with what is mounted in them, if they were no mounts too."""
+    """The folders above `paths` that could be moved with the mounts in them, if they were not mounts too."""
     found = set()
     for path in paths:
         above = os.path.dirname(path)

@@ -1,0 +1,1 @@
+"""`guard exec`: a command below which the guard decides about every git."""

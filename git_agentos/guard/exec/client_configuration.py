@@ -1,0 +1,110 @@
+"""The configuration that a harness puts into the environment of every git that it starts, by GIT_CONFIG_COUNT.
+
+Gemini CLI and Copilot CLI set `core.fsmonitor` (and the first `core.hooksPath`) to nothing, since both make git run
+programs of the repository. That switches the guard off as well, so the shim removes these pairs, and git runs with the
+guard's settings. A command that sets such a pair itself counts as one that avoids the guard. The difference is which
+process was started with the pairs first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from git_agentos.guard import ancestry
+from git_agentos.process import supervisor, table
+from git_agentos.util.values import parse_boolean
+
+# git calls the guard by the first two; the third one is the form of the call.
+_OF_GUARD = frozenset({"core.fsmonitor", "core.hookspath", "core.fsmonitorhookversion"})
+_COUNT, _KEY, _VALUE = "GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"
+_MAX_PAIRS = 10_000
+# Programs that start other programs; a harness is none of them.
+_STARTERS = frozenset(
+    "sh bash dash zsh ksh mksh ash fish busybox env nice nohup setsid timeout stdbuf script xargs find sudo bwrap uv "
+    "npm npx npm-cli.js npx-cli.js pnpm pnpx yarn bunx".split()
+)
+
+
+def without_guard_pairs(environment: Mapping[str, str]) -> dict[str, str] | None:
+    """`environment` without the pairs of GIT_CONFIG_COUNT that concern the guard, the others renumbered; None where
+    there is no such pair, or they cannot be read."""
+    pairs = _pairs(environment)
+    if pairs is None or not any(_is_of_guard(key) for key, _ in pairs):
+        return None
+    rest = {name: text for name, text in environment.items() if not name.startswith((_COUNT, _KEY, _VALUE))}
+    others = [(key, value) for key, value in pairs if not _is_of_guard(key)]
+    rest[_COUNT] = str(len(others))
+    for number, (key, value) in enumerate(others):
+        rest[f"{_KEY}{number}"], rest[f"{_VALUE}{number}"] = key, value
+    return rest
+
+
+def set_by_harness(pid: int, environment: Mapping[str, str]) -> bool:
+    """Whether the harness has set the guard's pairs in `environment`, with which the process `pid` is about to become
+    git, and not a command that the harness runs. False outside of `guard exec`, and where it cannot be known."""
+    chain = _below_guard_exec(pid)
+    pairs = _guard_pairs(environment)
+    started_with = [_guard_pairs(table.environment(each) or {}) for each in chain]
+    if not chain or not pairs or any(each not in ((), pairs) for each in started_with):
+        return False
+    first = next((index for index, each in enumerate(started_with) if each), len(chain) - 1)
+    if first == len(chain) - 1:
+        # The shell has become git, or the harness has started git: pairs that a command sets would look the same.
+        return first > 0 and _is_harness(chain[:first]) and _only_switches_off(environment, pairs)
+    return first == 0 or _is_harness(chain[:first])
+
+
+def _below_guard_exec(pid: int) -> list[int]:
+    """The processes from the one that the outermost `guard exec` has started down to `pid`; empty where there is
+    none."""
+    pids = [pid, *table.parents(pid)]
+    marked = [index for index, each in enumerate(pids) if ancestry.MARKER in (table.environment(each) or {})]
+    if not marked:
+        return []
+    chain = pids[: marked[-1] + 1]
+    # In a sandbox the supervisor is not visible.
+    return list(reversed(chain[:-1] if supervisor.is_supervisor(table.argv(chain[-1])) else chain))
+
+
+def _is_harness(chain: list[int]) -> bool:
+    """Whether the last process of `chain` is the harness: the outermost process that does not just start another one,
+    or one that this has started without a shell (a launcher of npm starts the harness's own program)."""
+    first = next((index for index, each in enumerate(chain) if not _is_starter(each)), None)
+    return first is not None and all(_program(each) and not _is_starter(each) for each in chain[first:])
+
+
+def _is_starter(pid: int) -> bool:
+    names = (_program(pid), *table.argv(pid)[:2])
+    return any(os.path.basename(name) in _STARTERS for name in names)
+
+
+def _program(pid: int) -> str:
+    """The program file of a process; empty where it cannot be known."""
+    return table.link(pid, "exe") or ""
+
+
+def _only_switches_off(environment: Mapping[str, str], pairs: tuple[tuple[str, str], ...]) -> bool:
+    """Whether the pairs lead to no other hooks, and no pairs of a longer list are hidden behind them."""
+    count = int(environment[_COUNT])
+    values = [value for key, value in pairs if key != "core.fsmonitorhookversion"]
+    return f"{_KEY}{count}" not in environment and all(parse_boolean(value) is False for value in values)
+
+
+def _guard_pairs(environment: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple((key.lower(), value) for key, value in _pairs(environment) or () if _is_of_guard(key))
+
+
+def _is_of_guard(key: str) -> bool:
+    return key.lower() in _OF_GUARD
+
+
+def _pairs(environment: Mapping[str, str]) -> list[tuple[str, str]] | None:
+    """The pairs in their order; None where one is missing, which git refuses."""
+    text = environment.get(_COUNT, "").strip() or "0"
+    if not text.isascii() or not text.isdigit() or int(text) > _MAX_PAIRS:
+        return None
+    names = [(f"{_KEY}{number}", f"{_VALUE}{number}") for number in range(int(text))]
+    if any(key not in environment or value not in environment for key, value in names):
+        return None
+    return [(environment[key], environment[value]) for key, value in names]

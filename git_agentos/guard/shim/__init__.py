@@ -1,1 +1,0 @@
-"""`guard exec`: an agent below a supervisor, with our git first on its PATH, in a sandbox if asked."""
