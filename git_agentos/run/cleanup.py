@@ -186,7 +186,7 @@ def _clean(context: OpenWorktree, run: Run, *, dry_run: bool) -> Cleaned | None:
             except RunError:
                 pass  # its last checkpoint has it
             else:
-                if found.is_anothers():
+                if found.is_foreign():
                     raise _Keep("its record was not written with your key")
                 found.pin(is_ours)
                 if not found.state().is_sealed:  # that failed when it ended
@@ -211,7 +211,7 @@ def _with_something(context: OpenWorktree, found: Sequence[Run]) -> list[Run]:
 
 def _refuse_unended(run: Run) -> None:
     if run.state not in _ENDED:
-        drives = f", and '{run.tool}' drives it" if run.is_driven else ""
+        drives = f", and '{run.tool}' drives it" if run.is_external else ""
         raise _Keep(run.problems[0] if run.problems else f"it has not ended: it is {run.state}{drives}")
 
 

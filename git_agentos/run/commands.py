@@ -62,7 +62,7 @@ def start(context: OpenWorktree, spec: RunSpec, watcher: Observer | None = None)
             made.pin(is_ours)
             work = Runner(context, made, spec, stop, watcher)
             work.begin()
-            work.go_on()
+            work.run()
         return cleanup.finish(context, made)
 
 
@@ -129,7 +129,7 @@ def _finish(context: OpenWorktree, found: Evidence, *, fine: Sequence[str] = (TA
 def _refuse_driven(found: Evidence, what: str) -> None:
     """RunError for a run that is somebody else's: by its key, or one that has not ended, by its driver. One whose
     driver has no name can be cancelled: nobody else may be there to do it."""
-    if found.is_anothers():
+    if found.is_foreign():
         raise RunError(
             f"the record of run '{found.run_id}' was not written with your key",
             "use the HOME and XDG_CONFIG_HOME of whoever began it; nothing was changed\n"

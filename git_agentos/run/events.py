@@ -151,7 +151,7 @@ class Run:
     last_saved_at: str | None = None
 
     @property
-    def is_driven(self) -> bool:
+    def is_external(self) -> bool:
         """Whether somebody else than our kernel does it, through the workspace service."""
         return self.tool is not None and not self.tool.startswith(_KERNEL)
 
@@ -381,7 +381,7 @@ class RunState:
             return run
         if alive:
             return replace(run, state=RUNNING, reason=None)
-        if run.is_driven:
+        if run.is_external:
             return replace(run, state=OPEN)
         return replace(run, state=INTERRUPTED, reason=self._reason or "its process is gone")
 

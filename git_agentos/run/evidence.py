@@ -75,13 +75,13 @@ class Evidence:
             raise Tampered(self.run_id, found.problem)
         return found.events
 
-    def vouched(self) -> str | None:
+    def why_unverified(self) -> str | None:
         """Why nothing vouches for the record; None where the user's key does."""
-        return self._journal.vouched()
+        return self._journal.why_unverified()
 
-    def is_anothers(self) -> bool:
+    def is_foreign(self) -> bool:
         """Whether the record was written with another key than this user's, who can tell nothing of it."""
-        return self._journal.is_anothers()
+        return self._journal.is_foreign()
 
     def state(self) -> RunState:
         """What the events lead to; of a record that cannot be believed, those that can: it has ended by that."""
@@ -183,7 +183,7 @@ class Evidence:
         with self._placing(name):
             return self._files.create(self._name(name))
 
-    def wrote(self, name: str) -> None:
+    def add_file(self, name: str) -> None:
         """A file is complete: the next event has its hash."""
         with self._placing(name):
             self._written[name] = self.digest(name)

@@ -17,7 +17,7 @@ from git_agentos.errors import AgentosError, AgentosWarning, RepositoryError, Ru
 from git_agentos.git.location import Location
 from git_agentos.process import deletion
 from git_agentos.run import evidence_copy, journal, lock, sealing
-from git_agentos.run.context import CONTEXT, WorkspaceContext, check_id, is_id
+from git_agentos.run.context import CONTEXT, WorkspaceContext, check_id, is_id, with_current_paths
 from git_agentos.run.events import EVENTS, MANIFEST, Event
 from git_agentos.run.evidence import Evidence, writing
 from git_agentos.run.evidence_folder import Folder
@@ -112,6 +112,11 @@ def context_of(evidence: Evidence) -> WorkspaceContext:
     those of when it was made: `located.now` has those of now."""
     known = evidence.state().context
     return known if known is not None else file_context(evidence)
+
+
+def workspace_of(context: OpenWorktree, kept: Evidence) -> WorkspaceContext:
+    """The context of the run whose evidence this is, with paths as they are now."""
+    return with_current_paths(context, context_of(kept))
 
 
 def file_context(evidence: Evidence) -> WorkspaceContext:
@@ -217,7 +222,7 @@ def copy_missing(location: Location) -> None:
             continue
         with contextlib.suppress(AgentosError, OSError):
             found = open_existing(location, run_id)
-            if lock.holder(location, run_id) is None and found.vouched() is None and found.events():
+            if lock.holder(location, run_id) is None and found.why_unverified() is None and found.events():
                 named = found.state().files
                 evidence_copy.Copy(location, run_id).save(Folder(found.folder), named, MANIFEST)
 
@@ -228,7 +233,7 @@ def _bring_back(location: Location, run_id: str) -> bool:
     if os.path.lexists(path):
         return False
     copy = evidence_copy.find_copy(location, run_id, path)
-    if copy is None or Evidence(path, run_id, files=copy).is_anothers():
+    if copy is None or Evidence(path, run_id, files=copy).is_foreign():
         return False
     return evidence_copy.rebuild_folder(location, run_id)
 
@@ -246,7 +251,7 @@ def incomplete_runs(location: Location) -> list[str]:
         with contextlib.suppress(AgentosError, OSError):
             copy = evidence_copy.find_copy(location, run_id, path)
             is_missing = copy is not None and evidence_copy.is_incomplete(copy, path)
-            if copy is not None and is_missing and not Evidence(path, run_id, files=copy).is_anothers():
+            if copy is not None and is_missing and not Evidence(path, run_id, files=copy).is_foreign():
                 found.append(run_id)
     return found
 

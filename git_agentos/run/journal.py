@@ -107,13 +107,13 @@ class Journal:
         self._pinned, self._is_ours, self._inode = found, is_ours, self._identity()
         self._notes = (self._note(),)
 
-    def vouched(self) -> str | None:
+    def why_unverified(self) -> str | None:
         """Why nothing vouches for the record; None where the user's key does."""
         if self._known() is None:
             return NO_KEY
         return self.read().problem
 
-    def is_anothers(self) -> bool:
+    def is_foreign(self) -> bool:
         """Whether it was written with another key than this user's: no line is ours, and none was ever noted."""
         known = self._known()
         if known is None or self._pinned is not None or self._note() is not None:

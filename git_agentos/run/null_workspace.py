@@ -14,7 +14,8 @@ from git_agentos.run import evidence_store
 from git_agentos.run.accept import Acceptance
 from git_agentos.run.context import WorkspaceContext, check_id, worktree_id
 from git_agentos.run.events import ACCEPTED, CANCELLED, FAILED, PASSED, PRE_RUN, Run
-from git_agentos.run.snapshot import WorkspaceSnapshot, now
+from git_agentos.run.snapshot import WorkspaceSnapshot
+from git_agentos.util import times
 from git_agentos.worktree import record
 from git_agentos.worktree.agent_merge import Merge
 
@@ -57,7 +58,7 @@ class NullWorkspaceService:
             base_ref="HEAD",
             base_sha=refs.ZERO,
             head_sha=refs.ZERO,
-            created_at=now(),
+            created_at=times.now_text(),
             task_id=self._task_id,
             agent_id=self._agent_id or worktree_id(run_id),
         )
@@ -75,7 +76,18 @@ class NullWorkspaceService:
         """A workspace in which nothing is."""
         run = self._prepared()
         return WorkspaceSnapshot(
-            run.run_id, refs.ZERO, run.branch_name, trees.EMPTY_TREE, refs.ZERO, [], [], [], [], [], refs.ZERO, now()
+            run.run_id,
+            refs.ZERO,
+            run.branch_name,
+            trees.EMPTY_TREE,
+            refs.ZERO,
+            [],
+            [],
+            [],
+            [],
+            [],
+            refs.ZERO,
+            times.now_text(),
         )
 
     def diff_summary(self) -> str:
@@ -132,7 +144,7 @@ class NullWorkspaceService:
         return Run(
             run_id=context.run_id, state=state, reason=reason, context=context, task_id=context.task_id, steps=[],
             attempts=[], evidence=context.worktree_path, max_attempts=1, on_failure="keep", guarded=False, protected=[],
-            started_at=context.created_at, ended_at=now(),
+            started_at=context.created_at, ended_at=times.now_text(),
         )  # fmt: skip
 
     def _prepared(self) -> WorkspaceContext:

@@ -25,8 +25,8 @@ from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import RepositoryError, RunError
 from git_agentos.git import trees
 from git_agentos.git.repository import Writer
-from git_agentos.run import baseline, evidence_store, located
-from git_agentos.run.context import CONTEXT, WorkspaceContext, worktree_id
+from git_agentos.run import baseline, evidence_store
+from git_agentos.run.context import CONTEXT, WorkspaceContext, with_current_paths, worktree_id
 from git_agentos.run.events import SERVICE
 from git_agentos.run.evidence import Evidence
 from git_agentos.worktree import base, creation, journal, layout, record, repair
@@ -95,7 +95,7 @@ def recorded_context(context: OpenWorktree, run_id: str) -> WorkspaceContext | N
     """The context of a run that has a workspace, as the record has it, or else its first checkpoint, or its evidence;
     None where it has none (yet)."""
     found = _recorded(context, run_id)
-    return None if found is None else located.with_current_paths(context, found)
+    return None if found is None else with_current_paths(context, found)
 
 
 def _recorded(context: OpenWorktree, run_id: str) -> WorkspaceContext | None:
@@ -122,9 +122,9 @@ def last_known_context(context: OpenWorktree, run_id: str) -> WorkspaceContext |
             return None  # nothing was destroyed: it was never ready
     noted = evidence_store.noted_prepared(context.location, run_id)
     if noted is not None:
-        return located.with_current_paths(context, WorkspaceContext.from_fields(noted["context"], "a note"))
+        return with_current_paths(context, WorkspaceContext.from_fields(noted["context"], "a note"))
     found = _in_timeline(context, run_id)
-    return None if found is None else located.with_current_paths(context, found)
+    return None if found is None else with_current_paths(context, found)
 
 
 def check_file(context: OpenWorktree, run_id: str) -> None:

@@ -16,8 +16,8 @@ from git_agentos.checkpoint.capture.state import capture_state
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git.repository import Repository
-from git_agentos.run import evidence_copy, evidence_store, located, lock, preparation, sealing, snapshot
-from git_agentos.run.context import worktree_id
+from git_agentos.run import evidence_copy, evidence_store, lock, preparation, sealing, snapshot
+from git_agentos.run.context import with_current_paths, worktree_id
 from git_agentos.run.events import INTERRUPTED, TAMPERED, Run, Step, run_of
 from git_agentos.run.evidence import Evidence
 from git_agentos.util import times
@@ -53,7 +53,7 @@ def _archive(context: OpenWorktree, run: Run) -> str | None:
 
 
 def _as_now(context: OpenWorktree, run: Run) -> Run:
-    return run if run.context is None else replace(run, context=located.with_current_paths(context, run.context))
+    return run if run.context is None else replace(run, context=with_current_paths(context, run.context))
 
 
 def _was_undone(context: OpenWorktree, run_id: str, events: Sequence[Mapping[str, Any]]) -> bool:
@@ -85,7 +85,7 @@ def show(context: OpenWorktree, run_id: str) -> Run:
             raise
         reason = "its evidence is gone, and git has no copy: its checkpoints are all there is"
         return _as_now(context, _damaged(context, run_id, reason))
-    if found.is_copy and found.is_anothers():
+    if found.is_copy and found.is_foreign():
         return _as_now(context, run_of(run_id, found.folder, evidence_store.copied_events(found), alive=False))
     return current_run(context, found)
 
@@ -129,10 +129,8 @@ def _of_timelines(context: OpenWorktree, known: Collection[str]) -> list[str]:
             continue
         with contextlib.suppress(AgentosError):
             newest = timeline.newest(context.repository, name)
-            if (
-                newest is not None
-                and format.open_checkpoint(context.repository, newest.checkpoint).meta.get("run_id") == run_id
-            ):
+            meta = None if newest is None else format.open_checkpoint(context.repository, newest.checkpoint).meta
+            if meta is not None and meta.get("run_id") == run_id:
                 found.append(run_id)
     return found
 

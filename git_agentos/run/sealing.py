@@ -293,7 +293,7 @@ class _Check:
         data = self._read(EVENTS)
         if data and not data.endswith(b"\n"):
             self.problems.append(f"'{EVENTS}' ends in the middle of a line")
-        problem = self.evidence.vouched()
+        problem = self.evidence.why_unverified()
         if problem is not None and problem not in self.problems:
             self.problems.append(problem)
         events = self.evidence.record().events

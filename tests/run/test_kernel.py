@@ -315,7 +315,7 @@ def test_a_run_at_work_is_nobody_elses(repo: Repo) -> None:
             lambda: commands.resume(context, "T-1"),
             lambda: commands.rollback(context, "T-1", "pre_run"),
         ):
-            with pytest.raises(LockedError, match=re.escape(f"run 'T-1' is at work (process {os.getpid()})")):
+            with pytest.raises(LockedError, match=re.escape(f"run 'T-1' is running (process {os.getpid()})")):
                 act()
     assert commands.show(context, "T-1").process is None
 
