@@ -36,9 +36,9 @@ def interrupted(repo: Repo) -> Repo:
 def test_every_command_names_recover(interrupted: Repo) -> None:
     for words in COMMANDS:
         done = run(interrupted.path, *words.split())
-        assert done.code == 0 and done.err.count(b"is waiting in this worktree") == 1, str(done)
-        assert b"hint: git agentos recover finishes it" in done.err, str(done)
-    assert b"is waiting" not in run(interrupted.path, "status").err
+        assert done.code == 0 and done.err.count(b"left this worktree between two states") == 1, str(done)
+        assert b"hint: 'git agentos recover' finishes it" in done.err, str(done)
+    assert b"between two states" not in run(interrupted.path, "status").err
     assert run(interrupted.path, "recover").code == 0
     assert run(interrupted.path, "checkpoint", "list").err == b""
 

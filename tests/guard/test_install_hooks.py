@@ -238,6 +238,6 @@ def test_the_program_is_found_by_its_name(repo: Repo) -> None:
 def test_words_for_people(repo: Repo) -> None:
     hook(repo.git_dir / "hooks", "commit-msg", "exit 0")
     said = run(repo.path, "hooks", "install")
-    assert b"Hooks that are your own are run as before: commit-msg" in said.out
+    assert b"Hooks of your own still run: commit-msg" in said.out
     assert run(repo.path, "hooks", "status", "-q").out == b"on\n"
     assert run(repo.path, "hooks", "uninstall", "-q").out == b"off\n"

@@ -142,7 +142,7 @@ def test_a_repository_in_which_nothing_has_happened(empty_repo: Repo) -> None:
     assert run(empty_repo.path, "log", "timeline").code == 0
     assert run(empty_repo.path, "log", "review").code == 0
     run_ok(empty_repo.path, "log", "review", "--html", "r.html")
-    assert "Nothing has happened yet" in empty_repo.read("r.html").decode()
+    assert "No events yet" in empty_repo.read("r.html").decode()
 
 
 def test_the_words(repo: Repo) -> None:

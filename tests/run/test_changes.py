@@ -163,7 +163,7 @@ def test_what_was_destroyed_is_not_said_to_be_saved(
     assert run.last_saved == run.steps[0].checkpoint_before
     assert run.last_saved_at == format.read(context_of(repo).repository, str(run.last_saved)).created_at
     words = said(run)
-    assert "is saved, and can be brought back" not in words
+    assert "is saved, and can be restored" not in words
     assert "could not be saved completely:\n" in words
     assert f"The last checkpoint before that is {str(run.last_saved)[:8]} of " in words
     assert check_document(ask("run", "show", "T-1")) == "run"

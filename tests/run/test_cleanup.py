@@ -79,8 +79,8 @@ def test_all_that_was_there_comes_back_and_is_accepted(repo: Repo) -> None:
     shown = commands.show(context_of(repo), "r")
     assert shown.archive == one.archive
     assert text_run.details(shown, Style()).hints == (
-        "'git agentos worktree create run-r --revive' brings its worktree back",
-        "after that, 'git agentos run accept r' merges it",
+        "'git agentos worktree create run-r --revive' restores its worktree",
+        "then 'git agentos run accept r' merges it",
     )
     assert status.show(context_of(repo), "run-r").state == "archived"
     assert clean(repo, "r") == clean(repo, all_=True) == cleanup.Cleanup([], [], False)

@@ -202,7 +202,7 @@ def test_forged_evidence_is_seen(ask: Any, say: Any, repo: Repo) -> None:
     assert any("001-agent/stdout" in each for each in found["problems"])
     told = say("run", "verify", "T-1")
     assert told.code == 1
-    assert "does not hold" in told.text
+    assert "does not verify" in told.text
 
 
 def test_a_file_and_options(ask: Any, repo: Repo, tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_the_words_name_the_checkpoint(repo: Repo) -> None:
     assert f"it comes back as its last checkpoint {saved[:8]} has it" in ended
     assert "archived" in run(repo.path, "worktree", "list").out.decode()
     back = run(repo.path, "worktree", "create", "dev-001", "--revive").out.decode()
-    assert f"Its folder was lost: it is as its last checkpoint {saved[:8]} has it" in back
+    assert f"Its folder was lost: it is as in its last checkpoint {saved[:8]}" in back
     assert "as it was left" not in back
 
 
