@@ -172,8 +172,8 @@ class _Transaction:
         # Everything is made ready before the save: what cannot be restored leaves no trace.
         ready = os.path.join(folder, "files")
         os.mkdir(ready)
-        staged = Prepared(ready, self.location.root if self.goal.fresh else None)
-        prepare(self.repository, writer, steps, self.target, self.settings.values, staged)
+        prepared = Prepared(ready, self.location.root if self.goal.fresh else None)
+        prepare(self.repository, writer, steps, self.target, self.settings.values, prepared)
         saved = self._save(writer, now)
         if self.goal.trigger == "before_rollback" and not self.goal.shifts and self.goal.interrupted is None:
             meta = format.open_checkpoint(self.repository, self.checkpoint).meta
@@ -202,8 +202,8 @@ class _Transaction:
                     trigger=self.goal.trigger,
                 ),
             )
-        rewritten = _rewritten(steps, staged)
-        application = Application(self.repository, steps, staged)
+        rewritten = _rewritten(steps, prepared)
+        application = Application(self.repository, steps, prepared)
         try:
             skipped = self._change(writer, steps, application, folder, saved)
         except BaseException as error:
@@ -246,7 +246,7 @@ class _Transaction:
 
     def _take_back(self, application: Application, error: BaseException) -> None:
         try:
-            application.take_back()
+            application.revert()
             if self.goal.interrupted is None:
                 journal.remove(self.location)
         except (OSError, AgentosError) as second:
@@ -278,7 +278,7 @@ class _Transaction:
         index.apply(self.repository, new_index, steps.index, scratch, self.settings.values)
         differing = self._refresh(self._unmodified(writer, steps), application, new_index, folder)
         self._verify(application, new_index, differing)
-        application.settle()
+        application.set_modes()
         gitdir.set_index(self.repository, application, new_index, folder)
         if self.goal.with_operation:
             gitdir.set_operation(self.repository, application, self.target, folder)
@@ -357,7 +357,7 @@ class _Transaction:
         believed = self._as_restored({path: unmodified[path] for path in differing if path in unmodified}, folder)
         if not believed:
             return differing
-        application.age(believed, int(os.stat(new_index).st_mtime))
+        application.backdate(believed, int(os.stat(new_index).st_mtime))
         index.set_stat_data(self.repository, new_index, believed, folder, self.settings.values)
         return index.differences(self.repository, new_index, self.target.index_tree)
 
@@ -386,7 +386,7 @@ class _Transaction:
         return found
 
     def _unmodified(self, writer: Writer, steps: Plan) -> dict[bytes, trees.Entry]:
-        """What was written or staged anew and is, in the target, as the index has it: its stat data in the index is
+        """What was written or prepared anew and is, in the target, as the index has it: its stat data in the index is
         stale."""
         apart = {*self.target.assume_unchanged, *self.target.skip_worktree, *self.target.stages}
         narrowing = None if self.options.paths is None else frozenset(self.options.paths)
@@ -404,7 +404,7 @@ class _Transaction:
     def _verify(self, application: Application, new_index: str, differing: Sequence[bytes]) -> None:
         """The worktree and the new index are the target's: what was put in place is there untouched, what had to go
         is gone, and git reads the index as the tree that it shall be."""
-        wrong = application.wrong()
+        wrong = application.mismatches()
         if self.options.paths is None:
             wrong += [
                 path for path in differing if path not in self.target.stages and path not in self.target.intent_to_add
@@ -426,9 +426,9 @@ class _Transaction:
             return []
         plan = replace(plan, write={path: file for path, file in plan.write.items() if file.recheck})
         with state_dir.scratch(self.location) as folder:
-            staged = Prepared(folder)
-            prepare(self.repository, writer, plan, self.target, self.settings.values, staged)
-            return _rewritten(plan, staged)
+            prepared = Prepared(folder)
+            prepare(self.repository, writer, plan, self.target, self.settings.values, prepared)
+            return _rewritten(plan, prepared)
 
     def _result(
         self,
@@ -466,6 +466,6 @@ def _checked_out(writer: Writer, now: State) -> tuple[State, set[bytes]]:
     return state, set(missing)
 
 
-def _rewritten(plan: Plan, staged: Prepared) -> list[str]:
+def _rewritten(plan: Plan, prepared: Prepared) -> list[str]:
     """What of the files to check again is not as it shall be."""
-    return [os.fsdecode(path) for path, file in plan.write.items() if file.recheck and path in staged.files]
+    return [os.fsdecode(path) for path, file in plan.write.items() if file.recheck and path in prepared.files]
