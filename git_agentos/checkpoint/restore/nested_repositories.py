@@ -107,10 +107,10 @@ def _restore_one(
             move = HeadTarget(Head(mine, target.head.commit), create=False)  # an attempt that was killed has made it
         if journal.exists(location):
             journal.remove(location)  # the restore around it was killed, and is being done again
-        goal = RestoreRequest(
+        request = RestoreRequest(
             "restore", record["checkpoint"], target, move, times.name_stamp(), exact=exact and target.complete
         )
-        done = run(inner, own, goal)
+        done = run(inner, own, request)
     before = done.saved
     made = move.head.ref
     if move.create and made is not None:
