@@ -1,6 +1,6 @@
 """The transaction that restores a saved state, from the first lock to the last record.
 
-The order is: lock `index.lock`, capture the present state, plan, prepare all files beside the worktree, save the present
+The order is: lock `index.lock`, capture, plan, prepare all files beside the worktree, save the present
 state, write the journal; change files, write the new index (beside the real one), verify; then, by one rename or small
 write each, replace the index, the operation in progress, HEAD; write the record for `undo`, and remove the journal. A
 failure reverts everything; a kill leaves the journal, which names both states.
@@ -114,7 +114,7 @@ class _Transaction:
             ) from error
 
     def _plan(self, writer: Writer) -> tuple[State, Plan]:
-        """The present state and the plan; computed twice if ignored files have to be saved, since they are in the way or
+        """The present state and the plan; computed twice if ignored files have to be saved, being in the way or
         become visible."""
         wanted = self._capture_request()
         now = self._capture(writer, wanted, self.scan)
