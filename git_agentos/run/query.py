@@ -1,7 +1,4 @@
-"""Looking at runs: what is known of one is in its evidence, or in its final checkpoint where that is not here.
-
-Nothing changes.
-"""
+"""Reading runs: from their evidence, or from their final checkpoint where that is missing. Nothing changes."""
 
 from __future__ import annotations
 
@@ -25,8 +22,8 @@ from git_agentos.worktree import last_state, record
 
 
 def current_run(context: OpenWorktree, found: Evidence, *, is_ours: bool = False) -> Run:
-    """A run as its record tells it, and who is at work on it; `is_ours` tells that nobody is but this process, which
-    is about to let go of it."""
+    """A run by its record, with the process that has it; `is_ours` says that this process has it, and is about to
+    release it."""
     pid = None if is_ours else lock.holder(context.location, found.run_id)
     events, problem = found.record().events, found.record().problem
     run = found.state().run(found.folder, alive=pid is not None)
@@ -42,7 +39,7 @@ def current_run(context: OpenWorktree, found: Evidence, *, is_ours: bool = False
 
 
 def _archive(context: OpenWorktree, run: Run) -> str | None:
-    """The checkpoint that the run's worktree was archived in; None where it is there, or was lost in another way."""
+    """The checkpoint that the run's worktree was archived in; None where it was not archived."""
     if run.context is None or os.path.isdir(run.context.worktree_path):
         return None
     id_ = worktree_id(run.run_id)
@@ -73,7 +70,7 @@ def _visible(context: OpenWorktree, checkpoint: str) -> tuple[str | None, ...]:
 
 
 def show(context: OpenWorktree, run_id: str) -> Run:
-    """A run as its record tells it; of an archived one, as its final checkpoint does."""
+    """A run by its record; of an archived one, by its final checkpoint."""
     try:
         found = evidence_store.open_to_read(context.location, run_id)
     except RunError:
@@ -166,17 +163,17 @@ def _made_at(folder: str) -> str:
 
 
 def logs(context: OpenWorktree, run_id: str, step: int | None = None) -> Sequence[tuple[Step, bytes, bytes]]:
-    """What the commands of a run said: (step, stdout, stderr). RunError for a step that it has not."""
+    """The output of a run's commands: (step, stdout, stderr). RunError for a step that it does not have."""
     run = show(context, run_id)
     wanted = [each for each in run.steps if each.command is not None and step in (None, each.n)]
     if step is not None and not wanted:
         raise RunError(
             f"run '{run_id}' has no step {step} that runs a command", f"git agentos run show {run_id} lists its steps"
         )
-    return [(each, _said(context, run, each.stdout), _said(context, run, each.stderr)) for each in wanted]
+    return [(each, _output(context, run, each.stdout), _output(context, run, each.stderr)) for each in wanted]
 
 
-def _said(context: OpenWorktree, run: Run, name: str | None) -> bytes:
+def _output(context: OpenWorktree, run: Run, name: str | None) -> bytes:
     if name is None:
         return b""
     with contextlib.suppress(RunError):
@@ -187,8 +184,8 @@ def _said(context: OpenWorktree, run: Run, name: str | None) -> bytes:
 
 
 def diff(context: OpenWorktree, run_id: str) -> bytes:
-    """What a run changed, from its base to how its worktree stands (of one that was taken back: to how it stood), as a
-    patch."""
+    """What a run changed, as a patch: from its base to its worktree (of one that was rolled back: to the state
+    before)."""
     run = show(context, run_id)
     if run.context is None:
         return b""
@@ -209,19 +206,19 @@ def _tree(context: OpenWorktree, run: Run) -> str | None:
                     state = format.with_visible_tree(context.repository, writer, state)
                     writer.flush()
                     return state.visible_tree
-            # It is wrecked: it is told what was seen last.
+            # It is damaged: the last captured state is shown.
         else:
             with inner.repository.writer() as writer:
                 state = capture_state(inner.repository, writer, inner.settings)
                 writer.flush()
                 return state.visible_tree
-    # How it stood before it was taken back, or wrecked.
+    # The state before it was rolled back, or damaged.
     seen = [each.checkpoint_after or each.checkpoint_before for each in run.steps if each.command is not None]
     links = timeline.walk(context.repository, worktree_id(run.run_id))
     return next((context.repository.commit(each.commit).tree for each in links if each.checkpoint in seen[-1:]), None)
 
 
 def patch(repository: Repository, old: str, new: str, env: Mapping[str, str] | None = None) -> bytes:
-    """What makes one tree (or a commit's) of another, for `git apply`; `env` says where git finds them."""
+    """The patch from one tree (or commit) to another, for `git apply`; `env` says where git finds them."""
     wanted = ["diff-tree", "-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv"]
     return repository.git(*wanted, old, new, env=env)

@@ -204,7 +204,7 @@ def test_one_at_work_or_unheard_of(site: Site) -> None:
     with pytest.raises(RunError, match="has not passed, it is open"):
         accept.accept(site.context, "r")
     site.end()
-    with lock.hold(site.context.location, "r"), pytest.raises(LockedError, match="run 'r' is at work"):
+    with lock.hold(site.context.location, "r"), pytest.raises(LockedError, match="run 'r' is running"):
         accept.accept(site.context, "r")
     with pytest.raises(RunError, match="no run 'x'"):
         accept.accept(site.context, "x")
@@ -298,7 +298,9 @@ def test_one_that_was_killed_is_done_again(site: Site, monkeypatch: pytest.Monke
     site.step("agent", work)
     site.step("validate", junk)
     site.end()
-    owner, name = {"index": (accept, "_index"), "merge": (agent_merge, "merge"), "event": (Evidence, "event")}[when]
+    owner, name = {"index": (accept, "_reset_index"), "merge": (agent_merge, "merge"), "event": (Evidence, "event")}[
+        when
+    ]
     real = getattr(owner, name)
     with monkeypatch.context() as patch:
         patch.setattr(owner, name, strike)

@@ -81,8 +81,8 @@ def test_ended(repo: Repo, state: str, roll_back: bool) -> None:
 def test_accepted_after_a_kill(repo: Repo, monkeypatch: pytest.MonkeyPatch, done: str) -> None:
     """It is killed when some of it is done; the next call finishes that, and merges nothing twice."""
     service, _ = drive(repo)
-    steps = {"nothing": (accept, "merge_validated"), "merged": (Evidence, "event"), "ended": (Evidence, "event")}
-    owner, name = steps.get(done, (external, "seal"))
+    steps = {"nothing": (external, "merge_validated"), "merged": (Evidence, "event"), "ended": (Evidence, "event")}
+    owner, name = steps.get(done, (external, "seal_run"))
     real, calls = getattr(owner, name), [done == "ended"]
 
     def strike(*args: Any, **fields: Any) -> Any:
