@@ -18,13 +18,6 @@ from git_agentos.process import table
 from git_agentos.util import git_command_line
 
 
-class HookCall(NamedTuple):
-    """How git called a hook: `pid` is the git process, `args` are the hook's arguments."""
-
-    pid: int
-    args: tuple[str, ...]
-
-
 class GitCommand(NamedTuple):
     """The git command that called a hook. `pid` is its process: the outermost git of which `caller_pid`, which called
     the hook, is a part; `location` its worktree, None where there is none (a bare repository)."""

@@ -18,8 +18,8 @@ from git_agentos.guard.assessment import assessor
 from git_agentos.guard.assessment.hook_events import RefUpdate
 from git_agentos.guard.decision import Assessment
 from git_agentos.guard.setup import scripts
-from git_agentos.hooks import CONTINUE, STOP, allowed, decision, git_command, output, pending, recorders
-from git_agentos.hooks.git_command import GitCommand, HookCall
+from git_agentos.hooks import CONTINUE, STOP, HookCall, allowed, decision, git_command, output, pending, recorders
+from git_agentos.hooks.git_command import GitCommand
 from git_agentos.util import git_command_line
 
 

@@ -24,8 +24,8 @@ from git_agentos.guard.call import Call
 from git_agentos.guard.configuration import settings as settings_
 from git_agentos.guard.decision import SaveScope
 from git_agentos.guard.setup import scripts
-from git_agentos.hooks import CONTINUE, git_command, output, pending
-from git_agentos.hooks.git_command import GitCommand, HookCall
+from git_agentos.hooks import CONTINUE, HookCall, git_command, output, pending
+from git_agentos.hooks.git_command import GitCommand
 from git_agentos.hooks.pending import Noted
 
 _AFTER = {

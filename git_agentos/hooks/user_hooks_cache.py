@@ -14,8 +14,7 @@ from collections.abc import Mapping
 
 from git_agentos.errors import AgentosError
 from git_agentos.git import gitfile, user_hooks
-from git_agentos.hooks import CONTINUE, output
-from git_agentos.hooks.git_command import HookCall
+from git_agentos.hooks import CONTINUE, HookCall, output
 from git_agentos.util import directories, files
 
 # The variables that decide which files git reads; the shell compares them with those of the cache.
