@@ -15,9 +15,9 @@ from git_agentos.util.values import parse_boolean, parse_days, parse_duration, p
 DEFAULT_MAX_FILE_SIZE = 100 << 20
 LONGEST_ID = 64
 AGENT_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_ID - 1}}}\Z")
-_LONGEST_RETENTION = 1000 * 365  # days; what is longer is for ever
+_LONGEST_RETENTION = 1000 * 365  # days; a longer time means for ever
 
-# A command: `worktree.setup` reads it, and looks at where it is set.
+# A command: `worktree.setup` reads it, with its origin.
 SETUP = "agentos.setup"
 
 ConfigValues = Mapping[str, list[str]]
@@ -27,8 +27,8 @@ class Settings(NamedTuple):
     """What the domain needs from the configuration of one worktree.
 
     `max_file_size` is in bytes, 0 for no limit; `include_ignored` are gitignore patterns; `committer` is
-    `Name <email>` as bytes; `file_mode` is git's core.fileMode. `workflow_db` is what AGENTOS_WORKFLOW_DB says, empty
-    where it says nothing; `log_retention` how many days log entries are kept in the database, 0 for ever.
+    `Name <email>` as bytes; `file_mode` is git's core.fileMode. `workflow_db` is AGENTOS_WORKFLOW_DB, empty
+    where it is unset; `log_retention` how many days log entries are kept in the database, 0 for ever.
     """
 
     max_file_size: int
@@ -80,22 +80,22 @@ def _size(values: Mapping[str, Sequence[str]], key: str, default: int) -> int:
 
 
 def worktree_root(values: ConfigValues) -> str | None:
-    """agentos.worktreeRoot, the template of where worktrees go, `~` expanded; None where it is unset or empty."""
+    """agentos.worktreeRoot, the template of paths for worktrees, `~` expanded; None where it is unset or empty."""
     return os.path.expanduser(values.get("agentos.worktreeroot", [""])[-1]) or None
 
 
 def run_base(values: ConfigValues) -> str | None:
-    """agentos.runBase, the branch, tag or commit that runs begin at; None where it is unset or empty."""
+    """agentos.runBase, the branch, tag or commit from which runs start; None where it is unset or empty."""
     return values.get("agentos.runbase", [""])[-1] or None
 
 
 def run_cleanup(values: ConfigValues) -> bool:
-    """agentos.runCleanup: whether worktree and branch of a run go once nobody waits for them."""
+    """agentos.runCleanup: whether worktree and branch of a run that has ended are removed."""
     return boolean(values, "agentos.runcleanup", default=False)
 
 
 def tdd_agent(values: ConfigValues) -> str | None:
-    """agentos.tdd.agent: who writes where `tdd run --agent` is not given, in its words; None where unset or empty."""
+    """agentos.tdd.agent: the default of `tdd run --agent`; None where it is unset or empty."""
     return values.get("agentos.tdd.agent", [""])[-1] or None
 
 
@@ -105,7 +105,7 @@ def tdd_python(values: ConfigValues) -> str | None:
 
 
 def tdd_pass_environment(values: ConfigValues) -> tuple[str, ...]:
-    """agentos.tdd.passEnvironment: the names of variables that tests get though they look like keys."""
+    """agentos.tdd.passEnvironment: variables that tests get although their names look like secrets."""
     return tuple(" ".join(values.get("agentos.tdd.passenvironment", ())).replace(",", " ").split())
 
 
@@ -141,7 +141,7 @@ def _days(values: ConfigValues, key: str) -> int:
         return 0
     found = parse_days(text)
     if found is None:
-        # It decides what leaves the database, and nothing of a checkpoint: no reason not to take one.
+        # No checkpoint depends on it: a bad value does not stop one.
         warnings.warn(
             AgentosWarning(
                 f"bad value '{text[:40]}' for 'agentos.logRetention': log entries are kept;"
@@ -154,7 +154,7 @@ def _days(values: ConfigValues, key: str) -> int:
 
 
 def _committer(values: ConfigValues, environment: Mapping[str, str]) -> bytes:
-    """Who commits, by git's own precedence; `git-agentos` where nobody is configured."""
+    """The committer, by git's own precedence; `git-agentos` where none is configured."""
 
     def first(variable: str, *keys: str) -> str | None:
         if environment.get(variable):
@@ -163,7 +163,7 @@ def _committer(values: ConfigValues, environment: Mapping[str, str]) -> bytes:
 
     name = first("GIT_COMMITTER_NAME", "committer.name", "user.name") or "git-agentos"
     email = first("GIT_COMMITTER_EMAIL", "committer.email", "user.email") or "git-agentos@localhost"
-    # git drops these characters from names, since they delimit the fields of a commit header.
+    # git removes these characters from names: they delimit the fields of a commit header.
     clean = [re.sub(r"[<>\n\0]", "", part).strip() for part in (name, email)]
     return os.fsencode(f"{clean[0] or 'git-agentos'} <{clean[1]}>")
 
@@ -191,10 +191,10 @@ def identity(environment: Mapping[str, str]) -> str | None:
 
 
 def mock_llm(environment: Mapping[str, str]) -> bool:
-    """AGENTOS_MOCK_LLM: whether a script takes the place of a model, where nobody else was asked for."""
+    """AGENTOS_MOCK_LLM: whether a script replaces the model, where no other was asked for."""
     return parse_boolean(environment.get("AGENTOS_MOCK_LLM", "").strip()) is True
 
 
 def mock_script(environment: Mapping[str, str]) -> str | None:
-    """AGENTOS_MOCK_SCRIPT: the file of that script; None where it is unset or empty."""
+    """AGENTOS_MOCK_SCRIPT: the path of that script; None where it is unset or empty."""
     return environment.get("AGENTOS_MOCK_SCRIPT") or None

@@ -1,36 +1,36 @@
-"""The error tree, and what each branch means to the person who meets it.
+"""The error tree, and what each error means to the user.
 
     AgentosError                 exit 1   base; `kind`, `message`, `hint`
       UsageError                 exit 2   the command line or a value on it is malformed
       PolicyError                exit 3   policy forbids it, or an approval is missing
-      ConflictError              exit 4   a conflict waits to be resolved
+      ConflictError              exit 4   there is a conflict to resolve
       RepositoryError            exit 1   not a repository, bare, refused by git
-        DamagedFile              exit 1   a file below the git directory cannot be read as what it is
+        DamagedFile              exit 1   a file below the git directory is damaged
         UnsupportedRepository    exit 1   a repository feature that libgit2 cannot serve
-      DamagedFile              exit 1   a file that this tool wrote cannot be read; `git agentos doctor --fix` mends it
+      DamagedFile              exit 1   a file that this tool wrote cannot be read; `git agentos doctor --fix` fixes it
       GitCommandError            exit 1   a git command failed
       ConfigurationError         exit 1   a setting has a value that cannot be used
         UnreadableConfiguration  exit 1   git cannot read its configuration
       StorageError               exit 1   the object store or the worktree cannot be written
-      LockedError                exit 1   somebody holds a lock that is needed
+      LockedError                exit 1   another process holds the lock
       CheckpointNotFound         exit 1   unknown, ambiguous or foreign id
-      CheckpointFormatError      exit 1   a commit that is no checkpoint, or of a newer format
+      CheckpointFormatError      exit 1   a commit that is not a checkpoint, or of a newer format
       MissingObjectsError        exit 1   objects of the checkpoint are not in the object store
       IncompleteCaptureError     exit 1   the state cannot be saved completely
-      RestoreError               exit 1   a restore was refused or taken back
-        InterruptedRestore       exit 1   a journal is there: `git agentos recover` first
+      RestoreError               exit 1   a restore was refused or reverted
+        InterruptedRestore       exit 1   a restore was interrupted: `git agentos recover` first
       WorktreeError              exit 1   a worktree cannot be made, found, finished or removed
-      RunError                   exit 1   a run cannot be made, found, gone on with, taken back or accepted
-      TddError                   exit 1   a workflow cannot be started, found or gone on with, or tests cannot be run
+      RunError                   exit 1   a run cannot be started, found, resumed, rolled back or accepted
+      TddError                   exit 1   a workflow cannot be started, found or resumed, or tests cannot be run
       ContextError               exit 1   a file that must not be sent to a model (also a ValueError)
       GuardError                 exit 1   the guard, its hooks or a request for approval cannot be set up, found or read
       DatabaseError              exit 1   the workflow database cannot be used
-        DamagedDatabase          exit 1   it is torn, or no database; it can be moved aside and made again
+        DamagedDatabase          exit 1   it is damaged, or no database; it can be moved aside and rebuilt
       WorkflowConfigurationError exit 1   there is no place for the workflow database (also a RuntimeError)
 
 A message is in git's style: lower case, no full stop, the subject in single quotes; `hint` is the next
-step. Errors are raised where something is known to be wrong and caught only where one can act on them:
-the boundary is `cli.entry`.
+step. Errors are raised where something is known to be wrong and caught only where something can be done about
+them: the boundary is `cli.entry`.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from __future__ import annotations
 import errno
 import os
 
-# The end of a hint, where a command was refused before it did anything.
+# The end of a hint where a command was refused before it changed anything.
 UNCHANGED = "nothing was changed"
 
 
 class AgentosError(Exception):
-    """Base of all errors that are the user's to read; `str(error)` is the message alone."""
+    """Base of all errors that users see; `str(error)` is the message alone."""
 
     kind = "error"
     exit_code = 1
@@ -86,7 +86,7 @@ class DamagedFile(RepositoryError):
 
 
 class GitCommandError(AgentosError):
-    """A git command failed; `status` is its exit code, `stderr` what it said."""
+    """A git command failed; `status` is its exit code, `stderr` its output there."""
 
     kind = "git"
 
@@ -101,7 +101,7 @@ class ConfigurationError(AgentosError):
 
 
 class UnreadableConfiguration(ConfigurationError):
-    """git itself cannot read the configuration of the place that it is asked about."""
+    """git itself cannot read its configuration in a folder."""
 
 
 class StorageError(AgentosError):
@@ -161,7 +161,7 @@ class DatabaseError(AgentosError):
 
 
 class DamagedDatabase(DatabaseError):
-    """`inode` (number, device) tells which file at `path` it was that was found damaged."""
+    """`inode` (number, device) identifies the damaged file, since another can take its `path`."""
 
     kind = "damaged-database"
 
@@ -180,13 +180,13 @@ class WorkflowConfigurationError(AgentosError, RuntimeError):
 
 
 class AgentosWarning(UserWarning):
-    """Something beside the result went wrong and the result stands: it is told through `warnings.warn`, and a command
-    prints it on stderr."""
+    """Something went wrong that does not change the result. It is reported by `warnings.warn`; a command prints it on
+    stderr."""
 
 
 def storage_error(error: OSError) -> StorageError:
     """The StorageError for an OSError that a write raised."""
-    # Of a rename, the place that it goes to says more.
+    # After a rename, the target's name says more.
     name = error.filename2 or error.filename
     where = f" '{os.fsdecode(name)}'" if isinstance(name, str | bytes) else ""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -47,7 +47,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Timeline:
-    """The JSON kind `log-timeline`: the newest first. Not `complete`: entries could not be read."""
+    """The JSON kind `log-timeline`: the newest first. `complete` is false where entries could not be read."""
 
     agent: str
     events: list[Event]
@@ -64,35 +64,35 @@ class Restored:
 
 
 @dataclass(frozen=True)
-class Saved:
-    """A checkpoint as far as it is looked at here: `seen` is the timeline commit's tree."""
+class CheckpointEvent:
+    """A checkpoint and its event: `visible_tree` is the timeline commit's tree."""
 
     event: Event
-    seen: str
+    visible_tree: str
     restored: Restored | None
 
 
 @dataclass
-class Found:
-    """Everything of one agent, before it is put in order."""
+class History:
+    """What one agent did, not yet sorted."""
 
     commits: list[Event] = field(default_factory=list)
-    saved: list[Saved] = field(default_factory=list)
+    checkpoints: list[CheckpointEvent] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
     complete: bool = True
 
     def events(self) -> list[Event]:
-        """One stream, the newest first."""
-        known = {each.event.checkpoint_id for each in self.saved}
-        restores = {each.restored.saved for each in self.saved if each.restored is not None}
+        """All events, the newest first."""
+        known = {each.event.checkpoint_id for each in self.checkpoints}
+        restores = {each.restored.saved for each in self.checkpoints if each.restored is not None}
         own = [
             _of_entry(entry)
             for entry in self.entries
-            # A checkpoint's own entry, and what the log says of a restore, are told by the checkpoint.
+            # The checkpoint's event stands for its own entry, and for the entry of a restore.
             if not (entry.type == "checkpoint" and entry.checkpoint_id in known)
             and not (isinstance(entry.details.get("saved"), str) and entry.details["saved"] in restores)
         ]
-        found = [*own, *self.commits, *(each.event for each in self.saved)]
+        found = [*own, *self.commits, *(each.event for each in self.checkpoints)]
         return sorted(found, key=lambda event: event.time, reverse=True)
 
 
@@ -113,15 +113,15 @@ def timeline_of(context: OpenWorktree, agent: str | None = None, *, limit: int |
 # -- collecting ------------------------------------------------------------------------------------------------------
 
 
-def collect(context: OpenWorktree, agent: str | None, limit: int | None) -> Found:
+def collect(context: OpenWorktree, agent: str | None, limit: int | None) -> History:
     name = agent or context.worktree_id
-    found = Found()
+    found = History()
     tip, base = _range(context, name)
     known = tip is not None
     if tip is not None:
         found.commits = list(_commits(context, tip, base))
-    found.saved = list(_checkpoints(context, agent, limit))
-    known = known or bool(found.saved)
+    found.checkpoints = list(_checkpoints(context, agent, limit))
+    known = known or bool(found.checkpoints)
     try:
         read = log.read(context, agent=agent, limit=limit)
     except CheckpointNotFound:
@@ -129,12 +129,12 @@ def collect(context: OpenWorktree, agent: str | None, limit: int | None) -> Foun
             raise
         return found
     found.entries, found.complete = read.entries, read.complete
-    read.tell(empty=not (found.entries or found.commits or found.saved) and limit != 0)
+    read.report(empty=not (found.entries or found.commits or found.checkpoints) and limit != 0)
     return found
 
 
 def _range(context: OpenWorktree, name: str) -> tuple[str | None, str | None]:
-    """The agent's commit, and the one that it began at (None: the beginning of history)."""
+    """The agent's commit, and the one at which it began (None: the beginning of history)."""
     location = context.location
     if name == timeline.MAIN:
         return refs.read_head(Location(location.root, location.common_dir, location.common_dir)).commit, None
@@ -148,7 +148,7 @@ def _range(context: OpenWorktree, name: str) -> tuple[str | None, str | None]:
 
 
 def _first_commit(context: OpenWorktree, name: str) -> str | None:
-    """Where a worktree that has no record stood at its first checkpoint."""
+    """The commit of a worktree without a record at its first checkpoint."""
     oldest = None
     with contextlib.suppress(AgentosError):
         for link in timeline.walk(context.repository, name):
@@ -160,7 +160,7 @@ def _first_commit(context: OpenWorktree, name: str) -> str | None:
 
 
 def _commits(context: OpenWorktree, tip: str, base: str | None) -> Iterator[Event]:
-    # All of them: git goes by the committer's time, and a rebase changes that.
+    # No limit by time: git compares the committer's time, and a rebase changes that.
     args = ["log", "-z", "--no-show-signature", "--encoding=UTF-8", "--format=%H%n%at%n%an%n%s", f"--max-count={MOST}"]
     args += [tip, *([f"^{base}"] if base is not None and context.repository.exists(base) else []), "--"]
     for record in context.repository.git(*args).split(b"\0"):
@@ -189,7 +189,7 @@ def _time(seconds: int) -> str:
         return times.seconds_to_text(0)
 
 
-def _checkpoints(context: OpenWorktree, agent: str | None, limit: int | None) -> Iterator[Saved]:
+def _checkpoints(context: OpenWorktree, agent: str | None, limit: int | None) -> Iterator[CheckpointEvent]:
     repository = context.repository
     names = [context.worktree_id] if agent is None else timeline.all_names(context.location)
     for name in names:
@@ -223,7 +223,7 @@ def _checkpoints(context: OpenWorktree, agent: str | None, limit: int | None) ->
                 files=sorted({*saved.staged_changes, *saved.unstaged_changes, *saved.untracked_files}),
             )
             tree = repository.commit(link.commit).tree
-            yield Saved(event, tree, Restored(saved.created_at, goal, saved.id) if goal is not None else None)
+            yield CheckpointEvent(event, tree, Restored(saved.created_at, goal, saved.id) if goal is not None else None)
 
 
 def _of_entry(entry: Entry) -> Event:

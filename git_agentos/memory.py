@@ -1,12 +1,11 @@
 """The working memory: artifacts that agents made, and which work went into which merge.
 
-Items are rows of the worktree's workflow database beside the log's, and go the same way: every checkpoint carries those
-that none has yet, so they are readable after the worktree is gone.
+Items are rows of the worktree's workflow database beside the log's, and are saved in the same way: every checkpoint
+carries those that none carries yet, so they can be read after the worktree is gone.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -14,11 +13,11 @@ from typing import Any, NamedTuple
 from git_agentos.checkpoint import log_sync, timeline
 from git_agentos.checkpoint.log_sync import Problems
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.errors import AgentosError, CheckpointNotFound, UsageError
-from git_agentos.git import refs, worktrees
-from git_agentos.git.location import Location
+from git_agentos.errors import CheckpointNotFound, UsageError
+from git_agentos.git import refs
 from git_agentos.redact import redact
-from git_agentos.store import database, database_path
+from git_agentos.row_reader import RowReader, other_worktrees
+from git_agentos.store import database
 from git_agentos.store import items as rows
 from git_agentos.store.database import Connection
 from git_agentos.store.items import Contribution, Item
@@ -30,18 +29,18 @@ __all__ = ["Contribution", "Item", "Reading", "artifact", "items", "merge", "rea
 
 
 class Reading(NamedTuple):
-    """Items, and why they are not all that there are; no reason where they are."""
+    """Items, and the problems that keep others from being read."""
 
     items: list[Item]
     problems: Problems
 
     @property
     def complete(self) -> bool:
-        """Whether these are all items."""
+        """Whether no item is missing."""
         return not self.problems
 
-    def tell(self) -> None:
-        """Warn of what is wrong; raise it where there is no item."""
+    def report(self) -> None:
+        """Warn of the problems; raise the first where there is no item."""
         log_sync.report(self.problems, empty=not self.items)
 
 
@@ -56,7 +55,7 @@ def artifact(context: OpenWorktree, *, type: str, path: str, description: str) -
         raise UsageError("an artifact needs a path")
     newest = timeline.newest(context.repository, context.worktree_id)
     item = Item(
-        **_beginning(context, "artifact"),
+        **_common_fields(context, "artifact"),
         type=redact(type)[0],
         path=redact(path)[0],
         description=redact(description)[0],
@@ -97,7 +96,7 @@ def merge(context: OpenWorktree, target: str, sources: Sequence[str], commit: st
         walked = [link.checkpoint for link in timeline.walk(repository, source)]
         contributions.append(Contribution(source, [each for each in reversed(walked) if (source, each) not in before]))
     item = Item(
-        **_beginning(context, "merge"),
+        **_common_fields(context, "merge"),
         commit=oid,
         target=target,
         sources=list(dict.fromkeys(sources)),
@@ -107,41 +106,37 @@ def merge(context: OpenWorktree, target: str, sources: Sequence[str], commit: st
 
 
 def items(context: OpenWorktree, *, agent: str | None = None, every: bool = False) -> list[Item]:
-    """The items that `read` finds. What keeps them from being all there are is a warning; where no item is left, it is
-    raised."""
+    """The items that `read` finds. Problems are warnings; where no item is left, the first is raised."""
     found = read(context, agent=agent, every=every)
-    found.tell()
+    found.report()
     return found.items
 
 
 def read(context: OpenWorktree, *, agent: str | None = None, every: bool = False) -> Reading:
-    """The items of this worktree, the newest first; with `agent` those that it made or whose worktree is its; or all.
+    """The items of this worktree, the newest first; with `agent` those that it made or whose worktree it owns; or all.
 
     Worktrees that are gone, and databases that cannot be read, are read from their timelines. CheckpointNotFound where
     nothing here knows `agent`.
     """
-    problems: Problems = []
-    found = _own(context, problems)
-    names = [context.worktree_id]
-    if agent is not None or every:
-        core = context.settings.values.get("core.worktree", [None])[-1]
-        living = {timeline.worktree_id(where): where for where in worktrees.list_existing(context.location, core)}
-        names = sorted({*timeline.all_names(context.location), *living})
-        for name in names:
-            if name != context.worktree_id:
-                found += _of_other(context, name, living.get(name), problems)
+    reader = RowReader(
+        context, "memory", lambda connection, owner: rows.find(connection, *owner), lambda part, _worktree: part.memory
+    )
+    found = reader.read_here()
+    others = other_worktrees(context) if agent is not None or every else {}
+    for name, where in sorted(others.items()):
+        found += reader.read_worktree(name, where)
     if agent is not None:
         found = [item for item in found if agent in (item.created_by, item.worktree)]
-        if not found and agent not in names:
+        if not found and agent not in (context.worktree_id, *others):
             raise CheckpointNotFound(
                 f"there is no agent or worktree '{agent}' in this memory",
                 "git agentos memory list --all shows everybody's",
             )
     unique = {item.id: item for item in found}
-    return Reading(sorted(unique.values(), key=rows.order, reverse=True), problems)
+    return Reading(sorted(unique.values(), key=rows.order, reverse=True), reader.problems)
 
 
-def _beginning(context: OpenWorktree, kind: str) -> dict[str, Any]:
+def _common_fields(context: OpenWorktree, kind: str) -> dict[str, Any]:
     now = time.time_ns()
     return {
         "id": ordered_id(now),
@@ -166,40 +161,3 @@ def _write(context: OpenWorktree, item: Item) -> Item:
 
     log_sync.with_database(context.repository, context.settings, context.worktree_id, write, make=True)
     return item
-
-
-def _own(context: OpenWorktree, problems: Problems) -> list[Item]:
-    def find(connection: Connection, scope: RowOwner) -> list[Item]:
-        return rows.find(connection, *scope)
-
-    own: Problems = []
-    try:
-        where = (context.repository, context.settings, context.worktree_id)
-        found = list(log_sync.with_database(*where, find, make=True, problems=own) or ())
-    except (AgentosError, OSError):  # nothing can be written to it; it may be readable
-        return _of_other(context, context.worktree_id, context.location, problems)
-    problems += own
-    return found
-
-
-def _of_other(context: OpenWorktree, name: str, where: Location | None, problems: Problems) -> list[Item]:
-    if where is None or not os.path.lexists(database_path.path_of(where, context.settings.workflow_db)):
-        return _of_timeline(context, name, problems)
-    try:
-        path = database_path.check(where, context.settings.workflow_db)
-        with database.opened_to_read(path) as opened:
-            scope = RowOwner(database_path.repository_id(where), name)
-            _, reached = log_sync.reached_of(opened.connection, scope)
-            found = rows.find(opened.connection, *scope)
-    except database.NotSetUp:
-        return _of_timeline(context, name, problems)
-    except (AgentosError, OSError) as error:
-        problems.append(log_sync.Unread(f"the memory of '{name}' is read from its checkpoints alone", error))
-        return _of_timeline(context, name, problems)
-    return found + _of_timeline(context, name, problems, reached)
-
-
-def _of_timeline(context: OpenWorktree, name: str, problems: Problems, until: str | None = None) -> list[Item]:
-    if until is not None and timeline.tip(context.location, name) == until:
-        return []
-    return [item for part in log_sync.parts_of(context.repository, name, until, problems) for item in part.memory]

@@ -1,11 +1,11 @@
-"""Secrets that must not get into a log: found by their form, and taken out before anything is written.
+"""Removing secrets from text before it is written to a log. They are found by their form.
 
 Known are the tokens of cloud, code-host and model providers (by the prefixes that these give them), private keys, JSON
 web tokens, `Authorization` headers, passwords in URLs, and values that are assigned to a name such as `password` or
-`api_key`. A long hexadecimal number alone is no secret: commits, checkpoints and UUIDs stay.
+`api_key`. A long hexadecimal number alone is not a secret: commits, checkpoints and UUIDs stay.
 
-`redact` would rather take out too much; `credentials` names what is one beyond doubt, so that a file can be refused for
-it and code that handles passwords is not.
+`redact` rather removes too much. `credentials` finds only what is certainly a credential: a file is refused for it, and
+code that handles passwords is not.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 MASK = "[redacted]"
 
-# A token stands alone: what is before it would otherwise be part of it.
+# A token is not part of a longer word.
 _START = r"(?<![A-Za-z0-9])"
 _END = r"(?![A-Za-z0-9])"
 _TOKENS: dict[str, tuple[str, ...]] = {
@@ -140,14 +140,14 @@ _ASSIGNMENT = re.compile(
     r"(?P<join>[\"']?\s{0,4}(?:=>|:=|=|:)\s{0,4}|\s+(?=[^\s-])))"
     r"(?P<value>\[redacted\]|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|[^\s\"',;&)\]}]+)"
 )
-# What is no secret in the place of one: a name for it, a gap to fill in, a word of prose.
+# Values that are not secrets: a name of one, a placeholder, a word of prose.
 _PLACEHOLDER = re.compile(
     r"(?i)(?:\[redacted\]|\*+|x+|\.+|<.*>|\$.*|%.*%|\{.*|process\.env.*|os\.(?:environ|getenv).*|env[.(\[].*|getenv.*"
     r"|none|null|nil|undefined|true|false|yes|no|empty|unset|missing|required|optional|invalid|expired|changed|wrong"
     r"|str|string|text|bytes|int|number|token|password|secret|the|a|an|is|was|not|in|of|to|for|and|or|\d{1,7})\Z"
 )
-# Each with words of which one stands in every text that it finds anything in: looking for these is much faster.
-# The beginnings of tokens are too many.
+# Each with words of which one is in every text that it matches: to look for these is much faster. There are too many
+# beginnings of tokens for that.
 _PATTERNS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (_PRIVATE_KEY, ("-----begin",)),
     (_WEBHOOK, ("hooks.slack.com",)),
@@ -157,8 +157,8 @@ _PATTERNS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (_BEARER, ("bearer",)),
     (_MARKED, ("q~", ".atlasv1.")),
 )
-# What `credentials` leaves out of the above: a marker that is only mentioned, an example's password, a value that a
-# person would write.
+# What `credentials` does not count: a marker that is only mentioned, an example's password, a value that a person would
+# write.
 _KEY_MATERIAL = re.compile(
     r"(?m)(?:^[ \t]*-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----[ \t]*\r?$"
     r"|-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:\\[nr]|[\s\"'+,])*[A-Za-z0-9+/=]{12})"
@@ -175,15 +175,14 @@ _AFTER_NAME = re.compile(r"[\"']?[\s=:]")
 
 
 def may_hold(text: str) -> bool:
-    """Whether there may be something for `redact` to take out; where not, there is nothing. Quick to say no, also of
-    many lines at once."""
+    """Whether `redact` may find a secret; if not, there is none. Fast, also for many lines at once."""
     folded = text.casefold()
     words = (word for _, words in _PATTERNS for word in words)
     return any(word in folded for word in words) or _has_name(folded) or _token().search(text) is not None
 
 
 def redact(text: str) -> tuple[str, int]:
-    """`text` without the secrets in it, and how many were taken out. Done twice, it changes nothing more."""
+    """`text` without its secrets, and how many were removed. A second call changes nothing."""
     count = 0
 
     def mask(found: re.Match[str]) -> str:
@@ -219,8 +218,8 @@ class Credential(NamedTuple):
 
 
 def credentials(text: str) -> Iterator[Credential]:
-    """What is a credential beyond doubt: tokens, private keys with what follows the marker, passwords in URLs that are
-    no example's, and long values that look random and are assigned to the name of a secret."""
+    """What is certainly a credential: tokens, private keys with content after the marker, passwords in URLs that are no
+    example's, and long values that look random and are assigned to the name of a secret."""
     for found in _token().finditer(text):
         yield Credential(_kind(found[0]), found.start())
     folded = text.casefold()
@@ -271,7 +270,7 @@ def redact_value(value: Any) -> tuple[Any, int]:
 
 
 def _has_name(folded: str) -> bool:
-    """Whether there is something that may be a name with a value, as `_ASSIGNMENT` wants it."""
+    """Whether there may be a name with a value that `_ASSIGNMENT` matches."""
     for word in _NAME_ENDS:
         at = folded.find(word)
         while at >= 0:
@@ -296,7 +295,7 @@ def _is_secret(name: str, join: str, value: str) -> bool:
 
 @cache
 def _token() -> re.Pattern[str]:
-    """Any of the tokens; made when it is first needed, since that takes a third of this module's import."""
+    """Any of the tokens; compiled when it is first needed, since that would take a third of this module's import."""
     return re.compile(f"{_START}(?:{'|'.join(each for group in _TOKENS.values() for each in group)}){_END}")
 
 
@@ -310,7 +309,7 @@ def _is_example(before: str, password: str) -> bool:
 
 
 def _looks_random(name: str, value: str) -> bool:
-    """Whether the value is none that a person would write in a program or an example."""
+    """Whether a person would not write the value in a program or an example."""
     quoted = value[0] in "\"'"
     bare = value[1:-1] if quoted else value
     if name.casefold().endswith(_NOT_SECRET_ENOUGH) or not _RANDOM.match(bare) or MASK in bare:

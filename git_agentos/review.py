@@ -1,13 +1,13 @@
-"""A review of what an agent did (`history`): errors, decisions, a timeline, and what stands out in it.
+"""A review of what an agent did (`history`): errors, decisions, a timeline, and patterns in it.
 
 A review reads the decisions' `details`: `rationale` (text) says why, `alternatives` what else was considered: a list,
 an object of name and objection, or a text with one on each line or between semicolons.
 
-Patterns are what a reader would look for:
+The patterns:
 
     repeated errors   errors whose text is the same but for numbers, ids, quoted names and paths, at least twice
     churn             files that have changed at least three times, from checkpoint to checkpoint or in commits
-    silences          half an hour or more without a sign, and ten times the usual pause
+    silences          half an hour or more without an event, and ten times the usual pause
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _QUIET_FACTOR = 10
 
 @dataclass(frozen=True)
 class Decision:
-    """A decision, with what else was considered, and why it was taken."""
+    """A decision, the alternatives that were considered, and the reason."""
 
     timestamp: str
     summary: str
@@ -54,7 +54,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Repeated:
-    """An error that came again: `summary` as it was the last time."""
+    """An error that occurred more than once: `summary` is that of the last time."""
 
     summary: str
     count: int
@@ -64,7 +64,7 @@ class Repeated:
 
 @dataclass(frozen=True)
 class Churn:
-    """A file that was touched again and again: how often from checkpoint to checkpoint, and in commits."""
+    """A file that changed many times: how often from checkpoint to checkpoint, and in commits."""
 
     path: str
     touches: int
@@ -74,7 +74,7 @@ class Churn:
 
 @dataclass(frozen=True)
 class Silence:
-    """A long time without a sign; `seconds` between two moments."""
+    """A long time without an event: `seconds` between two."""
 
     begin: str
     end: str
@@ -83,7 +83,7 @@ class Silence:
 
 @dataclass(frozen=True)
 class Patterns:
-    """What stands out."""
+    """The patterns of a review."""
 
     repeated_errors: list[Repeated]
     churn: list[Churn]
@@ -94,8 +94,8 @@ class Patterns:
 @dataclass(frozen=True)
 class Review:
     """The JSON kind `log-review`. `errors` and `decisions` begin with the oldest, `events` with the newest; `begin` and
-    `end` are the first and the last moment (None where nothing happened); `counts` are numbers of events by kind, and
-    of errors and decisions. Not `complete`: entries could not be read."""
+    `end` are the times of the first and the last event (None where there is none); `counts` are numbers of events by
+    kind, and of errors and decisions. `complete` is false where entries could not be read."""
 
     agent: str
     begin: str | None
@@ -109,7 +109,7 @@ class Review:
 
 
 def review(context: OpenWorktree, agent: str | None = None) -> Review:
-    """What an agent did (of this worktree by default): errors, decisions, a timeline, and what stands out in it."""
+    """Review what an agent did (that of this worktree by default)."""
     found = history.collect(context, agent, history.MOST)
     events = [history.with_files(context, event) for event in found.events()]
     oldest_first = sorted(found.entries, key=lambda entry: (entry.timestamp, entry.id))
@@ -133,7 +133,7 @@ def review(context: OpenWorktree, agent: str | None = None) -> Review:
         patterns=Patterns(
             repeated_errors=repeated(errors),
             churn=_churn(context, found, events),
-            restores=[each.restored for each in found.saved if each.restored is not None][::-1],
+            restores=[each.restored for each in found.checkpoints if each.restored is not None][::-1],
             silences=silences([event.time for event in events]),
         ),
         events=events,
@@ -141,7 +141,7 @@ def review(context: OpenWorktree, agent: str | None = None) -> Review:
     )
 
 
-# -- what stands out -------------------------------------------------------------------------------------------------
+# -- patterns --------------------------------------------------------------------------------------------------------
 
 
 def _decision(entry: Entry) -> Decision:
@@ -161,7 +161,7 @@ def _decision(entry: Entry) -> Decision:
 
 
 def alternatives(value: Any) -> list[str]:
-    """What else was considered, in whichever form it was written down."""
+    """The alternatives, in whichever form they were written."""
     if isinstance(value, Mapping):
         return [f"{name}: {_text(why)}" if why not in (None, "") else str(name) for name, why in value.items()]
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -189,7 +189,7 @@ _VARIABLE = (
 
 
 def normal(text: str) -> str:
-    """The text of an error without what differs from one time to the next."""
+    """The text of an error without the parts that vary: numbers, ids, quoted names, paths."""
     found = text.split("\n", 1)[0].casefold().strip()
     for pattern, instead in _VARIABLE:
         found = pattern.sub(instead, found)
@@ -197,7 +197,7 @@ def normal(text: str) -> str:
 
 
 def repeated(errors: Iterable[Entry]) -> list[Repeated]:
-    """Errors that came at least twice, the most frequent first; `errors` begin with the oldest."""
+    """Errors that occurred at least twice, the most frequent first; `errors` begin with the oldest."""
     groups: dict[str, list[Entry]] = {}
     for entry in errors:
         groups.setdefault(normal(entry.summary), []).append(entry)
@@ -209,10 +209,10 @@ def repeated(errors: Iterable[Entry]) -> list[Repeated]:
     return sorted(found, key=lambda each: (-each.count, each.first))[:_MOST_PATTERNS]
 
 
-def _churn(context: OpenWorktree, found: history.Found, events: Sequence[Event]) -> list[Churn]:
+def _churn(context: OpenWorktree, found: history.History, events: Sequence[Event]) -> list[Churn]:
     in_checkpoints: Counter[str] = Counter()
-    seen = [each.seen for each in sorted(found.saved, key=lambda each: each.event.time)]
-    for before, after in itertools.pairwise(seen):
+    trees_by_time = [each.visible_tree for each in sorted(found.checkpoints, key=lambda each: each.event.time)]
+    for before, after in itertools.pairwise(trees_by_time):
         with contextlib.suppress(AgentosError):
             in_checkpoints.update(os.fsdecode(path) for path in trees.diff(context.repository, before, after))
     in_commits = Counter(path for event in events if event.kind == history.COMMIT for path in event.files)
@@ -225,7 +225,7 @@ def _churn(context: OpenWorktree, found: history.Found, events: Sequence[Event])
 
 
 def silences(times: Iterable[str]) -> list[Silence]:
-    """Long pauses between moments, the longest first."""
+    """Long pauses between events, the longest first."""
     moments = sorted(_seconds(time) for time in times)
     pauses = [(later - earlier, earlier, later) for earlier, later in itertools.pairwise(moments)]
     if not pauses:

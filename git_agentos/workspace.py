@@ -1,4 +1,4 @@
-"""The public API: one worktree, and what can be done with its states.
+"""One worktree, and what can be done with its states. Deprecated as an API: `git_agentos.api.open_repository`.
 
     workspace = open_workspace(".")
     saved = workspace.checkpoint("before the experiment")
@@ -462,7 +462,7 @@ class Workspace:
 def open_workspace(
     path: str | os.PathLike[str] = ".", *, agent: str | None = None, scan: Scan | None = None
 ) -> Workspace:
-    """The workspace of the worktree that `path` is in.
+    """The workspace of the worktree that `path` is in. Deprecated: use `git_agentos.open_repository`.
 
     `agent` says who acts; without it AGENTOS_AGENT_ID, else the worktree's own id. `scan` is one that was started for
     this path before. Raises RepositoryError outside of a worktree, UnsupportedRepository where libgit2 cannot serve.

@@ -1,16 +1,16 @@
-# git-agentos: what its git hooks share; they source this file. Placed by `git agentos guard enable` or `hooks install`.
+# git-agentos: functions of its git hooks, which source this file. Placed by `git agentos guard enable` or `hooks install`.
 # shellcheck shell=sh
 #
 # Programs are taken from the system's own folders (`command -p`), not from wherever an agent's PATH leads.
 #
-# POSIX sh and its builtins: most of what git calls these hooks for is settled here, before any other program is
-# started. What is not plainly harmless goes to Python (`agentos`), which decides, saves and records.
+# POSIX sh and its builtins: most calls are allowed here, before any other program is started. What is not plainly
+# harmless goes to Python (`agentos`), which decides, saves and records.
 #
-# After `begin`: $guard is our folder, $git_pid the git that called, $git_dir its git directory; $agent is set where an
-# agent is known to act (a person may turn out to be one: Python looks further). After `load`: $user_hooks is what
-# core.hooksPath would be without us, $user_fsmonitor and $user_fsmonitor_version the same of core.fsmonitor (none, auto,
-# 1, 2), $strict is `all` or `some` where a policy stops even what looks, or other things that are allowed by default;
-# $record is set where commits are recorded.
+# After `begin`: $guard is our folder, $git_pid the git that called, $git_dir its git directory; $agent is set where the
+# caller is known to be an agent (Python checks further). After `load`: $user_hooks is what core.hooksPath would be
+# without us, $user_fsmonitor and $user_fsmonitor_version the same of core.fsmonitor (none, auto, 1, 2); $strict is `all`
+# or `some` where a policy stops read-only commands, or others that are allowed by default; $record is set where commits
+# are recorded.
 # shellcheck disable=SC2034 # some are for the scripts that source this
 
 hooks=${0%/*}
@@ -18,16 +18,16 @@ guard=${hooks%/hooks}
 nl='
 '
 
-# Who called: its pid, parent, start time and name, by /proc; elsewhere the parent alone is known.
+# The process that called: its pid, parent, start time and name, from /proc; without /proc only the parent is known.
 begin() {
 	git_pid=$PPID
 	look "$git_pid"
 	case $comm in
 	git* | '') ;;
 	*)
-		# A path with a blank in it is started through a shell, which may stay in between: one that is this shell, not a
-		# git that was given another name.
-		# shellcheck disable=SC3013 # every sh that is met has it; where it is missing, the answer is no
+		# A path with a blank in it is started through a shell, which may stay in between: it is this shell's program,
+		# not a git under another name.
+		# shellcheck disable=SC3013 # every known sh has it; where it is missing, the answer is no
 		if [ "$parent" != 0 ] && [ "/proc/$git_pid/exe" -ef "/proc/$$/exe" ]; then
 			git_pid=$parent && look "$git_pid"
 		fi
@@ -50,7 +50,7 @@ begin() {
 # PID: sets $comm, $parent and $start of that process.
 look() {
 	comm='' parent=0 start=''
-	# The name stands in parentheses and may hold anything: it ends at the last one.
+	# The name is in parentheses and may contain any character: it ends at the last one.
 	read -r stat 2>/dev/null <"/proc/$1/stat" || return 0
 	comm=${stat#*"("}
 	comm=${comm%")"*}
@@ -65,7 +65,7 @@ look() {
 	start=$2
 }
 
-# What Python last found out about the configuration, again if a file of it is newer.
+# Load what Python noted about the configuration; let Python read it again if a file of it is newer.
 load() {
 	case $git_dir in
 	*/worktrees/*) cache=$guard/chain/${git_dir##*/} ;;
@@ -75,12 +75,12 @@ load() {
 		# shellcheck disable=SC1090 # written by git_agentos.hooks.user_hooks_cache; its last command tells whether it is up to date
 		. "$cache" && return 0
 	fi
-	# Two files of one second, a fraction apart: not every shell can tell which is newer.
+	# Two files of the same second, a fraction apart: not every shell sees which is newer.
 	precise=
-	# shellcheck disable=SC3013 # every sh that is met has it; where it is missing, the answer is no
+	# shellcheck disable=SC3013 # every known sh has it; where it is missing, the answer is no
 	[ "$guard/chain/.later" -nt "$guard/chain/.sooner" ] && precise=1
 	if text=$(agentos refresh "$git_pid" "$cache" "$precise") && [ -n "$text" ]; then
-		# Whether it is up to date by now does not matter.
+		# The text is current, whatever its last command returns.
 		eval "$text" || :
 		return 0
 	fi
@@ -95,11 +95,11 @@ $(git config --type=path --get-all core.hooksPath 2>/dev/null)
 EOF
 }
 
-# NAME GIT_PID ARGS…: our program. 0: go on; 3: stop; anything else: it could not decide. With $background it is left
-# running, in a session of its own and with nothing open that somebody could wait for.
+# NAME GIT_PID ARGS…: run our program. 0: continue; 3: stop; any other: it could not decide. With $background it keeps
+# running in a session of its own, with no file open that another process could wait for.
 agentos() {
 	if [ -x @PYTHON@ ] && [ -n "${background-}" ]; then
-		# Who ends the worktree looks for processes in it.
+		# A command that removes the worktree looks for processes in it.
 		AGENTOS_RECORD_IN=$PWD
 		export AGENTOS_RECORD_IN
 		if command -pv setsid >/dev/null 2>&1; then
@@ -117,12 +117,12 @@ agentos() {
 	fi
 }
 
-# NAME ARGS…: let our program decide. Fails where the command must stop; where nothing could be decided, an agent's
-# stops and a person's goes on.
+# NAME ARGS…: let our program decide. Fails where the command must stop. If the program fails, an agent's command stops
+# and a person's continues.
 decide() {
 	name=$1
 	shift
-	say_unsaid
+	print_deferred
 	agentos "$name" "$git_pid" "$@"
 	code=$?
 	case $code in
@@ -130,21 +130,20 @@ decide() {
 	3) return 1 ;;
 	esac
 	if [ -z "$agent" ]; then
-		warn_once "$name: its program failed (exit code $code), the command goes on without it"
+		warn_once "$name: its program failed (exit code $code), the command continues without it"
 		return 0
 	fi
 	echo "git-agentos: stopped: the guard cannot decide about this command (exit code $code of its program)" >&2
-	echo "git-agentos: whoever looks after this repository: git agentos doctor" >&2
+	echo "git-agentos: ask the owner of this repository to run: git agentos doctor" >&2
 	return 1
 }
 
-# NAME ARGS…: let our program record something; whatever happens, the command goes on. It does not wait for what comes
-# after it (post-…), which is noted for whoever looks at the timeline before it is done. In a run it waits: a run leaves
-# no process.
+# NAME ARGS…: let our program record something; the command continues in any case. It does not wait for post-… hooks:
+# these are noted, for readers of the timeline to record first. In a run it waits: a run leaves no process.
 recorded() {
 	name=$1
 	shift
-	say_unsaid
+	print_deferred
 	background=
 	case $name in
 	post-*) if note "$name" && [ -z "${AGENTOS_RUN_MARK-}" ]; then background=1; fi ;;
@@ -172,8 +171,8 @@ note() {
 	{ printf '%s\n' "$text" >"$folder/$git_pid.$start.$1"; } 2>/dev/null
 }
 
-# What went wrong when nobody waited any more is said now.
-say_unsaid() {
+# Print the warnings of programs that ran in the background.
+print_deferred() {
 	[ -f "$guard/unsaid" ] || return 0
 	while IFS= read -r line; do
 		echo "git-agentos: warning: $line (see: git agentos doctor; said once)" >&2
@@ -181,14 +180,14 @@ say_unsaid() {
 	command -p rm -f "$guard/unsaid"
 }
 
-# TEXT: said once; `git agentos doctor` and a success of the program make it be said again.
+# TEXT: print a warning once, until `git agentos doctor` runs or our program succeeds.
 warn_once() {
 	[ -e "$guard/warned" ] && return 0
 	echo "git-agentos: warning: $1 (see: git agentos doctor; said once)" >&2
 	{ echo "$1" >"$guard/warned"; } 2>/dev/null || :
 }
 
-# NAME ARGS…: become the user's own hook of that name, with what stdin there still is; done where there is none.
+# NAME ARGS…: exec the user's own hook of that name, with the rest of stdin; exit where there is none.
 chain() {
 	if [ -f "$user_hooks/$1" ] && [ -x "$user_hooks/$1" ]; then
 		hook=$user_hooks/$1
@@ -198,15 +197,15 @@ chain() {
 	exit 0
 }
 
-# Whether the git that called was let through already; what was said is in $passed: `all`, or `files` where only what it
-# does to files was judged.
+# Whether the git that called was allowed before; $passed is `all`, or `files` where only its changes of files were
+# judged.
 passed() {
 	passed=
 	[ -n "$start" ] && [ -f "$guard/passed/$1.$start" ] && [ -r "$guard/passed/$1.$start" ] && read -r passed <"$guard/passed/$1.$start"
 }
 
-# Whether the `git gc` that `split` has read may forget at once what nobody has looked at: by an option, or by any
-# configuration of when things expire.
+# Whether the `git gc` that `split` has parsed may prune without a grace period: by an option, or by any configuration
+# of expiry.
 gc_forgets() {
 	case $rest in *--pr*) return 0 ;; esac
 	[ -n "$(command -p git config --name-only --get-regexp '^gc\..*expire' 2>/dev/null)" ]
@@ -217,16 +216,16 @@ arguments() {
 	arguments_of "$git_pid"
 }
 
-# PID: the same of that process.
+# PID: the same for that process.
 arguments_of() {
 	words=$(command -p tr '\0\n' '\n\001' 2>/dev/null <"/proc/$1/cmdline") || words=
 	[ -n "$words" ] && return 0
-	# Where there is no /proc, words with a blank fall apart: a command looks worse by that, never better.
+	# Without /proc, words with a blank are split: that makes a command look worse, never better.
 	words=$(command -p ps -o args= -p "$1" 2>/dev/null | command -p tr -s ' ' '\n')
 }
 
-# Sets $subcommand of a git command line, $rest to what follows it, a line each, and $moved where it has -C. Options of
-# git itself that lead elsewhere or run something make it `?`.
+# Sets $subcommand of a git command line, $rest to the words after it, a line each, and $moved if it has -C. Options of
+# git itself that name another repository or run a program make it `?`.
 split() {
 	subcommand='?' rest='' moved=''
 	old_ifs=$IFS

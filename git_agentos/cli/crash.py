@@ -1,4 +1,4 @@
-"""Where the traceback of a bug is kept: the worktree's own state folder if it is known, else a temporary file."""
+"""Stores the traceback of a bug: in the worktree's own state folder if that is known, else in a temporary file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def record(error: BaseException, state_dir: str | None) -> str:
     lines = [f"git-agentos {__version__}, Python {sys.version}\n", f"arguments: {sys.argv[1:]!r}\n\n"]
     data = "".join([*lines, *traceback.format_exception(error)]).encode("utf-8", "backslashreplace")
     name = f"crash-{times.name_stamp()}-{os.getpid()}.txt"
-    # A folder that is a link could lead anywhere; the file is made anew, so no link at its name is followed.
+    # A folder that is a link could lead anywhere; the file is created exclusively, so no link at its name is followed.
     if state_dir is not None and not os.path.islink(state_dir):
         path = os.path.join(state_dir, name)
         try:

@@ -1,8 +1,8 @@
 """Name and mail of the user, for programs that do not get all of the user's environment.
 
-A command of a run gets no `GIT_*` variable. Where these are what says who commits (GIT_CONFIG_GLOBAL, `git -c`,
-GIT_AUTHOR_NAME), a `git commit` of an agent or a test would fail, or be somebody else's. So what they say of name and
-mail goes along, and nothing else: neither signing nor anything that names a program.
+A command of a run gets no `GIT_*` variable. Where these name the committer (GIT_CONFIG_GLOBAL, `git -c`,
+GIT_AUTHOR_NAME), a `git commit` of an agent or a test would fail, or have another author. So name and mail are passed
+on, and nothing else: neither signing nor anything that names a program.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def variables(root: str, users: Mapping[str, str], theirs: Mapping[str, str]) ->
 
 
 def require(root: str, environment: Mapping[str, str]) -> None:
-    """ConfigurationError where git, in this environment, cannot tell who commits in the worktree at `root`."""
+    """ConfigurationError where git, in this environment, does not know the committer in the worktree at `root`."""
     for name in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
         try:
             process.run(["var", name], cwd=root, env=_in_english(environment), neutral_config=False)
@@ -47,21 +47,21 @@ def require(root: str, environment: Mapping[str, str]) -> None:
 
 
 def _configured(root: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """What git's configuration says in this environment: key -> the value that counts."""
+    """git's configuration in this environment: key -> the value in force."""
     base = process.environment(base=environment)
     try:
         out = process.run(["config", "-z", "--get-regexp", _KEYS], cwd=root, env=base, ok=(0, 1), neutral_config=False)
     except (GitCommandError, RepositoryError):  # or there is no git on its PATH
-        return {}  # whoever needs it says what is wrong with it
+        return {}  # the command that needs it reports the error
     return {key: values[-1] for key, values in configuration.parse(out).items()}
 
 
 def _in_english(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment, for messages that can be read, and without dates: those do not go along."""
+    """The environment, with English messages and without dates: those are not passed on."""
     return {key: value for key, value in environment.items() if not key.endswith("_DATE")} | {"LC_ALL": "C"}
 
 
 def _reason(error: GitCommandError) -> str:
-    """The one line of git's long advice that says what is missing."""
+    """The line of git's long advice that names what is missing."""
     lines = [re.sub(r"^(fatal|error): ", "", line) for line in error.stderr.splitlines() if ": " in line]
     return lines[-1] if lines else "no name and no mail are configured"

@@ -1,8 +1,8 @@
 """Bytes that cross the working tree through a filter: line ends, encodings, ident, clean and smudge.
 
 libgit2 runs no external filters, so git does the work: `hash-object` on the way in, `cat-file --filters` on the way
-out. Most paths are not converted at all; `Conversion.applies` finds out at the price of a look for attribute files, and
-of one `check-attr` where there are any.
+out. Most paths are not converted at all; `paths_to_convert` finds those that are, by looking for attribute files and by
+one `check-attr` where there are any.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def named_filters(
 
 
 def any_configured(repository: Repository, config: Mapping[str, list[str]], *, tracks_attributes: bool) -> bool:
-    """Whether any tracked file may be converted at all, as far as can be told without looking at one."""
+    """Whether any tracked file may be converted; no file is read for that."""
     return tracks_attributes or _line_ends_everywhere(config) or _outside_attributes(repository, config)
 
 
@@ -90,7 +90,7 @@ def _attribute_files(top: bytes, paths: Iterable[bytes]) -> bool:
 
 
 def drivers(config: Mapping[str, list[str]]) -> set[str]:
-    """The filters that write something else into the worktree than the blob."""
+    """The filters that change what is written to the worktree."""
     keys = (key.removeprefix("filter.").rpartition(".") for key in config if key.startswith("filter."))
     return {name for name, _, kind in keys if kind in ("smudge", "process")}
 
@@ -101,12 +101,12 @@ def line_ends(config: Mapping[str, list[str]]) -> dict[str, str]:
 
 
 def with_line_ends(config: Mapping[str, list[str]], values: Mapping[str, str]) -> dict[str, list[str]]:
-    """`config` with what `line_ends` said of another one."""
+    """`config` with the line ends of another configuration."""
     return {**config, **{key: [values.get(key, default)] for key, default in _LINE_ENDS.items()}}
 
 
 def options(config: Mapping[str, list[str]]) -> list[str]:
-    """What makes git convert as `config` says."""
+    """git options with which it converts line ends as `config` says."""
     return [word for key, value in line_ends(config).items() for word in ("-c", f"{key}={value}")]
 
 

@@ -1,7 +1,7 @@
 """The scan of a worktree that git has just checked out and in which nothing has been done since.
 
-Nothing differs from the commit, so git need not look. It would read every file again: stat data that are as young as
-the index prove nothing to it (racy-git in git's technical documentation).
+Nothing differs from the commit, so git need not be asked. It would read every file again: stat data as young as the
+index prove nothing to it (racy-git in git's technical documentation).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _USUAL = {
 
 
 class FreshCheckout(Scan):
-    """What a `Scan` would find: no difference."""
+    """A scan that finds no difference, without starting git."""
 
     def __init__(self, location: Location, commit: str, config: Mapping[str, list[str]]) -> None:
         self.location = location
@@ -43,11 +43,11 @@ class FreshCheckout(Scan):
 
 
 def start_scan(location: Location, commit: str, config: Mapping[str, list[str]]) -> Scan:
-    """The scan of such a worktree, which has this commit and this configuration. Where the file system or the
-    configuration may have made something else of the files than what the commit has, git looks."""
+    """The scan of such a worktree, which has this commit and this configuration. It asks git where the file system or
+    the configuration may have made the files differ from the commit."""
     usual = all(key not in config or parse_boolean(config[key][-1]) is usual for key, usual in _USUAL.items())
-    # What git has noted of the file system holds for the one that the repository is on; whether case matters can differ
-    # from folder to folder.
+    # git has recorded the properties of the file system that the repository is on; case sensitivity can differ from
+    # folder to folder.
     probed = os.stat(location.root).st_dev == os.stat(location.common_dir).st_dev
     folds_case = os.path.lexists(os.path.join(location.root, ".GIT"))
     if not usual or not probed or folds_case or index_entries.may_have_gitlinks(location.git_dir):

@@ -1,4 +1,4 @@
-"""Ignore rules, as git applies them: those of now, and those of a worktree as it will be or once was."""
+"""Ignore rules, applied by git: the current ones, and those of a worktree as it will be or was."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILE_NAME = b".gitignore"
 
 
 class Outside(NamedTuple):
-    """The rules that no worktree has in its files: `info/exclude`, and the user's own (core.excludesFile).
+    """The rules that are not in files of a worktree: `info/exclude`, and the user's own (core.excludesFile).
 
     The user's file can lie inside of the worktree (`core.excludesFile=rules`, or a worktree that is the user's home):
     then `users_path` says where, and `users` is empty. `any_case`: names match whatever their case (core.ignoreCase).
@@ -28,12 +28,12 @@ class Outside(NamedTuple):
     any_case: bool = False
 
     def is_rules(self, path: bytes) -> bool:
-        """Whether a path of the worktree is one of a file of rules."""
+        """Whether a path of the worktree is a file of rules."""
         return path == self.users_path or path.rpartition(b"/")[2] == FILE_NAME
 
 
 class Rules(NamedTuple):
-    """All rules for one worktree: `content` gives that of a file of rules in it, None where there is none."""
+    """All rules for one worktree: `content` reads a file of rules in it, and gives None where there is none."""
 
     content: Callable[[bytes], bytes | None]
     outside: Outside
@@ -65,7 +65,7 @@ def ignored_among(repository: Repository, paths: Iterable[bytes]) -> list[bytes]
 
 
 def ignored(repository: Repository, below: Collection[bytes]) -> list[bytes]:
-    """What git ignores below the folders `below`: files, and whole folders, which have a slash at their end."""
+    """What git ignores below the folders `below`: files, and whole folders with a trailing slash."""
     narrowing = () if b"" in below else sorted(below)
     args = ("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z", "--", *narrowing)
     out = repository.git(*args)
@@ -155,7 +155,7 @@ def outside(location: Location, config: Mapping[str, list[str]]) -> Outside:
 
 
 def _users_file(location: Location, config: Mapping[str, list[str]]) -> str:
-    """Where core.excludesFile is, or where git looks without it."""
+    """The path of core.excludesFile, or git's default."""
     if "core.excludesfile" in config:
         return os.path.join(location.root, os.path.expanduser(config["core.excludesfile"][-1]))
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
@@ -163,7 +163,7 @@ def _users_file(location: Location, config: Mapping[str, list[str]]) -> str:
 
 
 def _read(path: str) -> bytes:
-    """The content of a file of rules from outside, if it has any (git's template has comments alone)."""
+    """The content of a file of rules outside of the worktree; empty if it has only comments (as git's template)."""
     try:
         data = files.read(path, follow=True)  # of these git follows links
     except OSError:

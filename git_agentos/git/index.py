@@ -35,7 +35,7 @@ class IndexEdit:
 
 
 def copy(repository: Repository, to: str) -> None:
-    """Copy the index, with its modification time (racy entries are told by it); nothing where there is none."""
+    """Copy the index, with its modification time (by which git knows racy entries); nothing where there is none."""
     with contextlib.suppress(FileNotFoundError):
         shutil.copy2(os.path.join(repository.location.git_dir, "index"), to)
 
@@ -43,9 +43,9 @@ def copy(repository: Repository, to: str) -> None:
 def stat_options(config: Mapping[str, list[str]]) -> tuple[str, ...]:
     """For a command that writes a worktree's index: the user's own choice of what of the stat data counts.
 
-    An entry as young as the index may be of another content than its file (Documentation/technical/racy-git.txt). Who
-    writes the index marks those that look unmodified, and only then may it become younger. What looks unmodified to the
-    user's git may look modified to one that compares more.
+    An entry as young as the index may differ from its file (Documentation/technical/racy-git.txt). A git that writes
+    the index marks such entries that look unmodified, and only then may the index become younger. What looks unmodified
+    to the user's git may look modified to one that compares more.
     """
     chosen = [(key, config[key.lower()][-1]) for key in ("core.checkStat", "core.trustctime") if key.lower() in config]
     return tuple(word for key, value in chosen for word in ("-c", f"{key}={value}"))
@@ -109,7 +109,7 @@ def _intend(
 
 
 def refresh(repository: Repository, index: str, paths: Iterable[bytes], config: Mapping[str, list[str]]) -> None:
-    """Give these unmodified paths the stat data of their files, so that nobody has to read them again."""
+    """Give these unmodified paths the stat data of their files, so that git need not read them again."""
     data = b"".join(path + b"\0" for path in paths)
     if data:
         options = (*stat_options(config), "-c", "core.ignoreStat=false", "-c", "core.safecrlf=false")
@@ -155,7 +155,7 @@ def set_stat_data(
 
 
 def _include_config(repository: Repository, place: str) -> None:
-    """A configuration file that stands for the common directory's."""
+    """Write a configuration file that replaces the common directory's."""
     own = os.path.join(repository.location.common_dir, "config")
     args = ("config", "--type=bool", "--get", "extensions.worktreeConfig")
     worktree = repository.git(*args, ok=(0, 1)).strip() == b"true"

@@ -20,8 +20,8 @@ _NAME = "index"
 
 
 def is_damaged(location: Location) -> bool:
-    """Whether there is something in the index's place that is no index, or one that git cannot read: of a newer
-    version, with an extension that it does not know, or without its shared index. False where nothing is there."""
+    """Whether the index file is damaged, or one that git cannot read: of a newer version, with an unknown extension, or
+    without its shared index. False where there is none."""
     path = os.path.join(location.git_dir, _NAME)
     if not os.path.lexists(path):
         return False
@@ -29,7 +29,7 @@ def is_damaged(location: Location) -> bool:
 
 
 def error(location: Location) -> GitCommandError:
-    """What a command says that needs the index."""
+    """The error of a command that needs the index."""
     path = os.path.join(location.git_dir, _NAME)
     return GitCommandError(f"the index of this worktree is damaged: '{path}'", process.REPAIR_INDEX)
 
@@ -47,7 +47,7 @@ def _is_whole(path: str) -> bool:
 
 
 def _git_fails(location: Location) -> bool:
-    """Whether git fails over the index, and over nothing else: it does not where it sees none."""
+    """Whether git fails because of the index, and of nothing else: it succeeds where it sees no index."""
     none = os.path.join(location.git_dir, "agentos", "no-index")
     return not _lists(location, {}) and _lists(location, {"GIT_INDEX_FILE": none})
 

@@ -2,8 +2,8 @@
 
 `import pygit2` also prepares remotes, TLS certificates, archives, and a class for everything in a repository, which
 takes longer than most checkpoints. What is used here is in its extension module, with the enumerations and options
-beside it. Those are imported as parts of a package that is empty otherwise, and forgotten as such right away: whoever
-imports pygit2 later in this process gets all of it. Where that is not possible, all of it is imported here.
+beside it. Those are imported as parts of a package that is empty otherwise, and removed right away: a later import of
+pygit2 in this process gets all of it. Where that is not possible, all of it is imported here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which repository and which worktree a path is in, as git itself answers it.
+"""Which repository and which worktree a path is in, by `git rev-parse`.
 
 Standard library only: it runs before pygit2 is imported.
 """
@@ -23,7 +23,7 @@ _NOT_SUPPORTED = {
 _EXTENSIONS = re.compile(r"\s*\[extensions\]\s*([#;].*)?\Z", re.IGNORECASE)
 _VALUE = re.compile(r"\s*([a-z][a-z0-9-]*)\s*(?:=\s*\"?([^\"#;]*?)\"?\s*(?:[#;].*)?)?\Z", re.IGNORECASE)
 
-# Variables by which git is told where it works.
+# Variables that name git's repository and working tree.
 LEADING = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR")
 _UNSET = (
     "git sets such variables for hooks and aliases; without them the current folder decides:\n"
@@ -48,16 +48,16 @@ class Location(NamedTuple):
 
     @property
     def state_dir(self) -> str:
-        """Where this tool keeps what belongs to this worktree alone: journal, caches, locks."""
+        """The folder of git-agentos for this worktree alone: journal, caches, locks."""
         return os.path.join(self.git_dir, "agentos")
 
     @property
     def shared_state_dir(self) -> str:
-        """Where this tool keeps what all worktrees share: its lock files."""
+        """The folder of git-agentos that all worktrees share."""
         return os.path.join(self.common_dir, "agentos")
 
     def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-        """The environment for a git command in this worktree, wherever that git is started."""
+        """The environment for a git command in this worktree, in whichever folder git is started."""
         env = process.environment({"GIT_DIR": self.git_dir, "GIT_WORK_TREE": self.root})
         env.update(extra or {})
         return env
@@ -75,8 +75,8 @@ class Location(NamedTuple):
 def locate(path: str, *, use_environment: bool = True, environment: Mapping[str, str] | None = None) -> Location:
     """The worktree that `path` is in.
 
-    GIT_DIR, GIT_WORK_TREE and GIT_COMMON_DIR are honoured here, as `_given` says, and nowhere after; with
-    `use_environment=False` not even here. `environment` is another one than this process's.
+    GIT_DIR, GIT_WORK_TREE and GIT_COMMON_DIR are honoured here, as `_given` documents, and nowhere else; with
+    `use_environment=False` they are ignored. `environment` is another one than this process's.
     Raises RepositoryError (outside, bare, refused) or UnsupportedRepository (sha256, reftable).
     """
     env = dict(environment or os.environ) if use_environment else process.environment()
@@ -139,7 +139,7 @@ def _leads_to(given: str | None, path: str, git_dir: str) -> bool:
 
 
 def _not_there(path: str, env: Mapping[str, str], error: RepositoryError) -> RepositoryError:
-    """The error for variables that lead to no worktree from here."""
+    """The error where the variables name no worktree."""
     given, here = env.get("GIT_DIR"), os.path.abspath(path)
     if given is None or os.path.isfile(os.path.join(path, given, "HEAD")):
         return error
@@ -147,8 +147,8 @@ def _not_there(path: str, env: Mapping[str, str], error: RepositoryError) -> Rep
 
 
 def _recorded(git_dir: str, plain: Mapping[str, str]) -> Location | None:
-    """The worktree of a git directory, by what is recorded there; None where nothing is. RepositoryError where the
-    folder of a linked worktree does not lead back to it."""
+    """The worktree that a git directory records; None where it records none. RepositoryError where the folder of a
+    linked worktree does not name this git directory."""
     # From the file system's root git names the root that core.worktree gives, or the folder that it was started in.
     asked = _ask_or_none(os.sep, {**plain, "GIT_DIR": git_dir})
     if asked is None:
@@ -265,7 +265,7 @@ def _refusal(path: str, lines: list[bytes], err: bytes) -> RepositoryError:
 
 
 def _lost_entry(path: str) -> tuple[str, str] | None:
-    """The worktree that `path` is in and the git directory that its `.git` file names, where that is not there."""
+    """The worktree that `path` is in and the git directory that its `.git` file names, if that does not exist."""
     folder = os.path.realpath(path)
     while True:
         target = gitfile.read_gitfile(folder)

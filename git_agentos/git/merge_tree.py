@@ -23,8 +23,8 @@ _SHARE = 16  # pairs at least that are worth a process of their own
 
 
 class MergeResult(NamedTuple):
-    """What a merge comes to: `tree` (with conflict markers where it is not clean), the paths in conflict as bytes,
-    and what git says about them."""
+    """The result of a merge: `tree` (with conflict markers where it is not clean), the paths in conflict as bytes,
+    and git's messages about them."""
 
     tree: str
     clean: bool
@@ -33,7 +33,7 @@ class MergeResult(NamedTuple):
 
 
 class MergeEnvironment(NamedTuple):
-    """Where merges are computed: `environment` and `cwd` say whose attributes count: the working tree's."""
+    """Where merges are computed: the attributes are those of the working tree that `environment` and `cwd` name."""
 
     environment: Mapping[str, str] = {}
     cwd: str | None = None
@@ -42,7 +42,7 @@ class MergeEnvironment(NamedTuple):
 def quarantine(repository: Repository, folder: str) -> dict[str, str]:
     """The environment in which git writes objects to `folder` (made here) and reads the store as well.
 
-    Empty where that would not do: in a partial clone what git fetches has to stay.
+    Empty in a partial clone: objects that git fetches have to stay.
     """
     if "extensions.partialclone" in _extensions(repository):
         return {}
@@ -54,7 +54,7 @@ def quarantine(repository: Repository, folder: str) -> dict[str, str]:
 
 @contextlib.contextmanager
 def discarding_writer(repository: Repository) -> Iterator[Writer]:
-    """A writer for what only looks: its objects are gone afterwards."""
+    """A writer whose objects are discarded at the end, for comparisons."""
     with (
         state_dir.scratch(repository.location) as folder,
         repository.writer(quarantine(repository, os.path.join(folder, "objects"))) as writer,
@@ -154,7 +154,7 @@ def _parse(fields: list[bytes], position: int, *, clean: bool) -> tuple[MergeRes
         count = int(fields[position])
         kind = fields[position + count + 1]
         if kind.startswith(b"CONFLICT"):
-            # A conflict without stages (a directory split by a rename) is told by its message alone.
+            # A conflict without stages (a directory split by a rename) has only its message.
             named.update(dict.fromkeys(fields[position + 1 : position + count + 1]))
             messages.append(fields[position + count + 2].decode("utf-8", "surrogateescape").rstrip("\n"))
         position += count + 3

@@ -1,7 +1,7 @@
 """Writing objects so that they are on disk when a checkpoint is reported.
 
-Few objects are written loose, many as one pack. Nothing is visible to anybody before `flush`; after it every
-object has been fsynced. git prunes what a killed writer leaves (`tmp_obj_*`, `tmp_pack_*`).
+Few objects are written loose, many as one pack. Nothing is visible before `flush`; after it every object has been
+fsynced. git prunes what a killed writer leaves (`tmp_obj_*`, `tmp_pack_*`).
 
 Loose objects: zlib of `<type> SP <size> NUL <content>` at `objects/xx/yyyy…` (gitrepository-layout(5)). Packs and
 their version 2 indexes: gitformat-pack(5).
@@ -63,7 +63,7 @@ class ObjectWriter:
     """Collects the objects of one checkpoint and writes them together.
 
     `exists` tells whether the store has an object already (a wrong "no" costs a second copy, nothing else), `on_disk`
-    which of several are there for sure. Used as a
+    which of several exist on disk. Used as a
     context manager: leaving it without `flush` leaves nothing visible; leaving it after `flush` drops the packs' keep
     files, so leave it only when a ref points at what was written.
     """
@@ -129,13 +129,13 @@ class ObjectWriter:
         return oid
 
     def _has(self, oid: str) -> bool:
-        """Whether this writer has the object already, on disk or not."""
+        """Whether this writer has written or collected the object."""
         if oid in self._pending or oid in self._flushed or oid in self._packed:
             return True
         return self._pack is not None and oid in self._pack
 
     def depend_on(self, oid: str, again: Callable[[], object]) -> None:
-        """Count on an object that is in the store; `again` writes it anew if a concurrent prune has taken it."""
+        """Depend on an object in the store; `again` rewrites it if a concurrent prune has removed it."""
         self._relied[oid] = again
 
     def pending_tree(self, oid: str) -> bytes | None:
@@ -159,7 +159,7 @@ class ObjectWriter:
         return self._pack
 
     def flush(self) -> None:
-        """Put everything collected so far on disk; afterwards it can be read, and survives a power cut."""
+        """Write everything collected so far to disk. Then it can be read, and survives a power cut."""
         if self._pack is not None:
             pack, self._pack = self._pack, None
             self._keeps.append(pack.finish())
@@ -176,7 +176,7 @@ class ObjectWriter:
         return list(self._flushed)
 
     def repack_with_keep(self) -> None:
-        """Put everything, what was found in the store too, into a pack with a keep file, whatever is there already.
+        """Write everything, existing objects included, into a pack with a keep file.
 
         For when a prune is running: it takes loose objects that no ref reached when it looked, and never packs.
         """
@@ -193,7 +193,7 @@ class ObjectWriter:
             raise
 
     def rewrite_missing(self) -> None:
-        """Write again what a concurrent prune has taken: until a ref pointed at it, it could.
+        """Rewrite what a concurrent prune has removed before a ref pointed at it.
 
         That goes for what was written, and for what was found in the store and may have had no ref either.
         """
@@ -239,7 +239,7 @@ def _loose(objects_dir: str, oid: str, compressed: bytes) -> int:
         try:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
         except FileNotFoundError:
-            # Not there yet, or `git gc` has just removed it for being empty.
+            # It is new, or `git gc` has just removed the empty folder.
             with contextlib.suppress(FileExistsError):
                 os.mkdir(folder)
             continue
@@ -289,7 +289,7 @@ def _sync(descriptors: list[int]) -> None:
         except OSError as error:
             errors.append(error)
 
-    # The last one written first: its commit usually takes the others along.
+    # The last one first: its sync usually commits the others too.
     backwards = descriptors[::-1]
     threads = [threading.Thread(target=work, args=(backwards[n::8],)) for n in range(min(8, len(backwards)))]
     for thread in threads:
@@ -395,7 +395,7 @@ class _Pack:
         return base + ".keep", keep
 
     def _place(self, target: str, ready: str, prefix: str, write: Callable[[BinaryIO], object]) -> None:
-        """Give what is `ready` under another name its own.
+        """Rename what is `ready` to its own name.
 
         A prune without a grace removes unfinished packs and indexes, ours among them: once, when it comes to them. Then
         `write` writes it again.
@@ -427,7 +427,7 @@ class _Pack:
         return path
 
     def _copy(self, into: BinaryIO) -> None:
-        """The pack once more: it is still open here, whatever has become of its name."""
+        """A second copy of the pack: it is still open here, even if its name was removed."""
         self._file.seek(0)
         shutil.copyfileobj(self._file, into, _CHUNK)
 

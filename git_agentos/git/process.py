@@ -16,8 +16,8 @@ from git_agentos.util import git_command_line
 
 PIPE = subprocess.PIPE
 
-# The folder of the shim that `guard exec` puts first on PATH, in whichever repository: what agents type goes through it
-# and is judged there, what we run ourselves does not.
+# The folder of the shim that `guard exec` puts first on PATH, in any repository. Agents' commands go through it and are
+# judged; our own do not.
 SHIM_FOLDER = "/agentos/guard/bin"
 
 _SHIM_BEGINS = b"#!/bin/sh\n# git-agentos: "
@@ -52,9 +52,9 @@ LOCATION_VARIABLES = frozenset(
     }
 )
 
-# What git reports must not depend on who asks: no pager, no colours, no translated messages, and no
+# What git reports must not depend on the user: no pager, no colours, no translated messages, and no
 # fsmonitor, which is a program of the repository's choosing that answers for the file system.
-# checkStat and trustctime are set to their strict values since a minimal comparison hides edits.
+# checkStat and trustctime have their strict values: a minimal comparison hides edits.
 FIXED_CONFIG = (
     "-c",
     "core.fsmonitor=false",
@@ -70,7 +70,7 @@ FIXED_CONFIG = (
     "advice.graftFileDeprecated=false",
 )
 
-# What git dies of where the index, or the shared one of a split index, is damaged (read-cache.c, split-index.c).
+# git's messages where the index, or the shared one of a split index, is damaged (read-cache.c, split-index.c).
 _DAMAGED_INDEX = re.compile(
     r"index file (open failed|smaller than expected|corrupt)|unable to map index file|bad index (version|file)"
     r"|broken index, expect|unknown index entry format|malformed name field in the index"
@@ -81,14 +81,14 @@ REPAIR_INDEX = (
 
 
 def environment(extra: Mapping[str, str] | None = None, *, base: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment for a git that is told explicitly where it works, plus `extra`."""
+    """The environment for a git whose repository is given explicitly, plus `extra`."""
     source = os.environ if base is None else base
     env = {key: value for key, value in without_harmful_traces(source).items() if key not in LOCATION_VARIABLES}
     env["LC_ALL"] = "C"
     env["GIT_TERMINAL_PROMPT"] = "0"
     # A pathspec that we hand to git is a path, never a pattern.
     env["GIT_LITERAL_PATHSPECS"] = "1"
-    # Replacement objects would make a checkpoint record something that is not there without them.
+    # With replacement objects a checkpoint would record what does not exist without them.
     env["GIT_NO_REPLACE_OBJECTS"] = "1"
     if extra:
         env.update(extra)
@@ -96,7 +96,7 @@ def environment(extra: Mapping[str, str] | None = None, *, base: Mapping[str, st
 
 
 def require_no_quarantine() -> None:
-    """RepositoryError in a `pre-receive` hook, where git allows no change of refs: what is pushed is in quarantine."""
+    """RepositoryError in a `pre-receive` hook, where git allows no change of refs: pushed objects are in quarantine."""
     if os.environ.get("GIT_QUARANTINE_PATH"):
         raise RepositoryError(
             "git allows no change of refs in a pre-receive hook (the objects that are pushed are in quarantine)",
@@ -120,8 +120,8 @@ def _is_in_repository(path: str) -> bool:
 
 
 def user_environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """The environment for a program of the user's that works somewhere else than we were started: `environment` without
-    what is for git commands of our own."""
+    """The environment for a program of the user's in another folder: without the variables that name a repository, and
+    without those for git commands of our own."""
     return {key: value for key, value in os.environ.items() if key not in LOCATION_VARIABLES} | dict(extra)
 
 
@@ -143,7 +143,7 @@ def spawn(
     user's own (`pick`).
     """
     if cwd is None and env is not None:
-        # Not where the caller stands: that directory may be gone.
+        # Not the current directory: it may be gone.
         cwd = env.get("GIT_WORK_TREE")
     _refuse_pipes(cwd or os.curdir, (os.environ if env is None else env).get("GIT_DIR"))
     try:
@@ -166,7 +166,7 @@ def spawn(
 
 
 def _refuse_pipes(cwd: str, git_dir: str | None) -> None:
-    """RepositoryError where a named pipe is in the place of a file that git reads whatever it is asked."""
+    """RepositoryError where a named pipe stands in for a file that every git command reads."""
     if git_dir is None:
         found = gitfile.find(cwd)
         git_dir = None if found is None else found[1]
@@ -179,7 +179,7 @@ def _refuse_pipes(cwd: str, git_dir: str | None) -> None:
 
 
 def program(path: str) -> str | None:
-    """The git that `path` leads to past the guard's shims; None where the first one is meant."""
+    """The first git on `path` behind the guard's shims; None where no shim comes first."""
     passed = False
     for folder in path.split(os.pathsep):
         found = os.path.join(folder, "git")
@@ -234,15 +234,15 @@ def run(
 
 
 def failure(args: Sequence[str | bytes], status: int, err: bytes) -> GitCommandError:
-    """The error for a git command that ended with `status`, worded by what git itself said."""
-    said = err.decode("utf-8", "replace").strip()
+    """The error for a git command that ended with `status`, in git's own words."""
+    text = err.decode("utf-8", "replace").strip()
     name = git_command_line.parse(["git", *map(os.fsdecode, args)]).command or "command"
-    lines = [line for line in said.splitlines() if line.strip()]
-    # Warnings and hints come first, and say less than what git died of.
+    lines = [line for line in text.splitlines() if line.strip()]
+    # Warnings and hints come before the error.
     reason = next((line for kind in ("fatal: ", "error: ") for line in lines if line.startswith(kind)), None)
     reason = reason or next(iter(lines), f"exit code {status}")
     for prefix in ("fatal: ", "error: "):
         reason = reason.removeprefix(prefix)
-    if _DAMAGED_INDEX.search(said):
-        return GitCommandError(f"git cannot read the index: {reason}", REPAIR_INDEX, status=status, stderr=said)
-    return GitCommandError(f"git {name} failed: {reason}", status=status, stderr=said)
+    if _DAMAGED_INDEX.search(text):
+        return GitCommandError(f"git cannot read the index: {reason}", REPAIR_INDEX, status=status, stderr=text)
+    return GitCommandError(f"git {name} failed: {reason}", status=status, stderr=text)

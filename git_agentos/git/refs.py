@@ -26,7 +26,7 @@ _PATIENCE = 15.0
 
 
 class RefMoved(Exception):
-    """A ref did not have the expected value when it was to be changed; `actual` is what it had."""
+    """A ref did not have the expected value; `actual` is the one it had."""
 
     def __init__(self, name: str, actual: str | None) -> None:
         super().__init__(f"{name} is at {actual}")
@@ -57,7 +57,7 @@ def _path(location: Location, name: str) -> str:
 
 
 def read_head(location: Location) -> Head:
-    """HEAD as it is now."""
+    """The current HEAD."""
     path = os.path.join(location.git_dir, "HEAD")
     try:
         content = os.fsencode(os.readlink(path)) if os.path.islink(path) else _read(path)
@@ -94,7 +94,7 @@ def _read(path: str) -> bytes:
 
 
 def resolve(location: Location, name: str) -> str | None:
-    """The oid that a ref leads to, through symbolic refs; None where it does not exist."""
+    """The oid of a ref, through symbolic refs; None where it does not exist."""
     try:
         return _resolve(location, name)
     except OSError as error:
@@ -107,7 +107,7 @@ def _resolve(location: Location, name: str) -> str | None:
         try:
             content = _read(_path(location, name))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            # Packed meanwhile, or all along; a second look covers a pack-refs between the two reads.
+            # It is packed; the second read covers a pack-refs between the first two.
             packed = _packed(location).get(name)
             if packed is not None:
                 return packed
@@ -122,11 +122,11 @@ def _resolve(location: Location, name: str) -> str | None:
         if _OID.fullmatch(text):
             return text
         raise RepositoryError(f"the ref '{name}' is damaged", "git fsck tells more")
-    raise RepositoryError(f"the symbolic ref '{name}' goes round in circles")
+    raise RepositoryError(f"the symbolic ref '{name}' is circular")
 
 
 def target(location: Location, name: str) -> str:
-    """The name of the ref that a symbolic ref leads to; of one that is not symbolic, its own."""
+    """The name of the ref that a symbolic ref points at; of another ref, its own."""
     for _ in range(6):
         try:
             content = _read(_path(location, name))
@@ -156,7 +156,7 @@ def _packed(location: Location) -> dict[str, str]:
 def list_refs(location: Location, prefix: str, *, skip_broken: bool = False) -> dict[str, str]:
     """Name -> oid of every ref below `prefix` (which ends with a slash). RepositoryError where one is damaged; with
     `skip_broken` those are left out."""
-    # The files first: `git pack-refs` writes packed-refs before it removes them, so what is no file any more is there.
+    # The files first: `git pack-refs` writes packed-refs before it removes them.
     loose: dict[str, str] = {}
     damaged = set()
     top = _path(location, prefix)
@@ -178,7 +178,7 @@ def list_refs(location: Location, prefix: str, *, skip_broken: bool = False) -> 
 
 
 def symbolic(location: Location) -> dict[str, str]:
-    """Name -> target of every symbolic ref below `refs/`, those that lead nowhere included."""
+    """Name -> target of every symbolic ref below `refs/`, dangling ones included."""
     found = {}
     top = _path(location, "refs/")
     for folder, _, files in os.walk(top):
@@ -209,8 +209,8 @@ def update(
 ) -> None:
     """Set a ref to `new` if it is at `old` (None: if it does not exist); RefMoved otherwise.
 
-    With `reason` and `who` (`Name <email>`) a reflog line is added. `ready` is called at the last moment, when only the
-    rename is left; what it raises leaves the ref where it is.
+    With `reason` and `who` (`Name <email>`) a reflog line is added. `ready` is called when only the rename is left; if
+    it raises, the ref does not move.
     """
     held = _lock(location, _path(location, name))
     try:
@@ -233,8 +233,8 @@ def update(
 def transaction(
     location: Location, name: str, new: str, old: str | None, *, reason: str, who: str
 ) -> Iterator[Callable[[], None]]:
-    """Lock a ref that is at `old`, so that nobody moves it, and give what sets it to `new`; if that is not called, the
-    ref stays. RefMoved where it is not at `old`."""
+    """Lock a ref that is at `old`, and yield the function that sets it to `new`; if that is not called, the ref does
+    not move. RefMoved where it is not at `old`."""
     target = _path(location, name)
     held = _lock(location, target)
     waiting = True
@@ -257,7 +257,7 @@ def transaction(
 
 
 def damaged(location: Location, prefix: str) -> dict[str, str]:
-    """Name -> what is wrong of every ref below `prefix` that cannot be read."""
+    """Name -> error message of every ref below `prefix` that cannot be read."""
     found = {}
     top = _path(location, prefix)
     for folder, _, files in os.walk(top):
@@ -272,7 +272,7 @@ def damaged(location: Location, prefix: str) -> dict[str, str]:
 
 
 def repair(location: Location, name: str, new: str | None) -> None:
-    """Give a ref that cannot be read another value, or remove it."""
+    """Set a ref that cannot be read to `new`, or remove it."""
     target = _path(location, name)
     held = _lock(location, target)
     try:
@@ -290,7 +290,7 @@ def repair(location: Location, name: str, new: str | None) -> None:
 
 
 def is_symbolic(location: Location, name: str) -> bool:
-    """Whether a ref is another name for a ref."""
+    """Whether a ref is symbolic."""
     try:
         return _read(_path(location, name)).startswith(b"ref:")
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -298,7 +298,7 @@ def is_symbolic(location: Location, name: str) -> bool:
 
 
 def _remove_empty(folder: str) -> None:
-    """git leaves empty directories where refs were; a ref of that name may take the place."""
+    """Remove the empty directories that git leaves where refs were: a ref of that name may be created there."""
     for top, _, _ in os.walk(folder, topdown=False):
         with contextlib.suppress(OSError):
             os.rmdir(top)
@@ -323,7 +323,7 @@ def set_head(location: Location, head: Head, *, reason: str, who: str) -> None:
 
 
 def delete(location: Location, name: str, *, with_log: bool = False) -> None:
-    """Remove a ref that is not packed: a per-worktree one, or one that has just been made; with its reflog if asked."""
+    """Remove a ref that is not packed, with its reflog if `with_log`: a per-worktree ref, or one just created."""
     if name in _packed(location):
         raise RepositoryError(f"the ref '{name}' is packed and cannot be removed file by file")
     held = _lock(location, _path(location, name))
@@ -340,7 +340,7 @@ def delete(location: Location, name: str, *, with_log: bool = False) -> None:
 def drop(location: Location, name: str, old: str | None) -> None:
     """Remove a ref, packed or not, with its reflog, if it is at `old` or gone already; RefMoved otherwise.
 
-    As git does it: the packed value goes first, so that it does not come to light when the file is gone.
+    As git does it: the packed value is removed first, so that it never shows without the file.
     """
     held = _lock(location, _path(location, name))
     try:
@@ -358,7 +358,7 @@ def drop(location: Location, name: str, old: str | None) -> None:
 
 
 def _drop_packed(location: Location, name: str) -> None:
-    """Write packed-refs anew without a ref."""
+    """Rewrite packed-refs without a ref."""
     target = os.path.join(location.common_dir, "packed-refs")
     held = _lock(location, target)
     try:
@@ -379,8 +379,8 @@ def _drop_packed(location: Location, name: str) -> None:
 
 
 def log(location: Location, name: str, old: str | None, new: str | None, reason: str, who: str) -> None:
-    """Append to a reflog, as git does: if it exists, or core.logAllRefUpdates has one begun. The ref is written by
-    then: reflog writes are best effort."""
+    """Append to a reflog, as git does: if it exists, or core.logAllRefUpdates creates one. Reflog writes are best
+    effort."""
     path = os.path.join(_directory(location, name), "logs", name)
     if old is None and new is None:
         return
@@ -398,8 +398,8 @@ def log(location: Location, name: str, old: str | None, new: str | None, reason:
 
 
 def _begins_log(location: Location, name: str) -> bool:
-    """Whether git begins a reflog for a ref that has none (core.logAllRefUpdates in git-config(1)); there is a worktree
-    here, so the repository does not count as bare."""
+    """Whether git creates a reflog for a ref that has none (core.logAllRefUpdates in git-config(1)). The repository has
+    a worktree, so it does not count as bare."""
     args = ["config", "--get", "core.logAllRefUpdates"]
     try:
         found = process.run(args, cwd=location.root, env=location.environment(), ok=(0, 1))

@@ -35,9 +35,9 @@ _opening = threading.Lock()
 
 
 def _open(git_dir: str) -> pygit2.Repository:
-    """Open a repository without libgit2's own check of its owner: git has decided already (safe.directory).
+    """Open a repository without libgit2's own check of its owner: git has checked it already (safe.directory).
 
-    That setting is the whole process's, which may use libgit2 for itself: afterwards it is as it was.
+    The setting is global to the process, which may use libgit2 itself: it is restored afterwards.
     """
     with _opening:
         validates = libgit2.validates_owner()
@@ -52,7 +52,7 @@ def _open(git_dir: str) -> pygit2.Repository:
 
 
 def _not_opened(location: Location) -> RepositoryError:
-    """The error for a repository that git opens and libgit2 does not; what libgit2 says is no help to a user."""
+    """The error for a repository that git opens and libgit2 does not; libgit2's message does not help a user."""
     unknown = sorted(extensions(location.common_dir).keys() - {*_EXTENSIONS, "objectformat"})
     if unknown:
         names = ", ".join(f"extensions.{each}" for each in unknown)
@@ -111,7 +111,7 @@ class Repository:
         return any(backend.exists(oid) for backend in self._backends)
 
     def exists_on_disk(self, oids: Iterable[str]) -> set[str]:
-        """Those of `oids` that are in the store on disk now, whatever this process has open."""
+        """Those of `oids` that are in the store on disk now; nothing is taken from what this process has open."""
         odb = libgit2.open_objects(self.objects_dir)
         return {oid for oid in oids if (self.exists(oid) if oid == trees.EMPTY_TREE else libgit2.Oid(hex=oid) in odb)}
 
@@ -178,7 +178,7 @@ class Repository:
         return self._parsed.get(oid)
 
     def commit(self, oid: str) -> CommitData:
-        """A commit's parts; MissingObjectsError if it is not there, RepositoryError if it is no commit."""
+        """A commit's parts; MissingObjectsError if it does not exist, RepositoryError if it is not a commit."""
         kind, data = self.read(oid)
         if kind != "commit":
             raise RepositoryError(f"object {oid} is a {kind}, not a commit")
@@ -224,7 +224,7 @@ class Repository:
         return older == newer or bool(self._git.descendant_of(newer, older))
 
     def writer(self, environment: Mapping[str, str] | None = None) -> Writer:
-        """A writer for the objects of one checkpoint; it reads trees through to the store.
+        """A writer for the objects of one checkpoint, which also reads trees from the store.
 
         With the `environment` of `merge_tree.quarantine` the objects go there instead of the store.
         """

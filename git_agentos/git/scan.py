@@ -1,10 +1,10 @@
-"""What git says about a worktree: which tracked paths changed, what is untracked, which flags are set.
+"""Scanning a worktree with git: which tracked paths changed, what is untracked, which flags are set.
 
 `Scan.start` spawns the git processes and returns at once; `Scan.read` waits for them and parses. The hot
 path starts a scan before it imports anything heavy, so git looks at the file system in its own processes
 while Python loads pygit2. Standard library only.
 
-Four processes run side by side: `status -uno` (stats the index entries, in threads), `ls-files --others
+Five processes run in parallel: `version`, `status -uno` (stats the index entries, in threads), `ls-files --others
 --directory` (walks the directories, and, unlike `status`, also names empty ones), `ls-files -v` (the flags that make
 `status` blind) and `config --list`. None of them takes a lock or writes the index.
 
@@ -95,7 +95,7 @@ class ScanResult(NamedTuple):
 
 
 class _Child:
-    """A git process whose output goes to memory files, so that it never waits for us to read a pipe."""
+    """A git process whose output goes to memory files, so that it never waits for a reader."""
 
     def __init__(self, args: Sequence[str | bytes], location: Location, *, neutral_config: bool = True) -> None:
         self.args = args
@@ -139,7 +139,7 @@ def _contents(descriptor: int) -> bytes:
 
 
 def index_stamp(location: Location) -> tuple[int, ...]:
-    """What changes whenever the worktree's index is written."""
+    """A value that changes whenever the worktree's index is written."""
     try:
         found = os.stat(os.path.join(location.git_dir, "index"))
     except FileNotFoundError:
@@ -172,7 +172,7 @@ class Scan:
         return self._config_values
 
     def discard(self) -> None:
-        """Stop the processes of a scan that nobody will read."""
+        """Stop the processes of a scan whose result is not needed."""
         children = [self._status, self._others, self._flags, self._version]
         if self._config_values is None:
             children.append(self._config)
@@ -180,7 +180,7 @@ class Scan:
             child.discard()
 
     def read(self) -> ScanResult:
-        """Wait for git and parse what it said; GitCommandError where the index is damaged."""
+        """Wait for git and parse its output; GitCommandError where the index is damaged."""
         try:
             return self._read()
         except (GitCommandError, ValueError) as error:
@@ -198,7 +198,7 @@ class Scan:
         blind = assume_unchanged if sparse else [*assume_unchanged, *(p for p in skipped if not p.endswith(b"/"))]
         status, _ = self._status.result()
         head_commit, changed, unmerged = _parse_status(status)
-        # `status` does not look at paths with these flags, nor does git keep their stat data honest: whoever captures
+        # `status` does not look at paths with these flags, nor does git keep their stat data current: a capture
         # has to read them.
         unseen = index_entries.entries_of(self.location, set(blind)) if blind else {}
         collapsed = _collapse_sparse(skipped, every) if skipped else []

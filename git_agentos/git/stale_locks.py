@@ -1,19 +1,19 @@
-"""git's lock files whose makers are proven to be dead. (Locks of ours carry their own proof: `locks`.)
+"""git's lock files whose makers are proven to be dead. (For our own locks see `lockfile`.)
 
-git makes `<file>.lock` with O_EXCL and may close it while it works on (an editor, a hook); nothing in it tells whose it
-is. A git that is killed leaves it. It is stale where every process that may have made it has ended:
+git makes `<file>.lock` with O_EXCL and may close it while it continues (an editor, a hook); its content does not name
+its maker. A git that is killed leaves it. It is stale where every process that may have made it has ended:
 
-    alive            when the lock was first seen: whoever starts later finds it there already
+    alive            when the lock was first seen: a process that starts later finds it there
     of its owner     by user id
-    at it            has the file open, or is a git that works in one of the folders from which git makes this lock
+    using it         has the file open, or is a git that runs in one of the folders from which git makes this lock
 
 What belongs to one worktree (its index, its submodules, repositories inside of it) is locked by gits that work in that
 worktree. Its HEAD and its refs, and what all worktrees share (refs, configuration, objects), by gits in any of them.
 What is shared has to stay unchanged for a second as well: programs other than git (JGit) close such a lock before they
 let go of it.
 
-While it is looked at, the lock is kept open (O_PATH), so that no other file can have its inode. A process that is about
-to end is waited for. Where nothing can be proven (no /proc, a file system that other machines share), the lock stays.
+While it is examined, the lock is kept open (O_PATH), so that no other file can get its inode. A process that is about
+to end is waited for. Where there is no proof (no /proc, a file system that other machines share), the lock stays.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _OBJECT_FOLDERS = ("info", os.path.join("info", "commit-graphs"), "pack")
 
 
 class Candidate(NamedTuple):
-    """A lock file, where a git that makes it works, and whether it has to stay unchanged for a second."""
+    """A lock file, the folders of a git that makes it, and whether it has to stay unchanged for a second."""
 
     path: str
     places: Sequence[str]
@@ -47,7 +47,7 @@ class Candidate(NamedTuple):
 
 
 class Lock:
-    """A lock file that is looked at. `reason` says why it is not proven to be stale, None where it is."""
+    """A lock file that is examined. `reason` says why it is not proven to be stale, None where it is."""
 
     def __init__(self, candidate: Candidate) -> None:
         self.path = candidate.path
@@ -58,8 +58,8 @@ class Lock:
         self._makers: Mapping[Process, str] = {}
         self._first: os.stat_result
 
-    def look(self) -> None:
-        """Look for the first time."""
+    def examine(self) -> None:
+        """Examine it for the first time."""
         try:
             # O_PATH is Linux's; elsewhere there is no proof, and nothing is kept open.
             self._descriptor = os.open(self.path, getattr(os, "O_PATH", os.O_NONBLOCK) | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -73,8 +73,8 @@ class Lock:
             self.waits = bool(self._makers) or self._candidate.settles
             self.reason = next(iter(self._makers.values()), "it has just been made" if self.waits else None)
 
-    def look_again(self, age: float) -> None:
-        """Look at it `age` seconds after the first time."""
+    def examine_again(self, age: float) -> None:
+        """Examine it `age` seconds after the first time."""
         if not self._is_same():
             self.reason, self.waits = "it is gone", False
             return
@@ -85,10 +85,10 @@ class Lock:
             self.reason, self.waits = None, False
 
     def remove(self, location: Location) -> bool:
-        """Remove it where it is proven to be stale, and still the same; whether it was."""
+        """Remove it if it is proven to be stale, and is still the same file; whether it was removed."""
         if self.reason is not None:
             return False
-        # Two of us at once: the second would remove the lock of a git that has come after the first.
+        # Of two processes at once, the second would remove the lock of a git that started after the first.
         turn = os.path.join(directories.make_own(location.shared_state_dir), "dead-locks.turn")
         with contextlib.suppress(OSError), locks.hold(turn):
             if self._is_same():
@@ -97,7 +97,7 @@ class Lock:
         return False
 
     def close(self) -> None:
-        """Stop looking at it."""
+        """Close the lock file."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -112,8 +112,8 @@ class Lock:
 
 @contextlib.contextmanager
 def examined(candidates: Iterable[Candidate], *, patience: float = PATIENCE) -> Iterator[list[Lock]]:
-    """The lock files among `candidates` that are there, each looked at until it is known to be stale, or gone, or
-    `patience` seconds have passed."""
+    """The lock files among `candidates` that exist, each examined until it is known to be stale or gone, or `patience`
+    seconds have passed."""
     wanted: dict[str, Candidate] = {}
     for candidate in candidates:
         if os.path.lexists(candidate.path):
@@ -121,7 +121,7 @@ def examined(candidates: Iterable[Candidate], *, patience: float = PATIENCE) -> 
     found = [Lock(each) for each in wanted.values()]
     try:
         for each in found:
-            each.look()
+            each.examine()
         began, pause = time.monotonic(), 0.005
         while any(each.waits for each in found):
             time.sleep(pause)
@@ -129,7 +129,7 @@ def examined(candidates: Iterable[Candidate], *, patience: float = PATIENCE) -> 
             age = time.monotonic() - began
             for each in found:
                 if each.waits:
-                    each.look_again(age)
+                    each.examine_again(age)
             if age > patience:
                 break
         yield found
@@ -139,7 +139,7 @@ def examined(candidates: Iterable[Candidate], *, patience: float = PATIENCE) -> 
 
 
 def remove(location: Location, candidates: Iterable[Candidate], *, patience: float = PATIENCE) -> dict[str, str | None]:
-    """Remove the stale ones among lock files; of each that is there, why it stays, or None where it was removed."""
+    """Remove stale lock files. Path -> why it was not removed, None where it was."""
     with examined(candidates, patience=patience) as found:
         return {each.path: each.reason for each in found if each.remove(location) or each.reason is not None}
 
@@ -175,7 +175,7 @@ def shared(location: Location, since: float) -> Iterator[Candidate]:
 
 
 def of_ref(location: Location, ref: str) -> Iterator[Candidate]:
-    """The locks that are in the way of moving a ref."""
+    """The locks that keep a ref from being moved."""
     all_ = everywhere(location)
     yield Candidate(os.path.join(location.common_dir, ref + _LOCK), all_)
     yield from (Candidate(os.path.join(location.common_dir, name), all_, settles=True) for name in _SHARED[1:2])

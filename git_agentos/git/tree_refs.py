@@ -1,4 +1,4 @@
-"""Files that a ref of their own keeps in the object store: the ref points at a tree, without a commit or a history.
+"""Files in the object store below a ref of their own: the ref points at a tree, without a commit or a history.
 
 `git clean` and `rm` in a worktree do not reach them. `git show REF:PATH` prints one.
 """
@@ -17,7 +17,7 @@ _ATTEMPTS = 20
 
 
 def open_store(location: Location) -> Repository:
-    """The repository that all worktrees share, which is there whatever became of the worktree `location`."""
+    """The repository that all worktrees share: it exists even if the worktree `location` is gone."""
     top = location.common_dir.removesuffix("/.git")
     return Repository(Location(top, location.common_dir, location.common_dir))
 
@@ -40,7 +40,7 @@ def files(repository: Repository, name: str) -> Files:
 
 
 def put(repository: Repository, name: str, make: Callable[[Writer], Files]) -> None:
-    """Make a ref keep exactly the files that `make` gives, durably. What it kept before is gone with the next gc."""
+    """Make a ref hold exactly the files that `make` returns, durably. The next gc removes what it held before."""
     location = repository.location
     with repository.writer() as writer:
         tree = trees.build(writer, make(writer))
@@ -63,7 +63,7 @@ def put(repository: Repository, name: str, make: Callable[[Writer], Files]) -> N
 
 
 def delete(location: Location, name: str) -> None:
-    """Remove a ref, if it is there."""
+    """Remove a ref, if it exists."""
     for _ in range(_ATTEMPTS):
         old = refs.resolve(location, name)
         if old is None:
@@ -76,5 +76,5 @@ def delete(location: Location, name: str) -> None:
 
 
 def _is_plain(path: bytes) -> bool:
-    """Whether a path stays in the folder that it is written to: anybody can make a tree."""
+    """Whether a path stays below the folder that it is written to: a tree can come from anywhere."""
     return not any(part in (b"", b".", b"..") or b"\0" in part for part in path.split(b"/"))

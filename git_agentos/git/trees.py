@@ -27,7 +27,7 @@ Change = Entry | None  # None removes the path
 
 
 class TreeSource(Protocol):
-    """Where trees come from: raw by `read_tree`, parsed by `entries`, which remembers."""
+    """A source of trees: raw by `read_tree`, parsed (and cached) by `entries`."""
 
     def read_tree(self, oid: str, /) -> bytes: ...
 
@@ -35,7 +35,7 @@ class TreeSource(Protocol):
 
 
 class TreeStore(TreeSource, Protocol):
-    """Where trees come from and go to."""
+    """A source of trees that also writes them."""
 
     def write_tree(self, data: bytes, /) -> str: ...
 
@@ -65,7 +65,7 @@ def folders_above(paths: Iterable[bytes]) -> set[bytes]:
 
 
 class Parsed:
-    """The trees parsed last, by oid. Objects never change, so what is remembered stays true.
+    """A cache of parsed trees, by oid. Objects never change, so entries never expire.
 
     Trees beyond `_MOST_ENTRIES` in all are forgotten, the one used longest ago first; a few stay whatever their size.
     """
@@ -131,8 +131,8 @@ def edit(store: TreeStore, base: str, changes: Mapping[bytes, Change]) -> str:
 
 
 class _Folder:
-    """One tree on the way to a change; `parent` None at the top. A folder of a thousand levels is no reason to fail, so
-    nothing here calls itself."""
+    """A tree that is being changed; `parent` is None at the top. There is no recursion: folders may be a thousand
+    levels deep."""
 
     __slots__ = ("base", "before", "changes", "entries", "has_other", "name", "parent")
 
@@ -146,7 +146,7 @@ class _Folder:
         self.has_other = has_other  # the parent has a folder, or will have nothing, at this name
 
     def begin(self, store: TreeStore) -> list[_Folder]:
-        """Apply what changes in this very folder; the folders in it that change."""
+        """Apply the changes in this folder itself; the folders in it that change."""
         has_base = self.base is not None and self.base != EMPTY_TREE
         self.entries = parse(store.read_tree(str(self.base))) if has_base else {}
         self.before = dict(self.entries)
@@ -206,7 +206,7 @@ def walk(store: TreeSource, oid: str, prefix: bytes = b"") -> Iterator[tuple[byt
 
 
 def find(store: TreeSource, oid: str, path: bytes) -> Entry | None:
-    """The entry at `path`, a directory included."""
+    """The entry at `path`, which may be a directory; None where there is none."""
     entry: Entry = (DIRECTORY, oid)
     for part in path.split(b"/"):
         if entry[0] != DIRECTORY or entry[1] == EMPTY_TREE:

@@ -1,9 +1,8 @@
 """What `core.hooksPath` and `core.fsmonitor` would be if the guard had not set them: the user's own hooks.
 
-The guard's values are those that lead into its folder in the common git directory, or in that of another repository:
-where this one was before it was moved, or the one that it is a copy of. Whatever the scope, the last value that is not
-one of them counts, as it would for git. `-c` and GIT_CONFIG_* do not: who names other hooks there has git
-call those, and not ours.
+The guard's values are those that name its folder in the common git directory of this repository or of another: where
+this one was before it was moved, or the one that it is a copy of. In any scope, the last value that is not the guard's
+counts, as it would for git. `-c` and GIT_CONFIG_* do not count: git then calls the hooks that they name, and not ours.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ _COMMAND_LINE = ("GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT", "GIT_CONFIG")
 
 class UserHooks(NamedTuple):
     """The user's own hooks. `hooks` is their folder, absolute; `fsmonitor` a command for sh, empty where there is none;
-    `version` is `1`, `2`, `auto`, `none` or `builtin`. `files` are the configuration files that this was read from, and
-    those that may come to be."""
+    `version` is `1`, `2`, `auto`, `none` or `builtin`. `files` are the configuration files that were read,
+    and those that may be created."""
 
     hooks: str
     fsmonitor: str
@@ -41,7 +40,7 @@ def read(root: str, git_dir: str, common_dir: str, env: Mapping[str, str]) -> Us
     hooks: str | None = None
     fsmonitor = ""
     versions: list[tuple[str, str]] = []
-    of_ours: list[str] = []
+    ours: list[str] = []
     for entry in configuration.read_with_origins(root, env):
         key, value = entry.key, entry.value or ""
         if entry.file is not None:
@@ -51,13 +50,13 @@ def read(root: str, git_dir: str, common_dir: str, env: Mapping[str, str]) -> Us
         elif key == "core.fsmonitorhookversion":
             versions.append((entry.origin, value))
         elif key == "core.fsmonitor" and is_guards(_program(value), common_dir):
-            of_ours.append(entry.origin)
+            ours.append(entry.origin)
         elif key == "core.fsmonitor":
             fsmonitor = "true" if entry.value is None else entry.value
         elif key.startswith("includeif.onbranch:"):
             files[os.path.join(git_dir, "HEAD")] = None
     folder = os.path.join(common_dir, "hooks") if hooks is None else os.path.join(root, os.path.expanduser(hooks))
-    command, version = _monitor(fsmonitor, _without(versions, of_ours))
+    command, version = _monitor(fsmonitor, _without(versions, ours))
     return UserHooks(folder, command, version, tuple(files))
 
 
@@ -67,8 +66,8 @@ def is_guards(path: str, common_dir: str) -> bool:
 
 
 def options(location: Location) -> list[str]:
-    """git's own options that make a command of the user's in this worktree run with the user's hooks and fsmonitor, and
-    none of the guard's; empty where the guard has set nothing."""
+    """git's own options that make a user's command in this worktree run with the user's hooks and fsmonitor instead of
+    the guard's; empty where the guard has set nothing."""
     if not os.path.isdir(os.path.join(location.shared_state_dir, "guard", "hooks")):
         return []
     found = read(location.root, location.git_dir, location.common_dir, location.environment())
@@ -79,10 +78,10 @@ def options(location: Location) -> list[str]:
     return args
 
 
-def _without(versions: Iterable[tuple[str, str]], of_ours: Iterable[str]) -> str:
-    """The hook version that holds without ours, which stands in the same file as our fsmonitor, after any other."""
+def _without(versions: Iterable[tuple[str, str]], ours: Iterable[str]) -> str:
+    """The hook version without ours, which is in the same file as our fsmonitor, after any other."""
     left = list(versions)
-    for origin in of_ours:
+    for origin in ours:
         last = next((n for n in range(len(left) - 1, -1, -1) if left[n][0] == origin), None)
         if last is not None:
             del left[last]
@@ -97,7 +96,7 @@ def _monitor(value: str, version: str) -> tuple[str, str]:
 
 
 def _program(command: str) -> str:
-    """The program of a command for sh: a path with a blank in it stands in quotes."""
+    """The program of a command for sh; a path with a blank in it is quoted."""
     try:
         return next(iter(shlex.split(command)), "")
     except ValueError:
@@ -105,7 +104,7 @@ def _program(command: str) -> str:
 
 
 def _usual(git_dir: str, common_dir: str, env: Mapping[str, str]) -> list[str]:
-    """The files that git reads its configuration from where they exist."""
+    """The configuration files that git reads if they exist."""
     home = env.get("HOME", "")
     usual = [env.get("GIT_CONFIG_SYSTEM") or "/etc/gitconfig"]
     if env.get("GIT_CONFIG_GLOBAL"):

@@ -43,7 +43,7 @@ _LONGEST = 1 << 16  # of the small files that git keeps for a worktree
 
 @contextlib.contextmanager
 def lock(location: Location) -> Iterator[None]:
-    """One process at a time changes the repository's worktrees (git's own `worktree add` fails when several run)."""
+    """Hold the lock for changing the repository's worktrees (`git worktree add` fails when several run)."""
     process.require_no_quarantine()
     folder = directories.make_own(location.shared_state_dir)
     with locks.hold(os.path.join(folder, "worktrees.turn")):
@@ -60,7 +60,7 @@ def linked_git_dirs(common_dir: str) -> Iterator[str]:
 
 
 def relink(git_dir: str, root: str) -> None:
-    """Let a folder and its entry point at each other; by relative paths where they did."""
+    """Make a folder and its entry point at each other, by relative paths where they did before."""
     pointer = os.path.join(git_dir, "gitdir")
     mine, theirs = os.path.join(root, ".git"), git_dir
     with contextlib.suppress(OSError):
@@ -93,8 +93,8 @@ def is_head(path: str) -> bool:
 
 
 def unreadable_file(git_dir: str) -> str | None:
-    """The file of a worktree's entry that git would stumble over, or wait for: no regular file stands there; None where
-    there is none. (What is in them is not looked at.)"""
+    """The file of a worktree's entry that is no regular file, so that git fails on it or waits for it; None where there
+    is none. (Contents are not checked.)"""
     for name in ("HEAD", "commondir", "index"):
         path = os.path.join(git_dir, name)
         try:
@@ -114,8 +114,8 @@ def find_other_owner(root: str, git_dir: str, common_dir: str) -> str | None:
 
 
 def _foreign_files(location: Location) -> str | None:
-    """A folder without a `.git` file that has files, and none of those that the index has, was put there by somebody
-    else: a worktree that has only lost its `.git` file has some of them."""
+    """A folder without a `.git` file that has files, and none of those that the index has, was created by another
+    program else: a worktree that has only lost its `.git` file has some of them."""
     if os.path.lexists(os.path.join(location.root, ".git")):
         return None
     try:
@@ -152,7 +152,7 @@ _UPDATED = "rebase-merge/update-refs"  # `rebase --update-refs`: three lines for
 
 def branch_users(location: Location, ref: str, *, except_git_dir: str | None = None) -> list[BranchUser]:
     """The worktrees of the repository that use a branch (full name), as git counts them before it deletes one. What
-    cannot be read of a worktree is passed over."""
+    cannot be read of a worktree is skipped."""
     found = []
     for git_dir in (location.common_dir, *linked_git_dirs(location.common_dir)):
         if git_dir == except_git_dir:

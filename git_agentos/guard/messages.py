@@ -10,7 +10,7 @@ from git_agentos.redact import MASK, redact
 
 _MOST = 200  # characters of a command line
 _MOST_COMMITS = 5
-# Operations on names alone: bringing the worktree's files back would not help.
+# Operations on refs alone: restoring the worktree's files would not help.
 _OF_REFS = (
     "branch-delete",
     "branch-force",

@@ -22,7 +22,7 @@ from git_agentos.guard.identity import Identity
 from git_agentos.process import table
 from git_agentos.util import directories, files
 
-_MAKER = "made-by"  # in the folder of ours of a worktree that no `worktree create` made
+_MAKER = "made-by"  # in the folder `agentos` of a worktree that plain git has made
 _DEEPEST = 16  # worktrees made by an agent in a worktree made by an agent …
 
 
@@ -45,7 +45,7 @@ class _Claim(NamedTuple):
 
 def owns(caller: Caller, git_dir: str) -> bool:
     """Whether the worktree with this git directory is the caller's own."""
-    home, makers = _home(caller, gitfile.common_dir(git_dir))
+    home, makers = _own_worktree(caller, gitfile.common_dir(git_dir))
     for _ in range(_DEEPEST):
         if git_dir == home:
             return True
@@ -67,14 +67,14 @@ def is_others(caller: Caller, git_dir: str) -> bool:
     if owns(caller, git_dir):
         return False
     common_dir = gitfile.common_dir(git_dir)
-    home, _ = _home(caller, common_dir)
+    home, _ = _own_worktree(caller, common_dir)
     return identity.worktree_agent_id(git_dir) is not None or home is None or gitfile.common_dir(home) == common_dir
 
 
 def record_maker(caller: Caller, git_dir: str) -> None:
     """Record that the caller has made this worktree with plain git, so that it is the caller's own. OSError if that
     cannot be written."""
-    _, makers = _home(caller, gitfile.common_dir(git_dir))
+    _, makers = _own_worktree(caller, gitfile.common_dir(git_dir))
     if makers:
         folder = directories.make_own(os.path.join(git_dir, "agentos"))
         files.replace(os.path.join(folder, _MAKER), min(makers).encode("ascii", "replace") + b"\n", mode=0o600)
@@ -83,7 +83,7 @@ def record_maker(caller: Caller, git_dir: str) -> None:
 def owns_id(caller: Caller, folder: str, id_: str) -> bool:
     """Whether the agent's worktree `id_`, in the repository of `folder`, is the caller's own. A worktree that does not
     exist belongs to the agent that has its name."""
-    found = place(caller, folder)
+    found = locate_worktree(caller, folder)
     if found is None:
         return False
     git_dir = _managed(found.common_dir).get(id_)
@@ -93,23 +93,23 @@ def owns_id(caller: Caller, folder: str, id_: str) -> bool:
 def owns_folder(caller: Caller, folder: str) -> bool:
     """Whether the worktree in which a command in `folder` works is the caller's own, both its git directory and its
     files. Outside of repositories nothing belongs to others."""
-    stands = gitfile.find(folder)
-    found = place(caller, folder)
+    at_folder = gitfile.find(folder)
+    found = locate_worktree(caller, folder)
     if found is None:
-        # Variables that contradict the folder make nothing one's own.
+        # If variables contradict the folder, nothing is the caller's own.
         contradicts = any(name in caller.environment for name in location.LEADING)
-        return not contradicts and (stands is None or owns(caller, stands[1]))
+        return not contradicts and (at_folder is None or owns(caller, at_folder[1]))
     is_whole = gitfile.find(found.root) == (found.root, found.git_dir)
-    return is_whole and owns(caller, found.git_dir) and (stands is None or owns(caller, stands[1]))
+    return is_whole and owns(caller, found.git_dir) and (at_folder is None or owns(caller, at_folder[1]))
 
 
-def is_run(caller: Caller, folder: str) -> bool:
+def is_run_worktree(caller: Caller, folder: str) -> bool:
     """Whether a command in `folder` works in the worktree of a run."""
-    found = place(caller, folder)
+    found = locate_worktree(caller, folder)
     return found is not None and (identity.worktree_agent_id(found.git_dir) or "").startswith("run-")
 
 
-def place(caller: Caller, folder: str) -> location.Location | None:
+def locate_worktree(caller: Caller, folder: str) -> location.Location | None:
     """The worktree in which a command in `folder` works. GIT_DIR, GIT_WORK_TREE and core.worktree may name another one
     than that of the folder."""
     given = {name: caller.environment[name] for name in process.LOCATION_VARIABLES if name in caller.environment}
@@ -119,7 +119,7 @@ def place(caller: Caller, folder: str) -> location.Location | None:
     return None
 
 
-def _home(caller: Caller, common_dir: str) -> tuple[str | None, set[str]]:
+def _own_worktree(caller: Caller, common_dir: str) -> tuple[str | None, set[str]]:
     """The git directory of the caller's own worktree, and the ids by which it makes others."""
     managed = _managed(common_dir)
     for claim in reversed(list(_claims(caller))):
@@ -127,7 +127,7 @@ def _home(caller: Caller, common_dir: str) -> tuple[str | None, set[str]]:
         home = named or claim.git_dir
         is_managed = claim.git_dir is not None and identity.worktree_agent_id(claim.git_dir) is not None
         if named is not None and is_managed and claim.git_dir != named:
-            return None, set()  # one agent's id in another's worktree: which of the two is it?
+            return None, set()  # one agent's id in another agent's worktree: it may be either
         if home is not None:
             ids = {claim.agent, identity.worktree_agent_id(home)} - {None, "main"}
             return home, {each for each in ids if each is not None}
@@ -160,7 +160,7 @@ def _managed(common_dir: str) -> dict[str, str]:
     return found
 
 
-def record(git_dir: str) -> dict[str, Any]:
+def read_record(git_dir: str) -> dict[str, Any]:
     """The record of an agent's worktree (`worktree.record`); empty if there is none, or it is damaged."""
     try:
         body = json.loads(files.read(os.path.join(git_dir, "agentos", "worktree.json"), limit=1 << 20))
@@ -171,7 +171,7 @@ def record(git_dir: str) -> dict[str, Any]:
 
 def _made_by(git_dir: str) -> str | None:
     """Who made a worktree; None if that is not known, and for the person's own."""
-    found = record(git_dir).get("created_by") or _recorded_maker(git_dir)
+    found = read_record(git_dir).get("created_by") or _recorded_maker(git_dir)
     return found if isinstance(found, str) and found != "main" else None
 
 

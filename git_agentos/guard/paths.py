@@ -21,3 +21,14 @@ def leads_through_a_process(path: str) -> bool:
     """Whether a path leads to a process's folder, or through a file that it has open: in another process it is another
     path."""
     return path.startswith(("/proc/", "/dev/fd/")) and _THROUGH.search(path) is not None
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Whether a path is a folder or in it, by the text of both."""
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def is_really_below(path: str, folder: str) -> bool:
+    """Whether a path is in a folder, with symbolic links resolved."""
+    real = os.path.realpath(path)
+    return real.startswith(os.path.realpath(folder).rstrip(os.sep) + os.sep)

@@ -16,4 +16,15 @@ imported where it is used. A hook's exit code is one of those below; any other i
 that means (`decide` in `hooks/guard.sh`).
 """
 
+from __future__ import annotations
+
+from typing import NamedTuple
+
 CONTINUE, STOP, FAILED = 0, 3, 70
+
+
+class HookCall(NamedTuple):
+    """How git called a hook: `pid` is the git process, `args` are the hook's arguments."""
+
+    pid: int
+    args: tuple[str, ...]

@@ -7,8 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from git_agentos.errors import AgentosError
-from git_agentos.hooks import FAILED, STOP, output
-from git_agentos.hooks.git_command import HookCall
+from git_agentos.hooks import FAILED, STOP, HookCall, output
 
 _MODULES = {
     "fsmonitor": "judges",

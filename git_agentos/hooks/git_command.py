@@ -18,13 +18,6 @@ from git_agentos.process import table
 from git_agentos.util import git_command_line
 
 
-class HookCall(NamedTuple):
-    """How git called a hook: `pid` is the git process, `args` are the hook's arguments."""
-
-    pid: int
-    args: tuple[str, ...]
-
-
 class GitCommand(NamedTuple):
     """The git command that called a hook. `pid` is its process: the outermost git of which `caller_pid`, which called
     the hook, is a part; `location` its worktree, None where there is none (a bare repository)."""
@@ -47,8 +40,8 @@ class GitCommand(NamedTuple):
 
 
 def read(pid: int) -> GitCommand:
-    """What the git process `pid`, which called a hook, was told to do. ConfigurationError where the guard's settings
-    are none, GuardError where the process is gone."""
+    """The command of the git process `pid`, which called a hook. ConfigurationError where the guard's settings
+    are invalid, GuardError where the process is gone."""
     outermost = ancestry.outermost_git(pid)
     call = _call_of(outermost, pid)
     if call is None:

@@ -18,8 +18,8 @@ from git_agentos.guard.assessment import assessor
 from git_agentos.guard.assessment.hook_events import RefUpdate
 from git_agentos.guard.decision import Assessment
 from git_agentos.guard.setup import scripts
-from git_agentos.hooks import CONTINUE, STOP, allowed, decision, git_command, output, pending, recorders
-from git_agentos.hooks.git_command import GitCommand, HookCall
+from git_agentos.hooks import CONTINUE, STOP, HookCall, allowed, decision, git_command, output, pending, recorders
+from git_agentos.hooks.git_command import GitCommand
 from git_agentos.util import git_command_line
 
 
@@ -104,7 +104,7 @@ def reference_transaction(hook: HookCall) -> int:
 
     def assess(command: GitCommand) -> Assessment:
         found = assessor.assess_ref_updates(updates, command.call, command.who, command.settings)
-        # The state before the command was saved then; nobody wants to restore the middle of a rebase.
+        # The state before the command was saved then; the middle of a rebase is no state to restore.
         was_saved = found.relies_on_checkpoint and allowed.is_recorded(command.common_dir, command.pid)
         return found._replace(save=None) if was_saved else found
 

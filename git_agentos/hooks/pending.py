@@ -1,11 +1,11 @@
-"""Commands that were run and are to be recorded: `post-commit` and its like note them, and nobody waits for the rest.
+"""Commands that have to be recorded: `post-commit` and the like note them, and the command does not wait for the rest.
 
     <git dir>/agentos/recording/<pid>.<start>.<hook>    one command (git dir: that of the worktree)
         line 1    the agent, as the environment says; empty where it says nothing
         then      the words of the git that called the hook and of those above it, one a line, `\\002` after each git
                   (a newline in a word is `\\001`)
 
-The hook starts `record` in the background. Where that is killed, the notes stay, and whoever looks at the timeline next
+The hook starts `record` in the background. If that is killed, the notes stay, and the next reader of the timeline
 (`record` again) does its work: so a command that was noted is recorded before anybody sees the timeline without it.
 Several that wait are one checkpoint, by the last one of them: the states between them are gone.
 """
@@ -46,13 +46,13 @@ class Noted(NamedTuple):
 
 
 def record(location: Location) -> None:
-    """Record what waits in a worktree, after whoever is at it already. Nothing is raised: what goes wrong is in the
-    log, and said by the next hook."""
-    if not _waiting(location):
+    """Record what is pending in a worktree, after any process that is recording there. Nothing is raised: errors are in
+    the log, and the next hook prints them."""
+    if not _notes(location):
         return
     with contextlib.suppress(OSError), state_dir.lock(location, _LOCK):
         while True:
-            found = [_read(path) for path in _waiting(location)]
+            found = [_read(path) for path in _notes(location)]
             if not found:
                 return
             from git_agentos.hooks import recorders
@@ -62,7 +62,7 @@ def record(location: Location) -> None:
                 os.unlink(each.path)
 
 
-def _waiting(location: Location) -> list[str]:
+def _notes(location: Location) -> list[str]:
     """The notes, the newest last."""
     try:
         with os.scandir(os.path.join(location.state_dir, _FOLDER)) as entries:
@@ -73,7 +73,7 @@ def _waiting(location: Location) -> list[str]:
 
 
 def _read(path: str) -> Noted:
-    """A note; one that is not complete yet, or no longer, has no words."""
+    """A note; one that is incomplete or gone has no words."""
     data = b""
     with contextlib.suppress(OSError):
         data = files.read(path)

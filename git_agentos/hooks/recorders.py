@@ -1,4 +1,4 @@
-"""The recorders: checkpoints that are taken after something, or before it, and stop nothing.
+"""The recorders: checkpoints after or before a git command. They never stop it.
 
     post-commit, post-merge, post-rewrite   after_commit     agentos.auto.afterCommit
     post-checkout                           after_checkout   agentos.auto.afterCommit
@@ -6,8 +6,8 @@
     a merge, before it touches a file       before_merge     agentos.auto.beforeMerge
     an agent's push to the stash            before_risky     agentos.auto.beforeRisky
 
-Those after a command do not keep it waiting: the hook notes it and starts them in the background (`pending`). What goes
-wrong is said once, by the next hook where nobody waits any more, and written to the log; git goes on.
+A command does not wait for those after it: the hook notes them and starts them in the background (`pending`). Errors
+are printed once (by the next hook, where nobody waits any more) and written to the log; git continues.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from git_agentos.guard.call import Call
 from git_agentos.guard.configuration import settings as settings_
 from git_agentos.guard.decision import SaveScope
 from git_agentos.guard.setup import scripts
-from git_agentos.hooks import CONTINUE, git_command, output, pending
-from git_agentos.hooks.git_command import GitCommand, HookCall
+from git_agentos.hooks import CONTINUE, HookCall, git_command, output, pending
+from git_agentos.hooks.git_command import GitCommand
 from git_agentos.hooks.pending import Noted
 
 _AFTER = {
@@ -37,14 +37,14 @@ _AFTER = {
 
 
 def post_commit(_hook: HookCall) -> int:
-    """After a commit, and whatever else is noted (`pending`)."""
+    """Record what is noted (`pending`), after a commit or another command."""
     root = os.environ.pop("AGENTOS_RECORD_IN", None)
     location = git_command.locate_worktree(root)
     if location is None:
         return CONTINUE
     if root is not None:
         with contextlib.suppress(OSError):
-            os.setsid()  # the command is over: its terminal's signals are not meant for us
+            os.setsid()  # the command has ended: signals of its terminal are not for us
     pending.record(location)
     return CONTINUE
 
@@ -53,7 +53,7 @@ post_merge = post_rewrite = post_checkout = post_commit
 
 
 def record_noted(location: Location, noted: Noted) -> None:
-    """Take the checkpoint after a command that is over."""
+    """Create the checkpoint after a command that has ended."""
     trigger, description = _AFTER.get(noted.hook, _AFTER["post-commit"])
     environment = {key: value for key, value in os.environ.items() if key != "AGENTOS_AGENT_ID"}
     if noted.agent:
@@ -71,7 +71,7 @@ def record_noted(location: Location, noted: Noted) -> None:
 
 
 def new_worktree(hook: HookCall) -> int:
-    """A worktree was made by `git worktree add`: it is the agent's own who did it."""
+    """Record which agent made a worktree by `git worktree add`: it is the agent's own."""
     command = git_command.read(hook.pid)
     if command.location is not None and not command.location.is_main and command.who.agent is not None:
         caller = ownership.Caller(command.who, command.call.environment, command.call.cwd, os.getpid())
@@ -80,8 +80,8 @@ def new_worktree(hook: HookCall) -> int:
 
 
 def stash(hook: HookCall) -> int:
-    """An agent pushes a commit to the stash (`args`), and has not cleared its files yet: who pushed it is recorded, and
-    its checkpoint keeps the commit, whoever drops the entry."""
+    """Before an agent's `git stash push` clears its files: record who pushed the commit (`args`), and create a
+    checkpoint that keeps the commit even if the entry is dropped."""
     command = git_command.read(hook.pid)
     location, commit = command.location, hook.args[0]
     if location is None or command.who.agent is None:
@@ -96,13 +96,13 @@ def stash(hook: HookCall) -> int:
 
 
 def before_commit(command: GitCommand) -> None:
-    """Before a commit: what is staged now may be replaced by what is committed."""
+    """Create a checkpoint before a commit, which may replace what is staged."""
     if command.settings.auto_on("beforeRisky", person=command.who.agent is None):
         _record(command, "pre_commit", "before a commit")
 
 
 def before_merge(command: GitCommand) -> None:
-    """Before a merge touches the worktree."""
+    """Create a checkpoint before a merge changes the worktree."""
     if command.settings.auto_on("beforeMerge"):
         _record(command, "before_merge", "before a merge")
 
@@ -120,15 +120,15 @@ def _record(
     folder = scripts.folder(command.common_dir)
     meta = {"command": messages.command_line(command.call.argv, most=2000)}
     try:
-        with warnings.catch_warnings(record=True) as heard:
+        with warnings.catch_warnings(record=True) as caught:
             _take(command, trigger, description, meta, commits)
     except (AgentosError, OSError) as error:
         warn(folder, f"no checkpoint {description}: {error}")
         _log(command, f"no checkpoint {description}", str(error))
         return
-    for each in heard:
+    for each in caught:
         warn(folder, str(each.message))
-    if not heard:
+    if not caught:
         output.forget_warning(folder)
 
 
@@ -142,7 +142,7 @@ def _take(command: GitCommand, trigger: str, description: str, meta: Mapping[str
 
 
 def _log(command: GitCommand, summary: str, reason: str) -> None:
-    """Tell the log, where there is one: that nothing can be saved may be why there is none."""
+    """Write to the log, if there is one. The reason of the error may also be that there is none."""
     from git_agentos import log
     from git_agentos.guard.enforcement import saving
 

@@ -23,7 +23,7 @@ RUN, STOP, RUN_GUARDED, INTERRUPTED = 0, 3, 10, 130
 
 
 def main(args: Sequence[str]) -> int:
-    """Decide about `git ARGS`, given where this process stands. Whatever goes wrong is a no."""
+    """Decide about `git ARGS` in the current directory. Any error stops the command."""
     try:
         return _decide(tuple(args), os.getppid())
     except KeyboardInterrupt:
@@ -33,7 +33,7 @@ def main(args: Sequence[str]) -> int:
         if isinstance(error, AgentosError) and error.hint:
             output.to_stderr(f"  {error.hint}")
         return STOP
-    except Exception as error:  # noqa: BLE001 - the boundary: an agent's command that nobody could judge does not run
+    except Exception as error:  # noqa: BLE001 - the boundary: an agent's command that was not judged does not run
         output.to_stderr(f"git-agentos: stopped: this is a bug in git-agentos: {type(error).__name__}: {error}")
         return STOP
 

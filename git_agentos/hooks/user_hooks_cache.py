@@ -1,7 +1,7 @@
-"""Where the user's own hooks are, noted for the scripts to see without asking git each time.
+"""A cache of where the user's own hooks are, so that the scripts need not ask git each time.
 
-`<common dir>/agentos/guard/chain/<worktree>` is sourced by `load` in `hooks/guard.sh`: it sets what that wants to know,
-and its last command fails where a configuration file is newer than it, or the environment leads to other ones.
+`<common dir>/agentos/guard/chain/<worktree>` is sourced by `load` in `hooks/guard.sh`: it sets the script's variables,
+and its last command fails where a configuration file is newer than it, or the environment names other files.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from collections.abc import Mapping
 
 from git_agentos.errors import AgentosError
 from git_agentos.git import gitfile, user_hooks
-from git_agentos.hooks import CONTINUE, output
-from git_agentos.hooks.git_command import HookCall
+from git_agentos.hooks import CONTINUE, HookCall, output
 from git_agentos.util import directories, files
 
-# What decides which files git reads; the shell compares it with what was noted.
+# The variables that decide which files git reads; the shell compares them with those of the cache.
 _LEADING = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
-# A configuration file that was written that shortly before it was read may be written again with the same time.
-_CLOCK_TICK = 0.02  # seconds; what file systems count in is below
+# A configuration file that was written so shortly before it was read may change again without a newer time.
+_CLOCK_TICK = 0.02  # seconds; file systems count in smaller steps
 _WHOLE_SECONDS = 2.0  # for a shell that compares seconds
 
 
 def refresh(hook: HookCall) -> int:
-    """Note it again, and answer with it: `args` are the file, and whether this shell compares times precisely."""
+    """Rewrite the cache, and answer with its text: `args` are its path, and whether this shell compares fractions of
+    seconds."""
     cache, precise = hook.args[0], any(hook.args[1:])
     begun = time.time()
     # git starts hooks at the top of a worktree, or in a bare repository.
@@ -35,21 +35,21 @@ def refresh(hook: HookCall) -> int:
     found = user_hooks.read(os.getcwd(), git_dir, common_dir, os.environ)
     text = _text(found, *_policy())
     output.to_stdout(text)
-    # What cannot be noted is asked again.
+    # If it cannot be written, the next hook refreshes it again.
     with contextlib.suppress(OSError):
-        _keep(cache, text, begun - (_CLOCK_TICK if precise else _WHOLE_SECONDS))
+        _write(cache, text, begun - (_CLOCK_TICK if precise else _WHOLE_SECONDS))
     _report_tampering(hook.pid, git_dir)
     return CONTINUE
 
 
 def _report_tampering(pid: int, git_dir: str) -> None:
-    """A configuration file was written since the last look: it may have led git past the guard's other layer."""
+    """Report edits of the guard: a configuration file has changed, which may disable the guard's other layer."""
     from git_agentos.guard import identity, tampering
 
     with contextlib.suppress(AgentosError, OSError):
         who = identity.identify(os.environ, git_dir, pid)
-        said = tampering.report_at(os.getcwd(), who, os.environ)
-        output.to_stderr(f"git-agentos: {said} ({tampering.HINT})" if said else "")
+        report = tampering.report_at(os.getcwd(), who, os.environ)
+        output.to_stderr(f"git-agentos: {report} ({tampering.HINT})" if report else "")
 
 
 def _text(found: user_hooks.UserHooks, strict: str, record: bool) -> str:
@@ -68,8 +68,8 @@ def _text(found: user_hooks.UserHooks, strict: str, record: bool) -> str:
 
 
 def _policy() -> tuple[str, bool]:
-    """What of what is allowed by default is not here (`all` where not even looking is, `some`, or empty), and whether
-    commits are recorded. Settings that cannot be read are for whoever decides to complain about."""
+    """Which commands that are allowed by default are not allowed here (`all`: not even read-only ones; `some`; or
+    empty), and whether commits are recorded. Settings that cannot be read are reported when a command is judged."""
     from git_agentos.guard.configuration import settings
     from git_agentos.guard.decision import ALLOW
     from git_agentos.guard.policy import operations
@@ -93,14 +93,14 @@ def _without_command_line(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _keep(path: str, text: str, as_of: float) -> None:
+def _write(path: str, text: str, as_of: float) -> None:
     folder = directories.make_own(os.path.dirname(path))
-    _two_of_a_second(folder)
+    _create_probes(folder)
     files.replace(path, os.fsencode(text), mode=0o600, durable=False, mtime=as_of)
 
 
-def _two_of_a_second(folder: str) -> None:
-    """Two files by which a shell finds out whether it compares fractions of seconds."""
+def _create_probes(folder: str) -> None:
+    """Create two files by which a shell finds out whether it compares fractions of seconds."""
     for name, fraction in ((".sooner", 0), (".later", 500_000_000)):
         path = os.path.join(folder, name)
         if not os.path.lexists(path):

@@ -1,18 +1,17 @@
-"""Runs: an agent and the validation of its work in a worktree of their own, which can always be taken back.
+"""Runs: an agent and the validation of its work in a worktree of its own, which can always be rolled back.
 
-    workspace     the boundary of a run: its worktree, branch and base; other orchestrators import this
-    inside        the worktree of a run from inside; `null_workspace` is one that is none
-    branches      which branches are protected
-    driven        the end of a run that an orchestrator drives itself
-    cleanup       worktrees and branches of ended runs go out of the way
-    context       where a run works, as it is recorded; `preparation` makes it, `lock` is who is at work
-    kernel/       doing a run, step by step
-    rollback/     taking it back
-    record/       what is kept of it: events, evidence, seals
-    accept        a run's work goes into a branch, once validation has passed
-    landing       how: a commit of what was validated, and a merge; orchestrators call it as well
-    reflog        reading reflogs, also torn ones
-    doctor        runs that wait for somebody
+commands     start, resume, cancel, roll back; `runner` runs attempts, and `step` one step, with `feedback` for the next
+             attempt; `stop` is for signals, `observer` for progress
+spec         what a run is to do; `control` has its private copy and the request to cancel, `lock` the run's lock
+workspace    the boundary of a run, for other orchestrators; `external` ends their runs, `null_workspace` has no git
+preparation  making the workspace; `context` describes it, `baseline` says what it was like
+snapshot     the state of the workspace, and what has changed in it; `branches` are the protected ones
+rollback     resetting it; `rebuild` makes a damaged one again first, with `interrupted_restore` and `worktree_config`
+events       the events of a run and its state; `journal` and `journal_note` store and verify them
+evidence     the folder of a run (`evidence_folder`); `evidence_store` finds it, `evidence_copy` is its copy in git,
+             `patches` are without secrets, `sealing` closes and verifies it
+query        reading runs; `doctor` what people should look at
+accept       merging what was validated; `cleanup` archives worktrees of ended runs
 
 The names below are loaded when they are first used.
 """

@@ -1,7 +1,7 @@
-"""How everything in a run's worktree was made: so that a rollback finds what was touched, at a cost that follows that.
+"""The baseline of a run's worktree: by it a rollback finds what was changed, at a cost that depends on the changes.
 
-The state itself is in the checkpoint `pre_run`; this only tells where not to look. It lies in the worktree's git
-directory, as `<git dir>/agentos/pristine/`:
+The state itself is in the checkpoint `pre_run`; the baseline only says what need not be read. It is in the worktree's
+git directory, as `<git dir>/agentos/pristine/`:
 
     index           git's index as it was: `diff-files` with it names every tracked file whose stat data are others, the
                     change time among them, whatever the agent's own index or configuration says
@@ -12,11 +12,11 @@ directory, as `<git dir>/agentos/pristine/`:
                     young    {path: [mode, size, mtime, ctime, inode] or null}
                     config   text (latin-1) of config.worktree, or null
 
-git compares times in whole seconds. `young` are files that were made in the second of the recording: those are compared
-here, in nanoseconds; null stands for one so young that it is always looked at. Folders of that age, and folders with
-something in them that git passes over, have 0 for their change time: they are looked into every time. (They are named
-all the same: a folder that is as it was tells of the folders in it.) Where any of it is missing or damaged, everything
-is looked at.
+git compares times in whole seconds. `young` are files that were made in the second of the recording (git calls them
+racy): those are compared here, in nanoseconds; null stands for one that is always read. Folders of that age, and
+folders with something in them that git ignores, have 0 for their change time: they are always read. (They are listed
+nevertheless: an unchanged folder vouches for the folders in it.) Where any of it is missing or damaged, everything is
+read.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _MANIFEST = "manifest.json"
 _INDEX = "index"
 _TICK_NS = 50_000_000  # longer than a tick of the clock that file systems take their times from
 _LATER = 1 << 33  # seconds: the time of the index, so that to git no entry is as young as the index
-# What must not keep git from comparing, or have it compare something else, whatever is configured; and no index of ours
-# is split, which would leave its shared part in the git directory.
+# Settings by which git would compare less, or something else; and our index is never split, since the shared part would
+# stay in the git directory.
 _STRICT = (
     "-c", "core.fileMode=true", "-c", "core.ignoreStat=false", "-c", "core.preloadIndex=true",
     "-c", "core.splitIndex=false",
@@ -56,7 +56,7 @@ _Row = tuple[int, int, int, int, int]
 
 
 class Baseline(NamedTuple):
-    """What was recorded; `copy` is the path of the index's copy."""
+    """What was recorded; `copy` is the path of the copy of the index."""
 
     known: Known
     young: Mapping[bytes, _Row | None]
@@ -65,15 +65,15 @@ class Baseline(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """A worktree against what was recorded: files that may be others (None: all may be), and what the walk found."""
+    """A worktree compared with its baseline: files that may have changed (None: all may), and what the walk found."""
 
     touched: frozenset[bytes] | None
     walked: Listing
 
 
 def record(inner: OpenWorktree, _evidence_folder: str | None = None) -> None:
-    """Record how the worktree is, right after its set-up and its first checkpoint. (It is no evidence: all of it can be
-    found out again.)"""
+    """Record the worktree right after its set-up and its first checkpoint. (It is no evidence: it can be made
+    again.)"""
     location = inner.location
     folder = directories.make_own(location.state_dir, _FOLDER)
     forget(location)
@@ -106,14 +106,14 @@ def record(inner: OpenWorktree, _evidence_folder: str | None = None) -> None:
 
 
 def forget(location: Location) -> None:
-    """Nothing is known any more."""
+    """Remove the baseline."""
     for name in (_MANIFEST, _INDEX):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(location.state_dir, _FOLDER, name))
 
 
 def read(location: Location) -> Baseline | None:
-    """What was recorded; None where that is not there, or cannot be understood."""
+    """The baseline; None where it is missing or damaged."""
     folder = os.path.join(location.state_dir, _FOLDER)
     index = os.path.join(folder, _INDEX)
     try:
@@ -134,7 +134,7 @@ def read(location: Location) -> Baseline | None:
 
 
 def compare(location: Location, known: Baseline | None) -> Comparison:
-    """Find out what may be other than it was made."""
+    """What may have changed since the recording."""
     if known is None:
         return Comparison(None, listing.list_directories(location.root))
     env = location.environment({"GIT_INDEX_FILE": known.copy})
@@ -153,7 +153,7 @@ def compare(location: Location, known: Baseline | None) -> Comparison:
 
 
 def changed_by_reading(inner: OpenWorktree, state: State) -> frozenset[bytes]:
-    """Files that are not as the state has them, where nothing is known: git reads every one that is tracked there.
+    """Files that differ from the state, without a baseline: git reads every tracked file.
 
     Where anything is converted between worktree and store, all files are named: git compares what it would store.
     """
@@ -186,7 +186,7 @@ def configuration(location: Location) -> bytes | None:
 
 
 def _young(inner: OpenWorktree, tracked: Iterable[bytes], now: int) -> dict[bytes, _Row | None]:
-    """Tracked files that git, which compares whole seconds, cannot be sure of."""
+    """Tracked files that are racy for git, which compares whole seconds."""
     root = os.fsencode(inner.location.root)
     found: dict[bytes, _Row | None] = {}
     for path in tracked:

@@ -1,14 +1,14 @@
 """Protected branches: a run never commits to, moves or merges into one.
 
 The guard refuses it in the run's worktree (the patterns are in the worktree's record, beside `agentos.protected`); and
-what went past the guard is seen here, by where the branches stand before and after a step.
+what got past the guard is found here, by comparing the branches before and after a step.
 
-Who moved a branch is told by what moving it leaves behind. It was the run where the branch has got commits that were
-made in the run's worktree. It was somebody else where another worktree has the branch checked out and moved along (its
-reflog of HEAD tells), or where we did it: a merge, or a branch set back. It was the run again where no git command that
-people use can have done it: nothing in a reflog that is kept, or nothing said there; a branch that is checked out
-elsewhere; commits lost. What is left, a branch that went forward in an ordinary way and that nobody has checked out (by
-`fetch`, or a push to here), is somebody else's.
+Who moved a branch follows from what the move leaves behind. The run did, where the branch has new commits that were
+made in the run's worktree. Somebody else did, where another worktree has the branch checked out and moved along (by its
+reflog of HEAD), or where git-agentos did it: a merge, or a branch set back. The run did, where no usual git command
+explains the move: no entry in a reflog that is kept, or an entry without a message; a branch that is checked out
+elsewhere; lost commits. Else, as for a branch that was fast-forwarded and is checked out nowhere (by `fetch`, or a push
+to here), somebody else did.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.util.values import is_hex
 
 _HEADS = "refs/heads/"
-# What the reflog says of a commit that was made there, and not only gone to.
+# How reflog messages begin for commits that were made there, and not only checked out.
 _MADE = ("commit", "cherry-pick", "revert", "am", "rebase (pick", "rebase (squash", "rebase (fixup", "rebase (reword")
 _MERGED = "Merge made by"
 _OURS = "agentos"
@@ -40,13 +40,13 @@ _USUAL = ("main", "master")
 
 def protected_patterns(context: OpenWorktree, given: Sequence[str] | None) -> list[str]:
     """The patterns in force (`main`, `release/*`): those of `agentos.protected`, or else the remote's default branch,
-    `main` and `master`; and beside these, always, those given."""
+    `main` and `master`; and always those given."""
     known = settings.read(context.location.root, process.environment()).protected
     return list(dict.fromkeys([*(known or [*_default_branches(context), *_USUAL]), *(given or ())]))
 
 
 def _default_branches(context: OpenWorktree) -> list[str]:
-    """What the remotes' HEADs are, as far as they are known here."""
+    """The default branches of the remotes, as far as they are known here."""
     out = context.repository.git("for-each-ref", "--format=%(refname)%00%(symref)", "refs/remotes/*/HEAD")
     found = []
     for line in os.fsdecode(out).splitlines():
@@ -76,15 +76,14 @@ def branch_heads(location: Location) -> Mapping[str, str]:
     """Full name -> commit of every branch; one that is damaged is not among them."""
     try:
         return refs.list_refs(location, _HEADS)
-    except RepositoryError:  # one is damaged: git passes over those
+    except RepositoryError:  # one is damaged: git leaves it out
         out = Repository(location).git("for-each-ref", "--format=%(objectname) %(refname)", _HEADS)
         pairs = (line.partition(" ") for line in os.fsdecode(out).splitlines())
         return {name: oid for oid, _, name in pairs}
 
 
 def other_refs(location: Location) -> Mapping[str, str]:
-    """Full name -> commit of every ref that is no branch, and none of ours; those that are damaged are not among
-    them."""
+    """Full name -> commit of every ref that is neither a branch nor ours, without damaged ones."""
     found = refs.list_refs(location, "refs/", skip_broken=True)
     return {name: oid for name, oid in found.items() if not name.startswith((_HEADS, "refs/agentos/"))}
 
@@ -92,24 +91,24 @@ def other_refs(location: Location) -> Mapping[str, str]:
 def check_branches(
     context: OpenWorktree, run: WorkspaceContext, before: Mapping[str, str], protected: Sequence[str]
 ) -> list[str]:
-    """What the run did to protected branches since `before`, judged on the real worktree, for people; a branch that
-    somebody else moved meanwhile is none. Branches that only the run moved are set back, by compare-and-swap; commits
-    of the run that this leaves without a branch are kept by its timeline."""
+    """What the run did to protected branches since `before`, for people, without branches that somebody else moved.
+    Branches that only the run moved are set back, by compare-and-swap; the run's timeline keeps commits that this
+    leaves without a branch."""
     now = protected_heads(context.location, protected)
     own = _HEADS + run.branch_name
     moved = [name for name in sorted({*before, *now}) if before.get(name) != now.get(name) and name != own]
     found = []
     if moved:
-        sight = _Sight(context, run)
-        found = [text for name in moved if (text := sight.judge(name, before.get(name), now.get(name))) is not None]
-    on = _stands_on(context.location, run)
+        check = _BranchCheck(context, run)
+        found = [text for name in moved if (text := check.judge(name, before.get(name), now.get(name))) is not None]
+    on = _current_branch(context.location, run)
     if on is not None and on != run.branch_name and matches(on, protected):
         found.append(f"its worktree is on the protected branch '{on}'")
     return found
 
 
-class _Sight:
-    """What can be seen of who moves branches."""
+class _BranchCheck:
+    """Finds out who moved branches, and sets back those that the run moved."""
 
     def __init__(self, context: OpenWorktree, run: WorkspaceContext) -> None:
         self._context = context
@@ -119,28 +118,28 @@ class _Sight:
         self._made = {
             each.new
             for each in (reflog.read(os.path.join(own, "logs", "HEAD")) if own is not None else ())
-            if each.said.startswith(_MADE) or _MERGED in each.said
+            if each.message.startswith(_MADE) or _MERGED in each.message
         }
         self._others = [each for each in worktrees.list_existing(location) if each.git_dir != own]
 
     def judge(self, name: str, old: str | None, new: str | None) -> str | None:
         """What the run did to a branch that was at `old` and is at `new`; None where it was not the run."""
-        by_run = self._gained(old, new)
-        along = [each.root for each in self._others if _went(each, name, old, new)]
-        if not by_run and (along or not self._suspicious(name, old, new)):
+        by_run = self._has_run_commits(old, new)
+        along = [each.root for each in self._others if _moved_by_checkout(each, name, old, new)]
+        if not by_run and (along or not self._is_unexplained(name, old, new)):
             return None
         branch = name.removeprefix(_HEADS)
-        what = _told(branch, old, new)
+        what = _describe(branch, old, new)
         if new is None and os.path.lexists(self._file(name)):
             what = f"the protected branch '{branch}' was damaged"
         if along:
-            # The files there have gone along; to move the branch alone would make their work look undone.
+            # The files there were updated too; to move only the branch would make that work look undone.
             return f"{what}, and '{along[0]}' with it: left as it is"
         problem = self._set_back(name, old, new)
         return f"{what}: set back" if problem is None else f"{what}: not set back ({problem})"
 
-    def _gained(self, old: str | None, new: str | None) -> bool:
-        """Whether the branch has got commits that the run made."""
+    def _has_run_commits(self, old: str | None, new: str | None) -> bool:
+        """Whether the branch has new commits that the run made."""
         if new is None or not self._made:
             return False
         if new in self._made:
@@ -155,38 +154,38 @@ class _Sight:
         out = self._context.repository.git(*args, ok=(0, 128))
         return not self._made.isdisjoint(out.decode("ascii", "replace").split())
 
-    def _suspicious(self, name: str, old: str | None, new: str | None) -> bool:
-        """Whether nobody who uses git as people do can have moved the branch."""
+    def _is_unexplained(self, name: str, old: str | None, new: str | None) -> bool:
+        """Whether no usual git command explains the move."""
         if old is None:
-            return False  # a new one, and with nothing of the run's in it
+            return False  # a new branch, without commits of the run
         if new is None or not self._is_there(new):
             return True
         if not self._is_there(old):
-            return False  # it was damaged before, and is not any more
+            return False  # it was damaged before
         entries = reflog.read(os.path.join(self._context.location.common_dir, "logs", name))
-        last = _since(entries, old, new)
-        if last is not None and last.said.startswith(_OURS):
+        last = _entry_leading_to(entries, old, new)
+        if last is not None and last.message.startswith(_OURS):
             return False
         standing = [each for each in self._others if _head(each) == name]
         if standing:
-            # Whoever moves it from there has it in the reflog, if one is kept.
-            return all(_ends_at(_reflog_of_head(each), old) for each in standing)
+            # A move made there is in the reflog, if one is kept.
+            return all(_last_entry_is(_reflog_of_head(each), old) for each in standing)
         if last is not None:
-            return not last.said or not self._context.repository.is_ancestor(old, new)
-        return _ends_at(entries, old) or not self._context.repository.is_ancestor(old, new)
+            return not last.message or not self._context.repository.is_ancestor(old, new)
+        return _last_entry_is(entries, old) or not self._context.repository.is_ancestor(old, new)
 
     def _set_back(self, name: str, old: str | None, new: str | None) -> str | None:
-        """Put the branch where it was; why not, where it cannot be."""
+        """Move the branch back; why not, where that fails."""
         location = self._context.location
         who = os.fsdecode(self._context.settings.committer)
         try:
             if new is None:
-                new = self._without_damage(name)
+                new = self._remove_damaged(name)
             elif self._is_there(new):
                 self._keep(new)
             if old is not None:
                 refs.update(location, name, old, new, reason=f"{_OURS}: protected branch set back", who=who)
-            elif _stands_on(location, self._run) == name.removeprefix(_HEADS):
+            elif _current_branch(location, self._run) == name.removeprefix(_HEADS):
                 return "the run's worktree is on it"
             else:
                 refs.drop(location, name, new)
@@ -196,8 +195,8 @@ class _Sight:
             return str(error)
         return None
 
-    def _without_damage(self, name: str) -> str | None:
-        """Remove the file of a branch, if it is no ref; what the branch is at then (in packed refs)."""
+    def _remove_damaged(self, name: str) -> str | None:
+        """Remove the file of a branch that is damaged; the commit that packed refs have for the branch then."""
         try:
             refs.resolve(self._context.location, name)
         except RepositoryError:
@@ -212,7 +211,7 @@ class _Sight:
         return is_hex(oid) and self._context.repository.exists(oid)
 
     def _keep(self, commit: str) -> None:
-        """Have the run's timeline keep a commit; that of the worktree one stands in where the run's is no more."""
+        """Have a timeline keep a commit: the run's, or that of the current worktree where the run's is gone."""
         try:
             inner = snapshot.run_context(self._context, self._run)
         except RunError:
@@ -226,7 +225,7 @@ class _Sight:
         )
 
 
-def _told(branch: str, old: str | None, new: str | None) -> str:
+def _describe(branch: str, old: str | None, new: str | None) -> str:
     if new is None:
         return f"the protected branch '{branch}' was deleted"
     if old is None:
@@ -235,7 +234,7 @@ def _told(branch: str, old: str | None, new: str | None) -> str:
 
 
 def _git_dir(location: Location, run: WorkspaceContext) -> str | None:
-    """git's entry of the run's worktree; None where it is no more."""
+    """git's entry of the run's worktree; None where it is gone."""
     id_ = worktree_id(run.run_id)
     return next(
         (each for each in worktrees.linked_git_dirs(location.common_dir) if identity.worktree_agent_id(each) == id_),
@@ -243,8 +242,8 @@ def _git_dir(location: Location, run: WorkspaceContext) -> str | None:
     )
 
 
-def _stands_on(location: Location, run: WorkspaceContext) -> str | None:
-    """The branch that HEAD of the run's worktree is on, short."""
+def _current_branch(location: Location, run: WorkspaceContext) -> str | None:
+    """The short name of the branch that the run's worktree has checked out."""
     git_dir = _git_dir(location, run)
     ref = _head(Location(run.worktree_path, git_dir, location.common_dir)) if git_dir is not None else None
     return ref.removeprefix(_HEADS) if ref is not None else None
@@ -258,29 +257,29 @@ def _head(location: Location) -> str | None:
         return None
 
 
-def _went(location: Location, name: str, old: str | None, new: str | None) -> bool:
-    """Whether a worktree that has the branch checked out went along, with a command that says what it does."""
+def _moved_by_checkout(location: Location, name: str, old: str | None, new: str | None) -> bool:
+    """Whether a worktree that has the branch checked out moved along, by a command with a reflog message."""
     if new is None or old is None:
         return False
     entries = _reflog_of_head(location)
-    last = _since(entries, old, new)
-    if last is None or not last.said:
+    last = _entry_leading_to(entries, old, new)
+    if last is None or not last.message:
         return False
     left = f"checkout: moving from {name.removeprefix(_HEADS)} to "
-    return _head(location) == name or any(each.said.startswith(left) for each in entries[entries.index(last) :])
+    return _head(location) == name or any(each.message.startswith(left) for each in entries[entries.index(last) :])
 
 
-def _ends_at(entries: Sequence[Entry], commit: str) -> bool:
-    """Whether a reflog was kept up to where a ref was at a commit, and not beyond."""
-    said = [each for each in entries if each.said]
-    return bool(said) and said[-1].new == commit
+def _last_entry_is(entries: Sequence[Entry], commit: str) -> bool:
+    """Whether the last entry with a message of a reflog leads to a commit."""
+    described = [each for each in entries if each.message]
+    return bool(described) and described[-1].new == commit
 
 
 def _reflog_of_head(location: Location) -> list[Entry]:
     return reflog.read(os.path.join(location.git_dir, "logs", "HEAD"))
 
 
-def _since(entries: Sequence[Entry], old: str | None, new: str | None) -> Entry | None:
+def _entry_leading_to(entries: Sequence[Entry], old: str | None, new: str | None) -> Entry | None:
     """The entry that led to `new`, after the last that led to `old`; None where there is none."""
     for each in reversed(entries):
         if each.new == new:

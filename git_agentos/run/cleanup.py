@@ -1,9 +1,9 @@
-"""Worktrees and branches of runs that have ended, out of the way: each worktree is archived, its branch goes with it.
+"""Cleaning up after runs that have ended: each worktree is archived, and its branch is deleted.
 
 Nothing is lost. `worktree.end` saves all that is in the worktree and every commit that only it or the branch reaches,
-and `worktree create run-<run id> --revive` brings all of it back; evidence and timeline stay. A run that goes on, or
-that somebody can still go on with, is left alone, and so is a branch that an orchestrator has named, unless the work
-on it was accepted. What a killed cleanup has left is settled by the next.
+and `worktree create run-<run id> --revive` restores all of it; evidence and timeline stay. A run that is running or can
+be resumed is kept, and so is a branch that an orchestrator has named, unless its work was accepted. The next cleanup
+finishes one that was killed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ENDED = (PASSED, FAILED, CANCELLED, ACCEPTED, TAMPERED)
 
 @dataclass(frozen=True)
 class Cleaned:
-    """A run whose worktree or branch is out of the way; in a dry run, would be.
+    """A run that was cleaned up; in a dry run, that would be.
 
     `path` is where the worktree was (None: it was gone before), `archive` the checkpoint that has everything in it
     (None in a dry run). `branch_sha` is where the branch is or was, `branch_deleted` whether it is gone. `not_saved`
@@ -52,7 +52,7 @@ class Cleaned:
 
 @dataclass(frozen=True)
 class Kept:
-    """A run that was left as it is, and why, for people."""
+    """A run that was kept, and why, for people."""
 
     run_id: str
     reason: str
@@ -68,8 +68,8 @@ class Cleanup:
     dry_run: bool
 
 
-class _Keep(Exception):
-    """A run is left as it is, for this reason."""
+class _KeepRun(Exception):
+    """A run is kept, for this reason."""
 
 
 @authorize.entry("run", "cleanup")
@@ -82,8 +82,8 @@ def cleanup(
     dry_run: bool = False,
 ) -> Cleanup:
     """Archive the worktrees of ended runs, and delete their branches: of those named, or with `all_` of all but the
-    ones that were tampered with. `older_than` (seconds, or text as `14d`) leaves out those that ended later. Runs that
-    have neither a worktree nor a branch any more are passed over.
+    ones that were tampered with. `older_than` (seconds, or text as `14d`) leaves out those that ended later. Runs
+    without a worktree and a branch are left out.
 
     UsageError where neither or both are given; RunError where a run that is named does not exist: nothing was done.
     """
@@ -99,9 +99,9 @@ def cleanup(
     for run in found:
         try:
             if limit is not None and _age(run) < limit and run.state in _ENDED:
-                raise _Keep("it ended later than that")
+                raise _KeepRun("it ended later than that")
             done = _clean(context, run, dry_run=dry_run)
-        except _Keep as why:
+        except _KeepRun as why:
             kept.append(Kept(run.run_id, str(why)))
         except LockedError as error:
             kept.append(Kept(run.run_id, error.message))
@@ -113,8 +113,8 @@ def cleanup(
 
 
 def finish(context: OpenWorktree, kept: Evidence, *, wanted: bool | None = None) -> Run:
-    """The run as it is shown at the end of a command, cleaned up before if that is `wanted` (None: if the run asks for
-    it); what went wrong is among its problems. The run's lock is held."""
+    """The run as a command reports it at its end, cleaned up first if that is `wanted` (None: if the run's spec says
+    so); problems are added to the run's. The caller holds the run's lock."""
     run = query.current_run(context, kept, is_ours=True)
     if not (run.cleanup if wanted is None else wanted):
         return run
@@ -124,7 +124,7 @@ def finish(context: OpenWorktree, kept: Evidence, *, wanted: bool | None = None)
 
 
 def _at_end(context: OpenWorktree, run: Run) -> list[str]:
-    """Clean up after a run for which nobody waits any more; what went wrong, for people. The run's lock is held."""
+    """Clean up after a run unless it has passed; problems, for people. The caller holds the run's lock."""
     if run.state not in (FAILED, CANCELLED, ACCEPTED):
         return []
     try:
@@ -135,8 +135,8 @@ def _at_end(context: OpenWorktree, run: Run) -> list[str]:
 
 
 def archive_run(context: OpenWorktree, run: Run, *, dry_run: bool = False) -> Cleaned | None:
-    """Archive the worktree of a run that has ended, and delete its branch; None where there is neither. The run's lock
-    is held."""
+    """Archive the worktree of a run that has ended, and delete its branch; None where there is neither. The caller
+    holds the run's lock."""
     if run.context is None:
         return None
     id_, branch = worktree_id(run.run_id), run.context.branch_name
@@ -178,7 +178,7 @@ def _clean(context: OpenWorktree, run: Run, *, dry_run: bool) -> Cleaned | None:
     """Clean up after one run, if it has ended."""
     _refuse_unended(run)
     with lock.hold(context.location, run.run_id) as is_ours:
-        run = query.show(context, run.run_id)  # as it is now that nobody else has it
+        run = query.show(context, run.run_id)  # read again under the lock
         _refuse_unended(run)
         if not dry_run and run.state != TAMPERED:
             try:
@@ -186,8 +186,8 @@ def _clean(context: OpenWorktree, run: Run, *, dry_run: bool) -> Cleaned | None:
             except RunError:
                 pass  # its last checkpoint has it
             else:
-                if found.is_anothers():
-                    raise _Keep("its record was not written with your key")
+                if found.is_foreign():
+                    raise _KeepRun("its record was not written with your key")
                 found.pin(is_ours)
                 if not found.state().is_sealed:  # that failed when it ended
                     seal_run(context, found, again=True)
@@ -195,7 +195,7 @@ def _clean(context: OpenWorktree, run: Run, *, dry_run: bool) -> Cleaned | None:
 
 
 def _with_something(context: OpenWorktree, found: Sequence[Run]) -> list[Run]:
-    """Those of the runs that have something to clean up, so that nobody has to look closer at the others."""
+    """The runs that have something to clean up."""
     location = context.location
     ids = {each.id for each in record.agent_worktrees(location.common_dir)}
     ids |= {each.id for each in journal.interrupted(location)}
@@ -211,8 +211,8 @@ def _with_something(context: OpenWorktree, found: Sequence[Run]) -> list[Run]:
 
 def _refuse_unended(run: Run) -> None:
     if run.state not in _ENDED:
-        drives = f", and '{run.tool}' drives it" if run.is_driven else ""
-        raise _Keep(run.problems[0] if run.problems else f"it has not ended: it is {run.state}{drives}")
+        drives = f", and '{run.tool}' drives it" if run.is_external else ""
+        raise _KeepRun(run.problems[0] if run.problems else f"it has not ended: it is {run.state}{drives}")
 
 
 def _users(context: OpenWorktree, branch: str, git_dir: str | None) -> list[worktrees.BranchUser]:

@@ -1,7 +1,7 @@
-"""Doing a run, step by step: a checkpoint before and after each, exit codes and the diff judge, and the record comes
-first. Whatever ends the kernel, the run can be resumed, or rolled back.
+"""The commands of runs: start, resume, cancel, roll back; `query` reads runs.
 
-`work` has what a run does, `doing` one step of it; `runs` looks.
+Each step has a checkpoint before and after it; exit codes and the diff decide, and each event is recorded before it
+counts. Whatever ends the process, the run can be resumed or rolled back.
 """
 
 from __future__ import annotations
@@ -44,40 +44,40 @@ __all__ = [
     "start",
 ]
 
-_UNTIL_CANCELLED = 120.0  # seconds: what a run has under way (a rollback) may take a while
+_CANCEL_TIMEOUT = 120.0  # seconds: what a run is doing (a rollback) may take a while
 
 
 @authorize.entry("run", "start")
 def start(context: OpenWorktree, spec: RunSpec, watcher: Observer | None = None) -> Run:
-    """Do a run from its beginning; how it ended. LockedError where the id is at work, RunError where it is taken,
+    """Run a run from its beginning; how it ended. LockedError where the run is running, RunError where the id is taken,
     ConfigurationError where git cannot tell who commits.
 
-    SIGINT, SIGTERM and SIGHUP interrupt it: the run returned is `interrupted`, and no process of it is left.
+    SIGINT, SIGTERM and SIGHUP interrupt it: the run returned is `interrupted`, and its processes were ended.
     """
     run_id = contexts.check_id(spec.run_id if spec.run_id is not None else _new_id())
     authorship.require(context.location.root, process.user_environment({}))
     with lock.hold(context.location, run_id) as is_ours, Stop(context.location, run_id) as stop:
-        made = _make(context, run_id)
-        with _failing(context, made):
+        made = _create_evidence(context, run_id)
+        with _recording_failure(context, made):
             made.pin(is_ours)
             work = Runner(context, made, spec, stop, watcher)
             work.begin()
-            work.go_on()
+            work.run()
         return cleanup.finish(context, made)
 
 
 @authorize.entry("run", "resume")
 def resume(context: OpenWorktree, run_id: str, watcher: Observer | None = None) -> Run:
-    """Go on with an interrupted run at the step it was in, the worktree set to where that step began.
+    """Continue an interrupted run at the step it was in; the worktree is reset first to where that step began.
 
-    One that has ended, and whose evidence could not be sealed, is sealed; one whose record was tampered with has ended
-    by that. RunError for any other that has ended, and for one that an orchestrator drives.
+    A run that has ended, and whose evidence could not be sealed, is sealed; one whose record was tampered with ends by
+    that. RunError for any other that has ended, and for one that an orchestrator drives.
     """
     found = evidence_store.open_or_rebuild(context.location, run_id)
-    _refuse_driven(found, "resume")
+    _refuse_external(found, "resume")
     with lock.hold(context.location, run_id) as is_ours, Stop(context.location, run_id) as stop:
         has_ended = False
-        with _failing(context, found):
+        with _recording_failure(context, found):
             found.pin(is_ours)
             has_ended = found.state().ended is not None
             if not has_ended:
@@ -91,16 +91,16 @@ def resume(context: OpenWorktree, run_id: str, watcher: Observer | None = None) 
 
 @authorize.entry("run", "cancel")
 def cancel(context: OpenWorktree, run_id: str) -> Run:
-    """End a run that is at work or interrupted, for good; its worktree is left as `on_failure` says.
+    """End a run that is running or interrupted, for good; `on_failure` says what becomes of its worktree.
 
-    One that is at work ends itself: what it has under way is ended first. RunError where the run has ended otherwise,
-    and for one that an orchestrator drives and says so.
+    A running one ends itself, after its current command was ended. RunError where the run has ended otherwise, and for
+    one that a named orchestrator drives.
     """
     found = evidence_store.open_or_rebuild(context.location, run_id)
-    _refuse_driven(found, "cancel")
-    with _until_free(context, run_id) as is_ours, Stop(context.location, run_id) as stop:
+    _refuse_external(found, "cancel")
+    with _cancel_and_lock(context, run_id) as is_ours, Stop(context.location, run_id) as stop:
         has_ended = False
-        with _tampered_ends(context, found):
+        with _ending_tampered(context, found):
             found.pin(is_ours)
             has_ended = found.state().ended is not None
             if not has_ended:
@@ -116,34 +116,35 @@ def cancel(context: OpenWorktree, run_id: str) -> Run:
 
 
 def _finish(context: OpenWorktree, found: Evidence, *, fine: Sequence[str] = (TAMPERED,)) -> None:
-    """Seal the evidence of a run that has ended, where that failed; RunError where there is nothing to finish, and it
-    has not ended in one of the states `fine`."""
+    """Seal the evidence of a run that has ended, where that failed; RunError where it was sealed, and the run has not
+    ended in one of the states `fine`."""
     at = found.state()
-    assert at.ended is not None
+    if at.ended is None:
+        raise RunError(f"run '{found.run_id}' has not ended", f"git agentos run show {found.run_id} tells more")
     if not at.is_sealed and at.prepared is not None:
         seal_run(context, found, again=True)
     elif at.ended not in fine:
         raise _has_ended(found.run_id, at.ended)
 
 
-def _refuse_driven(found: Evidence, what: str) -> None:
-    """RunError for a run that is somebody else's: by its key, or one that has not ended, by its driver. One whose
-    driver has no name can be cancelled: nobody else may be there to do it."""
-    if found.is_anothers():
+def _refuse_external(found: Evidence, what: str) -> None:
+    """RunError for a run that was recorded with another key, or that another program drives and has not ended. One
+    whose driver has no name can be cancelled: there may be nobody else to do it."""
+    if found.is_foreign():
         raise RunError(
             f"the record of run '{found.run_id}' was not written with your key",
-            "use the HOME and XDG_CONFIG_HOME of whoever began it; nothing was changed\n"
-            f"git agentos rollback {found.run_id} takes it back all the same",
+            "use the HOME and XDG_CONFIG_HOME with which it was started; nothing was changed\n"
+            f"git agentos rollback {found.run_id} resets its worktree nevertheless",
         )
     if found.state().begun is None:
-        return  # damaged, and told as that
+        return  # the record is damaged, which is reported elsewhere
     run = found.run()
     if run.state != OPEN or (what == "cancel" and run.tool == SERVICE):
         return
     if run.tool == SERVICE:
         raise RunError(
-            f"run '{run.run_id}' is driven through the workspace service: its orchestrator goes on with it",
-            f"git agentos run cancel {run.run_id} ends it, git agentos rollback {run.run_id} takes it back",
+            f"run '{run.run_id}' is driven through the workspace service: its orchestrator resumes it",
+            f"git agentos run cancel {run.run_id} ends it, git agentos rollback {run.run_id} resets its worktree",
         )
     word = "abort" if what == "cancel" else what
     hint = f"git agentos tdd {word} {run.run_id}" if run.tool == TDD else f"'{run.tool}' can {what} it"
@@ -151,9 +152,9 @@ def _refuse_driven(found: Evidence, what: str) -> None:
 
 
 @contextlib.contextmanager
-def _until_free(context: OpenWorktree, run_id: str) -> Iterator[Callable[[], bool]]:
-    """Have a run's lock, where need be after whoever has it was asked to end the run."""
-    deadline = time.monotonic() + _UNTIL_CANCELLED
+def _cancel_and_lock(context: OpenWorktree, run_id: str) -> Iterator[Callable[[], bool]]:
+    """Hold a run's lock; a process that has it is asked to cancel the run."""
+    deadline = time.monotonic() + _CANCEL_TIMEOUT
     with contextlib.ExitStack() as stack:
         while True:
             try:
@@ -186,7 +187,7 @@ def rollback(context: OpenWorktree, run_id: str | None, point: str, *, dry_run: 
             raise RunError(f"run '{run_id}' has no workspace", f"git agentos run resume {run_id} makes it")
         if dry_run:
             return rollback_worktree(context, run, point, dry_run=True)
-        found = _believable(context, run_id, is_ours)
+        found = _pinned_evidence(context, run_id, is_ours)
         with contextlib.suppress(NoKey):
             judge_killed_step(context, found)
         done = rollback_and_record(context, run, found, point)
@@ -199,7 +200,7 @@ def rollback(context: OpenWorktree, run_id: str | None, point: str, *, dry_run: 
 
 
 def _require_known(context: OpenWorktree, run_id: str, *, dry_run: bool) -> None:
-    """RunError where there is no such run, and never was. Evidence that only git has is made again."""
+    """RunError where there is no such run, and never was one. Evidence that only git has is made again."""
     try:
         (evidence_store.open_to_read if dry_run else evidence_store.open_or_rebuild)(context.location, run_id)
     except (RunError, RepositoryError):
@@ -207,13 +208,13 @@ def _require_known(context: OpenWorktree, run_id: str, *, dry_run: bool) -> None
             raise
 
 
-def _believable(context: OpenWorktree, run_id: str, is_ours: Callable[[], bool]) -> Evidence:
-    """A run's evidence, its record in memory; one that was destroyed or tampered with is put in order first."""
+def _pinned_evidence(context: OpenWorktree, run_id: str, is_ours: Callable[[], bool]) -> Evidence:
+    """A run's evidence, pinned; one that was destroyed or tampered with is ended as that first."""
     try:
         found = evidence_store.open_existing(context.location, run_id)
     except (RunError, RepositoryError):
         found = evidence_store.end_destroyed(context.location, run_id)
-    with _tampered_ends(context, found):
+    with _ending_tampered(context, found):
         found.pin(is_ours)
     return found
 
@@ -222,7 +223,7 @@ def _new_id() -> str:
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.urandom(2).hex()}"
 
 
-def _make(context: OpenWorktree, run_id: str) -> Evidence:
+def _create_evidence(context: OpenWorktree, run_id: str) -> Evidence:
     """The folder for a new run; one that a killed `start` left before anything was on record is as good. RunError where
     the id is taken, also by a run whose evidence was removed."""
     found = None
@@ -238,8 +239,8 @@ def _make(context: OpenWorktree, run_id: str) -> Evidence:
 
 
 @contextlib.contextmanager
-def _tampered_ends(context: OpenWorktree, found: Evidence) -> Iterator[None]:
-    """A run whose record was tampered with has ended by that."""
+def _ending_tampered(context: OpenWorktree, found: Evidence) -> Iterator[None]:
+    """End a run whose record was tampered with."""
     try:
         yield
     except Tampered as error:
@@ -247,29 +248,29 @@ def _tampered_ends(context: OpenWorktree, found: Evidence) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _failing(context: OpenWorktree, found: Evidence) -> Iterator[None]:
-    """A run that the kernel cannot go on with is interrupted. Nothing is left of one without a workspace."""
+def _recording_failure(context: OpenWorktree, found: Evidence) -> Iterator[None]:
+    """Record a run as interrupted where an error stops it. Nothing is left of one without a workspace."""
     try:
-        with _tampered_ends(context, found):
+        with _ending_tampered(context, found):
             yield
     except (AgentosError, OSError) as error:
-        told_as = storage_error(error) if isinstance(error, OSError) else error
+        raised = storage_error(error) if isinstance(error, OSError) else error
         if preparation.recorded_context(context, found.run_id) is None:
             control.discard(context.location, found.run_id)
             evidence_store.remove(context.location, found.run_id)
         else:
-            then = f"git agentos run resume {found.run_id} goes on with the run, rollback takes it back"
+            then = f"git agentos run resume {found.run_id} continues the run, rollback resets its worktree"
             ended = found.state().ended
             if ended is None:
                 with contextlib.suppress(AgentosError, OSError):
-                    found.event("interrupted", signal=None, error=str(told_as))
+                    found.event("interrupted", signal=None, error=str(raised))
             else:
                 then = f"the run has ended: {ended}; git agentos run resume {found.run_id} seals its evidence"
-                told_as.hint = None  # "nothing was changed"
-            told_as.hint = "\n".join(each for each in (told_as.hint, then) if each)
-        if told_as is error:
+                raised.hint = None  # "nothing was changed"
+            raised.hint = "\n".join(each for each in (raised.hint, then) if each)
+        if raised is error:
             raise
-        raise told_as from error
+        raise raised from error
 
 
 def _has_ended(run_id: str, state: str) -> RunError:

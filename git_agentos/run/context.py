@@ -1,4 +1,4 @@
-"""Which workspace a run has: the typed artifact that everything that rolls back works from.
+"""The workspace of a run: where it works, and what a rollback resets it to.
 
 run id        letters, digits, dots, dashes and underscores as in an agent id, at most 60
 worktree      `run-<run id>`, which is its timeline too, on the branch `agentos/run-<run id>` or another of its own
@@ -7,12 +7,16 @@ worktree      `run-<run id>`, which is its timeline too, on the branch `agentos/
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from git_agentos import config
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import RunError, UsageError
+from git_agentos.git import worktrees
+from git_agentos.worktree import layout, record
 
 CONTEXT = "workspace_context.json"  # in the evidence of the run
 SCHEMA = "agentos.workspace-context.v1"
@@ -29,7 +33,7 @@ def check_id(run_id: str, *, source: str = "RUN") -> str:
 
 
 def is_id(name: str) -> bool:
-    """Whether a run can be called so."""
+    """Whether a name is a well-formed run id."""
     try:
         return check_id(name) == name
     except UsageError:
@@ -43,7 +47,7 @@ def worktree_id(run_id: str) -> str:
 
 @dataclass(frozen=True)
 class WorkspaceContext:
-    """Where a run works, and what it is taken back to; the fields are the keys of its JSON.
+    """Where a run works, and what a rollback resets it to; the fields are the keys of its JSON.
 
     `repo_root` and `worktree_path` are absolute; `branch_name` is short (`agentos/run-<run_id>`, unless another was
     wanted); `base_ref` is what the base was called, `base_sha` its commit; `head_sha` HEAD's commit in the worktree
@@ -94,3 +98,26 @@ class WorkspaceContext:
 
 def _damaged(source: str) -> RunError:
     return RunError(f"{source} is no context of a run's workspace", "git agentos run verify RUN tells more")
+
+
+def with_current_paths(context: OpenWorktree, run: WorkspaceContext) -> WorkspaceContext:
+    """The context of a run with current paths: signed evidence has those of when it was made, and the repository may
+    have been moved since. The worktree's path is that of git's entry; where that leads nowhere, the worktree is looked
+    for at the same distance from the repository as before."""
+    top = layout.main_folder(context.location)
+    path = _entry(context, run, top) or run.worktree_path
+    if not os.path.lexists(path) and run.repo_root != top:
+        moved = os.path.normpath(os.path.join(top, os.path.relpath(run.worktree_path, run.repo_root)))
+        path = moved if os.path.isdir(moved) else path
+    return replace(run, repo_root=top, worktree_path=path)
+
+
+def _entry(context: OpenWorktree, run: WorkspaceContext, top: str) -> str | None:
+    common, id_ = context.location.common_dir, worktree_id(run.run_id)
+    usual = os.path.join(common, "worktrees", id_)
+    if record.id_of(usual) == id_:
+        return worktrees.root_or_none(usual)
+    if run.repo_root == top and os.path.lexists(run.worktree_path):
+        return None
+    found = record.get(common, id_)
+    return found.root if found is not None else None

@@ -1,8 +1,8 @@
-"""What is still wanted of a run, beside its evidence: in the repository's git directory, until the run has ended.
+"""Private files of a run in the repository's git directory, until the run has ended:
 
-<common dir>/agentos/runs/<run id>.json     what it is to do, word for word: the evidence has it without secrets, and
-                                            nobody else may read this one. The event `begun` has a code of it
-<common dir>/agentos/runs/<run id>.cancel   a signed document: the run is to end. Whoever is at work on it looks for it
+<common dir>/agentos/runs/<run id>.json     its spec, word for word: the evidence has it without secrets, and only its
+                                            owner can read this file. The event `begun` has a MAC of it
+<common dir>/agentos/runs/<run id>.cancel   a signed request to cancel the run, which its process looks for
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _CANCEL = "run-cancel"
 
 
 def save_spec(location: Location, run_id: str, text: str) -> None:
-    """Keep what a run is to do."""
-    path = _made(location, run_id, "json")
+    """Save the spec of a run."""
+    path = _own_path(location, run_id, "json")
     lock.clear_path(path)
     files.replace(path, _bytes(text), mode=0o600)
 
 
 def load_spec(location: Location, run_id: str) -> str | None:
-    """What a run is to do; None where that is not kept (it has ended, or was begun on another machine)."""
+    """The spec of a run; None where it is not here (the run has ended, or was begun on another machine)."""
     try:
         return files.read(_path(location, run_id, "json")).decode("utf-8", "surrogateescape")
     except OSError:
@@ -36,25 +36,25 @@ def load_spec(location: Location, run_id: str) -> str | None:
 
 
 def sign_spec(run_id: str, text: str) -> str | None:
-    """The code of what a run is to do, by the user's key; None where that cannot be read."""
+    """The MAC of a run's spec, by the user's key; None where the key cannot be read."""
     return signing.sign(_document(run_id, text), os.environ)
 
 
 def is_signed_spec(run_id: str, text: str, known: object) -> bool:
-    """Whether a text is the one of which `known` is the code."""
+    """Whether `known` is the MAC of a text."""
     return signing.is_signed(_document(run_id, text), known, os.environ)
 
 
 def request_cancel(location: Location, run_id: str) -> None:
-    """Tell whoever is at work on a run that it is to be cancelled."""
-    path = _made(location, run_id, "cancel")
+    """Ask the process that has a run to cancel it."""
+    path = _own_path(location, run_id, "cancel")
     document = signing.sign_document(_CANCEL, run_id, _request(location, run_id), signing.key(os.environ))
     lock.clear_path(path)
     files.replace(path, json.dumps(document).encode("ascii") + b"\n", durable=False)
 
 
 def cancel_requested(location: Location, run_id: str) -> bool:
-    """Whether the run is to be cancelled, by somebody who has the user's key; by anybody where there is none."""
+    """Whether a run is to be cancelled: the request has to be signed with the user's key, where there is one."""
     path = _path(location, run_id, "cancel")
     if not os.path.lexists(path):
         return False
@@ -69,12 +69,12 @@ def cancel_requested(location: Location, run_id: str) -> bool:
 
 
 def clear_cancel(location: Location, run_id: str) -> None:
-    """It is not to be cancelled after all: whoever wanted that is gone."""
+    """Remove the request to cancel a run."""
     _remove(location, run_id, "cancel")
 
 
 def discard(location: Location, run_id: str) -> None:
-    """Nothing is wanted of the run any more."""
+    """Remove the private files of a run."""
     for end in ("json", "cancel"):
         _remove(location, run_id, end)
 
@@ -98,7 +98,7 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def _made(location: Location, run_id: str, end: str) -> str:
+def _own_path(location: Location, run_id: str, end: str) -> str:
     directories.make_own(location.shared_state_dir, _FOLDER)
     return _path(location, run_id, end)
 

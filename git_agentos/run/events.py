@@ -1,10 +1,10 @@
-"""The events of a run, and the run as they tell it.
+"""The events of a run, and the state of a run by its events.
 
 Every event has `event` and `at`; those that made files of the evidence have `files` (name -> SHA-256). Those that there
 are, with their fields:
 
-    begun          task, max_attempts, on_failure, cleanup, guard, protected, steps, tool (who drives the run), spec (a
-                   code of what it is to do, by the user's key), mark (what its processes are known by)
+    begun          task, max_attempts, on_failure, cleanup, guard, protected, steps, tool (the program that drives
+                   the run), spec (a MAC of the spec, by the user's key), mark (a variable of all its processes)
     prepared       context, checkpoint (the state of `pre_run`), tree (of its visible files)
     attempt        number, point (`pre_run` where it began there anew)
     step-begun     n, kind, attempt, command, checkpoint (the point `step:<n>`), stdout, stderr, index (in the spec),
@@ -17,13 +17,13 @@ are, with their fields:
     resumed        step
     rolled-back    point, checkpoint, saved, not_saved (what of the state before could not be read), last_saved and
                    last_saved_at (the checkpoint before that, where there is such a thing, and its time)
-    ended          state, reason, left (how the worktree was left; null: it was taken back, or cannot be looked at)
+    ended          state, reason, left (how the worktree was left; null: it was rolled back, or cannot be read)
     tampered       reason: the record, or what it names, was changed by somebody else; the run has ended by that
     accepted       into, merge_commit
     sealed         checkpoint, manifest_sha256
 
-An event that is not known is passed over. A step that is done again after an interruption is begun again with its `n`.
-How they are kept, and why they can be believed: `journal`.
+Unknown events are ignored. A step that runs again after an interruption is begun again with its `n`. `journal` stores
+and verifies events.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from git_agentos.run.context import WorkspaceContext
 
 EVENTS = "events.jsonl"
 MANIFEST = "manifest.json"
-# Who drives a run: the kernel says so with its version, `git agentos tdd` and other orchestrators by their names, those
-# who give none are the service's.
+# Which program drives a run: `git agentos run` with its version, `git agentos tdd` and other orchestrators by their
+# names, those without a name as the service.
 _KERNEL = "git-agentos "
 TDD = "tdd"
 SERVICE = "workspace service"
@@ -114,8 +114,8 @@ class Run:
     """A run; the fields are the keys of the JSON kind `run`.
 
     `state` is one of those above; `reason` says why it is so, for people. `tool` is who drives it. `evidence` is the
-    folder. `rolled_back_to` is the point that the worktree was last taken back to with nothing done since, None where
-    it was not. What could not be saved whenever it was taken back is in `not_saved`; `last_saved` is the checkpoint
+    folder. `rolled_back_to` is the point that the worktree was last rolled back to with nothing done since, None where
+    it was not. What rollbacks could not save is in `not_saved`; `last_saved` is the checkpoint
     from before the last such damage. `left` is how it left its worktree. `final_checkpoint` carries the evidence,
     `merge_commit` is what accepting it made. `cleanup`: worktree and branch go once it has failed, was cancelled or is
     accepted. `archive` is the checkpoint that has everything that was in the worktree, once that was archived; None
@@ -151,13 +151,13 @@ class Run:
     last_saved_at: str | None = None
 
     @property
-    def is_driven(self) -> bool:
-        """Whether somebody else than our kernel does it, through the workspace service."""
+    def is_external(self) -> bool:
+        """Whether another program than `git agentos run` drives it, through the workspace service."""
         return self.tool is not None and not self.tool.startswith(_KERNEL)
 
 
 def parse_line(line: bytes) -> dict[str, Any]:
-    """The event in a line of `events.jsonl`; ValueError where it is none."""
+    """The event in a line of `events.jsonl`; ValueError where the line is invalid."""
     try:
         body = json.loads(line)
         if isinstance(body["event"], str) and isinstance(body["at"], str):
@@ -169,36 +169,21 @@ def parse_line(line: bytes) -> dict[str, Any]:
 
 
 def run_of(run_id: str, evidence: str, events: Iterable[Event], *, alive: bool) -> Run:
-    """The run that its events tell. `alive` says whether a process has it: one that none has and that did not end was
-    interrupted, or is open where an orchestrator drives it, from one call to the next. RunError where they are no
-    run's."""
+    """The run by its events. `alive` says whether a process has it: else one that did not end was interrupted, or is
+    open where an orchestrator drives it, from one call to the next. RunError where they are not the events of a run."""
     return state_of(run_id, events).run(evidence, alive=alive)
 
 
 def state_of(run_id: str, events: Iterable[Event]) -> RunState:
-    """The state that the events of a run lead to; RunError where they are no run's."""
+    """The state of a run by its events; RunError where they are not the events of a run."""
     state = RunState(run_id)
     for event in events:
         state.apply(event)
     return state
 
 
-def points(events: Iterable[Event]) -> dict[int, str]:
-    """The checkpoint of every point `step:<n>` of a run, by n; of a step that was begun twice, the later one."""
-    return {
-        each["n"]: each["checkpoint"]
-        for each in events
-        if each["event"] in ("step-begun", "marked") and each.get("checkpoint") is not None
-    }
-
-
-def pre_run(events: Iterable[Event]) -> str | None:
-    """The checkpoint of the state right after set-up; None where the run has no workspace yet."""
-    return next((each["checkpoint"] for each in events if each["event"] == "prepared"), None)
-
-
 class RunState:
-    """A run, event by event: how it is shown, and how far it has come.
+    """The state of a run: how it is shown, and how far it has come. Events are applied one by one.
 
     `begun` and `prepared` are those events. `attempt` is the last attempt begun (0: none), `index` the position in the
     spec of the step that is next in it, `count` how many steps were begun in the whole run; `numbers` tells which step
@@ -207,8 +192,9 @@ class RunState:
     `ended` is the state that the run ended in. `is_sealed` tells that nothing has happened since the evidence was
     sealed.
 
-    `point` is where the worktree is when nobody has touched it: where the step under way began, where the last one
-    ended (of one whose end could not be saved, since it had wrecked it: where that began), or where an attempt begins.
+    `point` is the state of the worktree unless somebody else has changed it: where the step under way began, where the
+    last one ended (where it began, if it damaged the worktree so that its end could not be saved), or where an attempt
+    begins.
     """
 
     def __init__(self, run_id: str) -> None:
@@ -243,7 +229,7 @@ class RunState:
         self.accepted_into: str | None = None
 
     def apply(self, event: Event) -> None:
-        """What one event changes; RunError where it is not one of a run's."""
+        """Apply one event; RunError where it is not an event of a run."""
         try:
             self._apply(event)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -370,7 +356,7 @@ class RunState:
             self.failed = event
 
     def run(self, evidence: str, *, alive: bool) -> Run:
-        """The whole of it; see `fold`."""
+        """The run; see `run_of`."""
         if self._started_at is None:
             raise RunError(f"run '{self.run_id}' was never begun", f"remove '{evidence}' to use its id again")
         try:
@@ -381,7 +367,7 @@ class RunState:
             return run
         if alive:
             return replace(run, state=RUNNING, reason=None)
-        if run.is_driven:
+        if run.is_external:
             return replace(run, state=OPEN)
         return replace(run, state=INTERRUPTED, reason=self._reason or "its process is gone")
 

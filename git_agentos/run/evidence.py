@@ -1,4 +1,4 @@
-"""What is kept of a run: canonical, complete, and outside of the worktree that may be discarded.
+"""The evidence of a run: complete, and outside of the worktree that may be discarded.
 
     <repository root>/.agentos/runs/<run id>/
       workspace_context.json   the context, written once, at set-up (role `workspace_context`)
@@ -8,8 +8,8 @@
       steps/<nnn>-<kind>/      stdout, stderr, exit_code, snapshot.json, diff.patch (roles `stdout` …)
       manifest.json            of every file above: role, sha256, size; written by `seal` (see there)
 
-One process at a time writes (`lock`). Agents have the rights to do so as well: so nothing in it is believed that our
-code is not on (`journal`). Links are never followed (`evidence_folder`).
+One process at a time writes (`lock`). Agents have the rights to do so as well: so only what has a valid MAC counts
+(`journal`). Links are never followed (`evidence_folder`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CHUNK = 1 << 20
 
 
 class Evidence:
-    """The folder of one run. One that is pinned belongs to the process that goes on with the run: see `journal`."""
+    """The folder of one run. The process that continues a run pins it: see `journal`."""
 
     def __init__(self, folder: str, run_id: str, location: Location | None = None, files: Folder | None = None) -> None:
         """`location` is the repository's, where the evidence is to be copied to git; `files` the copy to read."""
@@ -54,37 +54,38 @@ class Evidence:
     # -- the record ----------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """It is the record of a new run: another one's of this id, which was removed, is forgotten."""
+        """Begin the record of a new run: the note of an earlier run of this id, which was removed, is replaced."""
         self._journal.begin()
 
     def pin(self, is_ours: Callable[[], bool] = lambda: True) -> None:
-        """Go by memory from here on: the run's lock is held, and `is_ours` tells whether it still is. Tampered where
-        the record cannot be believed."""
+        """Keep the record in memory from here on: the run's lock is held, and `is_ours` says whether it still is.
+        Tampered where the record cannot be verified."""
         self._files.pin()
         self._journal.pin(is_ours)
         self._pinned = state_of(self.run_id, self._journal.read().events)
 
     def record(self) -> Record:
-        """What is known to be true of the run, and why its record says something else, if it does."""
+        """The verified part of the record, and what is wrong with the rest."""
         return self._journal.read()
 
     def events(self) -> list[dict[str, Any]]:
-        """All of them; a torn last line is left out. Tampered where they cannot be believed, or one is damaged."""
+        """All events; a torn last line is left out. Tampered where one is damaged or cannot be verified."""
         found = self._journal.read()
         if found.problem is not None:
             raise Tampered(self.run_id, found.problem)
         return found.events
 
-    def vouched(self) -> str | None:
-        """Why nothing vouches for the record; None where the user's key does."""
-        return self._journal.vouched()
+    def why_unverified(self) -> str | None:
+        """Why the record cannot be verified; None where the user's key verifies it."""
+        return self._journal.why_unverified()
 
-    def is_anothers(self) -> bool:
-        """Whether the record was written with another key than this user's, who can tell nothing of it."""
-        return self._journal.is_anothers()
+    def is_foreign(self) -> bool:
+        """Whether the record was written with another key than this user's."""
+        return self._journal.is_foreign()
 
     def state(self) -> RunState:
-        """What the events lead to; of a record that cannot be believed, those that can: it has ended by that."""
+        """The state by the events; where the record was tampered with, by the verified ones, and the run has ended by
+        that."""
         if self._pinned is not None:
             return self._pinned
         found = self._journal.read()
@@ -103,8 +104,8 @@ class Evidence:
             self._journal.check()
 
     def event(self, kind: str, /, **fields: Any) -> None:
-        """Append one event, durably; the time is added, and what was written since the last one, and secrets are taken
-        out."""
+        """Append one event, durably. The time and the hashes of files written since the last event are added; secrets
+        are redacted."""
         kept = {key: value if key == "context" else redact_value(value)[0] for key, value in fields.items()}
         if self._written:
             kept["files"] = self._written
@@ -116,7 +117,7 @@ class Evidence:
             self._pinned.apply(body)
 
     def end_as_tampered(self, reason: str) -> None:
-        """The run has ended by that; what is there instead of its record is put aside."""
+        """End the run as tampered; what is in the place of its record is set aside."""
         with writing():
             body = self._journal.end_as_tampered(_tampered(redact(reason)[0]))
         if self._location is not None:
@@ -139,7 +140,7 @@ class Evidence:
             warnings.warn(AgentosWarning(text), stacklevel=2)
 
     def check_files(self) -> None:
-        """Tampered where a file that the record names is another by now, or something that is no file lies here."""
+        """Tampered where a file that the record names has changed, or something in the folder is no regular file."""
         for name, expected in (self.state().files | self._written).items():
             try:
                 if self.digest(name) == expected:
@@ -154,7 +155,7 @@ class Evidence:
     # -- files ---------------------------------------------------------------------------------------------------------
 
     def write_once(self, name: str, text: str) -> None:
-        """A file that is never changed again; RunError where it is there with other contents."""
+        """Write a file that is never changed again; RunError where it exists with other contents."""
         data = text.encode("utf-8", "surrogateescape")
         present = self.read(name)
         if present is None:
@@ -165,8 +166,8 @@ class Evidence:
             self._written[name] = hashlib.sha256(data).hexdigest()
 
     def step_folder(self, n: int, kind: str) -> str:
-        """The folder of a step, made; relative to `folder`. Of a step that is done again, what was there is kept under
-        another name. Tampered where a link lies there, or anything else that git-agentos does not make."""
+        """Make the folder of a step; its path relative to `folder`. Where a step runs again, its old folder is renamed.
+        Tampered where a link is there, or anything else that git-agentos does not make."""
         name = f"steps/{n:03d}-{kind}"
         with writing():
             for each in ("steps", name):
@@ -179,12 +180,12 @@ class Evidence:
         return name
 
     def create(self, name: str) -> BinaryIO:
-        """A new file below the folder, to be written; `wrote` tells that it is complete."""
+        """A new file below the folder, to be written; `add_file` says that it is complete."""
         with self._placing(name):
             return self._files.create(self._name(name))
 
-    def wrote(self, name: str) -> None:
-        """A file is complete: the next event has its hash."""
+    def add_file(self, name: str) -> None:
+        """Add the hash of a complete file to the next event."""
         with self._placing(name):
             self._written[name] = self.digest(name)
 
@@ -239,18 +240,18 @@ class Evidence:
                 self._files.remove(name)
 
     def remove(self, name: str) -> None:
-        """Take back a file that has just been written."""
+        """Remove a file that has just been written."""
         self._files.remove(self._name(name))
         self._written.pop(name, None)
 
     def clear(self, name: str) -> None:
-        """Put aside what has a file's name and is none."""
+        """Set aside what has the name of a file and is no regular file."""
         if self._files.kind(name) not in (None, stat.S_IFREG):
             self._files.set_aside(name)
 
     @contextlib.contextmanager
     def _placing(self, name: str) -> Iterator[None]:
-        """Tampered where a file cannot be reached, or is there already, since somebody else was here."""
+        """Tampered where a file cannot be reached, or exists already: another program made it."""
         with writing():
             try:
                 yield

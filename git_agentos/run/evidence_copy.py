@@ -1,10 +1,10 @@
 """The copy of a run's evidence in git: a tree that the ref `refs/agentos/runs/<run id>` keeps.
 
-It is made anew with every event, before the note of that event is written: so it is never behind the note, and what is
-brought back from it is believed exactly as the folder was. `git clean -fdx` takes the folder, and not the copy.
+It is made again with every event, before the note of that event is written: so it is never older than the note, and a
+folder rebuilt from it is verified exactly as the original was. `git clean -fdx` removes the folder, and not the copy.
 
 A file that the record names is copied as it was when it was named: one that was changed or removed since stays in the
-copy. What is in the copy is not believed by itself: anybody can move a ref.
+copy. The copy is not trusted by itself: anybody can move a ref.
 """
 
 from __future__ import annotations
@@ -135,14 +135,14 @@ def find_copy(location: Location, run_id: str, path: str) -> SavedFolder | None:
 
 
 def delete(location: Location, run_id: str) -> None:
-    """Forget the copy of a run that has come to nothing."""
+    """Delete the copy of a run that could not be started."""
     tree_refs.delete(location, PREFIX + run_id)
 
 
 def rebuild_folder(location: Location, run_id: str, *, parts: bool = False) -> bool:
-    """Make the folder of a run's evidence again, where it is missing and no process is at work on the run; whether it
-    was. With `parts` also the files that are missing in a folder that is there. RepositoryError where something else is
-    in its place."""
+    """Rebuild the folder of a run's evidence, where it is missing and no process has the run; whether that was done.
+    With `parts` also files that are missing in an existing folder. RepositoryError where something else is in its
+    place."""
     runs = os.path.join(worktrees.main_folder(location), database_path.FOLDER, "runs")
     path = os.path.join(runs, run_id)
     if os.path.lexists(path) and not (parts and os.path.isdir(path) and not os.path.islink(path)):
@@ -158,7 +158,7 @@ def rebuild_folder(location: Location, run_id: str, *, parts: bool = False) -> b
 
 
 def write_missing(location: Location, run_id: str, path: str) -> None:
-    """Put the files that are missing in the folder of a run's evidence there again, as far as the copy has them."""
+    """Write the files that are missing in the folder of a run's evidence, as far as the copy has them."""
     found = find_copy(location, run_id, path)
     if found is not None:
         with contextlib.suppress(AgentosError, OSError):

@@ -1,6 +1,6 @@
-"""The evidence of all runs of a repository: made, found, listed, and made again from git where its folder is missing.
+"""The evidence of all runs of a repository: created, opened, listed, and rebuilt from git where its folder is missing.
 
-A copy that was made in another repository, or by another user, is shown and no more: nothing vouches for it here.
+A copy that was made in another repository, or by another user, is only shown: it cannot be verified here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from git_agentos.errors import AgentosError, AgentosWarning, RepositoryError, Ru
 from git_agentos.git.location import Location
 from git_agentos.process import deletion
 from git_agentos.run import evidence_copy, journal, lock, sealing
-from git_agentos.run.context import CONTEXT, WorkspaceContext, check_id, is_id
+from git_agentos.run.context import CONTEXT, WorkspaceContext, check_id, is_id, with_current_paths
 from git_agentos.run.events import EVENTS, MANIFEST, Event
 from git_agentos.run.evidence import Evidence, writing
 from git_agentos.run.evidence_folder import Folder
@@ -58,14 +58,14 @@ def create(location: Location, run_id: str) -> Evidence:
 
 
 def remove(location: Location, run_id: str) -> None:
-    """Remove the evidence of a run that has come to nothing, and its copy."""
+    """Remove the evidence of a run that could not be started, and its copy."""
     deletion.remove_folder(os.path.join(runs_folder(location), run_id))
     with contextlib.suppress(AgentosError, OSError):
         evidence_copy.delete(location, run_id)
 
 
 def end_destroyed(location: Location, run_id: str) -> Evidence:
-    """The folder of a run whose own was removed or replaced, with the run on record as tampered."""
+    """Make the folder of a run whose own was removed or replaced, and record the run as tampered."""
     with writing():
         journal.clear_path(os.path.join(runs_folder(location), run_id))
     database_path.ensure_folder(layout.main_folder(location))
@@ -80,15 +80,15 @@ def noted_prepared(location: Location, run_id: str) -> Event | None:
 
 
 def id_taken(run_id: str) -> RunError:
-    """What is to be said where a new run's id is that of another."""
+    """The error for a new run with the id of another."""
     return RunError(
         f"there is a run '{run_id}' already",
-        f"choose another id; git agentos run show {run_id} tells how that one stands",
+        f"choose another id; git agentos run show {run_id} shows that one",
     )
 
 
 def open_existing(location: Location, run_id: str) -> Evidence:
-    """That of a run; RunError where there is none."""
+    """The evidence of a run; RunError where there is none."""
     check_id(run_id)
     runs = runs_folder(location)
     path = os.path.join(runs, run_id)
@@ -112,6 +112,11 @@ def context_of(evidence: Evidence) -> WorkspaceContext:
     those of when it was made: `located.now` has those of now."""
     known = evidence.state().context
     return known if known is not None else file_context(evidence)
+
+
+def workspace_of(context: OpenWorktree, kept: Evidence) -> WorkspaceContext:
+    """The context of the run whose evidence this is, with paths as they are now."""
+    return with_current_paths(context, context_of(kept))
 
 
 def file_context(evidence: Evidence) -> WorkspaceContext:
@@ -165,7 +170,7 @@ def _is_folder(path: str) -> bool:
 
 
 def begun_at(folder: str) -> str:
-    """When a run was begun, by its first event; what has none counts as older."""
+    """When a run was begun, by its first event; a run without one counts as older."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
         descriptor = os.open(os.path.join(folder, EVENTS), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as file:
@@ -177,12 +182,12 @@ def begun_at(folder: str) -> str:
 
 
 def open_or_rebuild(location: Location, run_id: str) -> Evidence:
-    """That of a run with which something is to be done: a folder that is missing is made again from the copy in git.
-    RunError where there is neither."""
+    """The evidence of a run that is to be changed: a missing folder is rebuilt from the copy in git. RunError where
+    there is neither."""
     check_id(run_id)
     path = os.path.join(runs_folder(location), run_id)
     if (
-        not _bring_back(location, run_id)
+        not _rebuild_folder(location, run_id)
         and not os.path.lexists(path)
         and evidence_copy.find_copy(location, run_id, path)
     ):
@@ -190,51 +195,51 @@ def open_or_rebuild(location: Location, run_id: str) -> Evidence:
             return Evidence(path, run_id, location)  # its process says what has become of it
         raise RunError(
             f"the record of run '{run_id}' was not written with your key, or not in this repository",
-            "git agentos run show tells what it says; it is gone on with where it was begun",
+            "git agentos run show prints it; the run can be resumed where it was started",
         )
     return open_existing(location, run_id)
 
 
 def rebuild_folders(location: Location) -> list[str]:
-    """Make the folder of all runs again from git, where it is gone as a whole, as `git clean -fdx` leaves it; the ids
-    of the runs. Where it cannot be made, commands go on with what is in git."""
+    """Rebuild the folder of all runs from git, where the whole folder is gone, as after `git clean -fdx`; the ids of
+    the runs. Where it cannot be made, commands use what is in git."""
     if os.path.lexists(runs_folder(location)):
         return []
     done = []
     for run_id in evidence_copy.ids(location):
         with contextlib.suppress(AgentosError, OSError):
-            if _bring_back(location, run_id):
+            if _rebuild_folder(location, run_id):
                 done.append(run_id)
     return done
 
 
 def copy_missing(location: Location) -> None:
-    """Copy the evidence of runs that have none, as those of a version that made no copies. What cannot be believed, or
-    is being written by another process, is left."""
+    """Copy the evidence of runs that have no copy, as those of older versions. Evidence that cannot be verified, or
+    that another process is writing, is left out."""
     copied = set(evidence_copy.ids(location))
     for run_id in ids(location):
         if run_id in copied:
             continue
         with contextlib.suppress(AgentosError, OSError):
             found = open_existing(location, run_id)
-            if lock.holder(location, run_id) is None and found.vouched() is None and found.events():
+            if lock.holder(location, run_id) is None and found.why_unverified() is None and found.events():
                 named = found.state().files
                 evidence_copy.Copy(location, run_id).save(Folder(found.folder), named, MANIFEST)
 
 
-def _bring_back(location: Location, run_id: str) -> bool:
-    """One that was copied in another repository, or by another user, stays where it is: nothing vouches for it here."""
+def _rebuild_folder(location: Location, run_id: str) -> bool:
+    """Rebuild one folder from git, unless it was copied in another repository, or by another user."""
     path = os.path.join(runs_folder(location), run_id)
     if os.path.lexists(path):
         return False
     copy = evidence_copy.find_copy(location, run_id, path)
-    if copy is None or Evidence(path, run_id, files=copy).is_anothers():
+    if copy is None or Evidence(path, run_id, files=copy).is_foreign():
         return False
     return evidence_copy.rebuild_folder(location, run_id)
 
 
 def warn(text: str) -> None:
-    """Warn of what was found and done."""
+    """Warn of what was found and rebuilt."""
     warnings.warn(AgentosWarning(text), stacklevel=3)
 
 
@@ -246,18 +251,19 @@ def incomplete_runs(location: Location) -> list[str]:
         with contextlib.suppress(AgentosError, OSError):
             copy = evidence_copy.find_copy(location, run_id, path)
             is_missing = copy is not None and evidence_copy.is_incomplete(copy, path)
-            if copy is not None and is_missing and not Evidence(path, run_id, files=copy).is_anothers():
+            if copy is not None and is_missing and not Evidence(path, run_id, files=copy).is_foreign():
                 found.append(run_id)
     return found
 
 
 def copied_events(found: Evidence) -> list[dict[str, Any]]:
-    """The events of a copy that was made in another repository, or by another user: nothing vouches for them here."""
+    """The events of a copy that was made in another repository, or by another user: they are not verified."""
     return journal.parse(found.read(EVENTS) or b"", found.run_id)
 
 
 def open_to_read(location: Location, run_id: str) -> Evidence:
-    """That of a run, or, where its folder is missing, the copy in git, to be read; RunError where there is neither."""
+    """The evidence of a run for reading, or its copy in git where the folder is missing; RunError where there is
+    neither."""
     try:
         return open_existing(location, run_id)
     except RunError:

@@ -1,5 +1,5 @@
-"""A restore or rollback in a run's worktree that a kill interrupted: finished before anything else is done there, or
-else taken back."""
+"""A restore or rollback in a run's worktree that was interrupted: it is finished before anything else is done there, or
+else aborted."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ def path_of(location: Location) -> str:
 
 
 def finish(inner: OpenWorktree, run: WorkspaceContext, goal: str) -> tuple[bool, Restoration | None]:
-    """Whether it could be finished or taken back; and, where it was a rollback to the checkpoint `goal` and is finished
-    now, what it did."""
+    """Whether it could be finished or aborted; and what it did, where it was a rollback to the checkpoint `goal` and is
+    finished now."""
     metadata = inner.metadata(task_id=run.task_id, run_id=run.run_id)
     for abort in (False, True):
         with contextlib.suppress(AgentosError):
             found = journal.read(inner.location)
             done = commands.recover(inner, metadata, abort=abort)
             meant = not abort and found is not None and found.command == ROLLBACK and done.checkpoint == goal
-            return True, _told(done, inner.location) if meant else None
+            return True, _restoration(done, inner.location) if meant else None
     return False, None
 
 
-def _told(done: Recovery, location: Location) -> Restoration:
+def _restoration(done: Recovery, location: Location) -> Restoration:
     at = refs.read_head(location)
     return Restoration(
         checkpoint=done.checkpoint or "",

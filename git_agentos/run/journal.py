@@ -1,16 +1,16 @@
-"""The record of a run on disk: `events.jsonl`, which is appended to, and believed only where our code is on it.
+"""The record of a run on disk: `events.jsonl`, which is appended to; only events with a valid MAC count.
 
 Each line has the `mac` of its event and of the `mac` before it, by the user's key (`guard.signing`): the first one
-continues a code of the folder's path, so that no record can stand in another run's place. A note (`note`), kept where
-agents do not work, has the number of events and the last `mac`, so that a record that was cut off shows as well. It is
-one event behind at most, where a process was killed between the two; a torn last line is no event. It has the event
-`prepared` too: where a run began is known also when everything in the repository was destroyed.
+continues a MAC of the folder's path, so that no record can take another run's place. A note (`journal_note`), kept
+where agents do not work, has the number of events and the last `mac`, so that a record that was cut off shows as well.
+It is one event behind at most, where a process was killed between the two; a torn last line is no event. It has the
+event `prepared` too: where a run began is known also when everything in the repository was destroyed.
 
-A process that goes on with a run has its record in memory (`Journal.pin`). It reads the file only to see whether it is
-what it wrote last: the same bytes in the same file in the same folder, the run's lock still in place, the note
-untouched. Where it is not, `end_as_tampered` puts what is there aside and writes what is known to be true.
+A process that continues a run has its record in memory (`Journal.pin`). It reads the file only to check that it is what
+it wrote last: the same bytes in the same file in the same folder, the run's lock still in place, the note unchanged.
+Else `end_as_tampered` sets aside what is there and writes the verified record.
 
-Without a key (in a sandbox) events have no `mac`; nothing vouches for such a record.
+Without a key (in a sandbox) events have no `mac`; such a record cannot be verified.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ class Tampered(RunError):
     def __init__(self, run_id: str, reason: str) -> None:
         super().__init__(
             f"the record of run '{run_id}' is damaged or was tampered with: {reason}",
-            f"git agentos run verify {run_id} tells more, git agentos rollback {run_id} takes the run back",
+            f"git agentos run verify {run_id} tells more, git agentos rollback {run_id} resets its worktree",
         )
         self.reason = reason
 
 
 class NoKey(RunError):
-    """Nothing can be put on record of a run: its events have codes of a key that cannot be read here."""
+    """Nothing can be recorded of a run: its events have MACs of a key that cannot be read here."""
 
     def __init__(self, run_id: str) -> None:
         super().__init__(
-            f"nothing can be put on record of run '{run_id}': the user's key cannot be read",
+            f"nothing can be recorded of run '{run_id}': the user's key cannot be read",
             f"it is in '{signing.folder(os.environ)}'; call this from outside of the sandbox",
         )
 
 
 class Record(NamedTuple):
-    """What is known to be true of a run: `lines` are those of the file, `events` what they say, `last` the last code.
-    `problem` says why there is more, or less, than that."""
+    """The verified record of a run: `lines` of the file, the `events` in them, `last` the last MAC. `problem` says what
+    is wrong with the rest of the file."""
 
     lines: list[bytes]
     events: list[dict[str, Any]]
@@ -107,15 +107,15 @@ class Journal:
         self._pinned, self._is_ours, self._inode = found, is_ours, self._identity()
         self._notes = (self._note(),)
 
-    def vouched(self) -> str | None:
+    def why_unverified(self) -> str | None:
         """Why nothing vouches for the record; None where the user's key does."""
-        if self._known() is None:
+        if self._read_key() is None:
             return NO_KEY
         return self.read().problem
 
-    def is_anothers(self) -> bool:
+    def is_foreign(self) -> bool:
         """Whether it was written with another key than this user's: no line is ours, and none was ever noted."""
-        known = self._known()
+        known = self._read_key()
         if known is None or self._pinned is not None or self._note() is not None:
             return False
         with contextlib.suppress(RunError, OSError, ValueError):
@@ -136,7 +136,7 @@ class Journal:
 
     def _checked(self, data: bytes, note: Note | None) -> Record:
         """As much of the file as is ours."""
-        known, last = self._known(), self._first()
+        known, last = self._read_key(), self._first()
         lines: list[bytes] = []
         events: list[dict[str, Any]] = []
         codes: list[str] = []
@@ -145,7 +145,7 @@ class Journal:
             try:
                 body = parse_line(line)
             except ValueError:
-                problem = f"line {number} of '{EVENTS}' is none"
+                problem = f"line {number} of '{EVENTS}' is invalid"
                 break
             code = body.pop("mac", None)
             if known is not None and not signing.verify(_event_bytes(last, body), code, known):
@@ -156,7 +156,7 @@ class Journal:
             events.append(body)
             codes.append(last or "")
         if problem is None and known is not None:
-            problem = _differs(codes, note)
+            problem = _differs_from_note(codes, note)
         return Record(lines, events, last, problem)
 
     def _missing(self, note: Note | None) -> Record:
@@ -177,7 +177,7 @@ class Journal:
             raise Tampered(self._run_id, found.problem)
         if self._pinned is not None:
             self.check()
-        known = self._known()
+        known = self._read_key()
         if known is None and found.last is not None:
             raise NoKey(self._run_id)
         line, body, code = _line(event, found.last, known)
@@ -193,11 +193,11 @@ class Journal:
 
     def check(self) -> None:
         """Tampered where a pinned record, its folder, its note or the run's lock is not as this process left it."""
-        problem = self._intruded()
+        problem = self._why_changed()
         if problem is not None:
             raise Tampered(self._run_id, problem)
 
-    def _intruded(self) -> str | None:
+    def _why_changed(self) -> str | None:
         found = self._pinned
         assert found is not None
         if not self._folder.is_in_place():
@@ -214,7 +214,7 @@ class Journal:
             return f"'{EVENTS}' was replaced"
         if (data or b"") != found.data:
             return f"'{EVENTS}' was changed by another process"
-        if found.lines and self._known() is not None and self._note() not in self._notes:
+        if found.lines and self._read_key() is not None and self._note() not in self._notes:
             return "the note of how long the record is was changed"
         return None
 
@@ -231,7 +231,7 @@ class Journal:
                 self._folder.pin()
         if self._folder.kind(EVENTS) is not None:
             self._folder.set_aside(EVENTS)
-        known = self._known()
+        known = self._read_key()
         code = found.last if known is not None else None
         lines, events = list(found.lines), list(found.events)
         for each in (self.prepared(), event):
@@ -293,24 +293,24 @@ class Journal:
 
     # -- the key, and the note -----------------------------------------------------------------------------------------
 
-    def _known(self) -> bytes | None:
+    def _read_key(self) -> bytes | None:
         if self._key is None:
             self._key = signing.key(os.environ)
         return self._key
 
     def _first(self) -> str | None:
         """What the first event continues."""
-        known = self._known()
+        known = self._read_key()
         if known is None:
             return None
         origin = signing.document_bytes("run", self._note_file.origin, {"run_id": self._run_id})
         return signing.mac(origin, known)
 
     def _note(self) -> Note | None:
-        return self._note_file.read(self._known())
+        return self._note_file.read(self._read_key())
 
     def _put_note(self, events: list[dict[str, Any]], last: str | None) -> None:
-        known = self._known()
+        known = self._read_key()
         if known is None or last is None:
             return
         note = Note(len(events), last, next((each for each in events if each["event"] == "prepared"), None))
@@ -319,7 +319,7 @@ class Journal:
         self._notes = self._notes[-1:]
 
 
-def _differs(codes: list[str], note: Note | None) -> str | None:
+def _differs_from_note(codes: list[str], note: Note | None) -> str | None:
     """In what a record differs from the note of it."""
     if note is None:
         return "the note of how long it is is missing" if codes else None
@@ -340,7 +340,7 @@ def parse(data: bytes, run_id: str) -> list[dict[str, Any]]:
             body = parse_line(line)
         except ValueError as error:
             raise RunError(
-                f"the record of run '{run_id}' is damaged: line {number} of '{EVENTS}' is none",
+                f"the record of run '{run_id}' is damaged: line {number} of '{EVENTS}' is invalid",
                 f"git agentos run verify {run_id} tells more",
             ) from error
         body.pop("mac", None)

@@ -1,6 +1,6 @@
-"""Who is at work on a run: one process at a time changes it, and the lock ends with that process.
+"""The lock of a run: one process at a time changes a run, and the lock ends with that process.
 
-<common dir>/agentos/runs/<run id>.turn   flock(2), held by whoever does, resumes, takes back or accepts the run
+<common dir>/agentos/runs/<run id>.turn   flock(2), held by the process that starts, resumes, resets or accepts the run
 <common dir>/agentos/runs/<run id>.pid    its process id, for people
 """
 
@@ -16,14 +16,14 @@ from git_agentos.errors import LockedError
 from git_agentos.git.location import Location
 from git_agentos.util import directories, files, locks
 
-_PATIENCE = 0.5  # whoever asks who is at work has the lock for a moment
+_TIMEOUT = 0.5  # seconds: `holder` has the lock for a moment
 
 
 @contextlib.contextmanager
-def hold(location: Location, run_id: str, *, patience: float = _PATIENCE) -> Iterator[Callable[[], bool]]:
-    """Have a run to oneself; LockedError where another process is at work on it for more than `patience` seconds.
+def hold(location: Location, run_id: str, *, patience: float = _TIMEOUT) -> Iterator[Callable[[], bool]]:
+    """Hold the lock of a run; LockedError where another process holds it for more than `patience` seconds.
 
-    What is yielded tells whether the lock is still in place: others can remove its file.
+    Yields a function that says whether the lock is still in place: others can remove its file.
     """
     path = _path(location, run_id)
     deadline = time.monotonic() + patience
@@ -35,17 +35,17 @@ def hold(location: Location, run_id: str, *, patience: float = _PATIENCE) -> Ite
                 held = os.lstat(path)
                 break
             except FileNotFoundError:
-                stack.close()  # somebody has just removed it
+                stack.close()  # it has just been removed
             except LockedError as error:
                 if time.monotonic() > deadline:
-                    pid = _noted(path)
+                    pid = _read_pid(path)
                     who = f" (process {pid})" if pid is not None else ""
                     raise LockedError(
-                        f"run '{run_id}' is at work{who}",
-                        f"wait for it, or end it: git agentos run cancel {run_id}",
+                        f"run '{run_id}' is running{who}",
+                        f"wait for it, or cancel it: git agentos run cancel {run_id}",
                     ) from error
                 time.sleep(0.01)
-        _note(path)
+        _write_pid(path)
 
         def is_ours() -> bool:
             with contextlib.suppress(OSError):
@@ -60,14 +60,14 @@ def hold(location: Location, run_id: str, *, patience: float = _PATIENCE) -> Ite
 
 
 def clear_path(path: str) -> None:
-    """Put aside what has the name of a file of ours in the git directory and is none: a link, a folder."""
+    """Rename what has the name of a file of ours and is no regular file: a link, a folder."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(os.lstat(path).st_mode):
             os.rename(path, f"{path}~{os.urandom(4).hex()}")
 
 
 def holder(location: Location, run_id: str) -> int | None:
-    """The process that is at work on a run (0: one that is not known); None where none is."""
+    """The process that holds the lock of a run (0: one that is not known); None where none does."""
     path = _path(location, run_id, make=False)
     if not os.path.lexists(path):
         return None
@@ -75,8 +75,8 @@ def holder(location: Location, run_id: str) -> int | None:
         with locks.hold(path, shared=True, wait=False):
             return None
     except LockedError:
-        return _noted(path) or 0
-    except OSError:  # it is no file: nobody holds it
+        return _read_pid(path) or 0
+    except OSError:  # it is no file, so no process holds it
         return None
 
 
@@ -91,12 +91,12 @@ def _pid_file(path: str) -> str:
     return path.removesuffix(".turn") + ".pid"
 
 
-def _note(path: str) -> None:
+def _write_pid(path: str) -> None:
     clear_path(_pid_file(path))
     files.replace(_pid_file(path), f"{os.getpid()}\n".encode("ascii"), durable=False)
 
 
-def _noted(path: str) -> int | None:
+def _read_pid(path: str) -> int | None:
     try:
         return int(files.read(_pid_file(path), limit=20))
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""A workspace that is none, for tests and for runs that need no boundary."""
+"""A workspace without git, for tests and for runs that need no boundary."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from git_agentos.run import evidence_store
 from git_agentos.run.accept import Acceptance
 from git_agentos.run.context import WorkspaceContext, check_id, worktree_id
 from git_agentos.run.events import ACCEPTED, CANCELLED, FAILED, PASSED, PRE_RUN, Run
-from git_agentos.run.snapshot import WorkspaceSnapshot, now
+from git_agentos.run.snapshot import WorkspaceSnapshot
+from git_agentos.util import times
 from git_agentos.worktree import record
 from git_agentos.worktree.agent_merge import Merge
 
 
 class NullWorkspaceService:
-    """A workspace that is none: it keeps a context in memory and never touches anything. For tests, and for runs that
+    """A workspace without git: it keeps a context in memory and never changes anything. For tests, and for runs that
     need no boundary.
 
     `root` is the folder that the run works in. Without one it is an empty folder of its own, made by `prepare_pre_run`
@@ -44,7 +45,7 @@ class NullWorkspaceService:
         self._ended: str | None = None
 
     def prepare_pre_run(self, *, run_id: str) -> WorkspaceContext:
-        """A context for the run, of commits that there are none of."""
+        """A context for the run, with a null commit."""
         check_id(run_id)
         if self._context is not None:
             raise evidence_store.id_taken(run_id)
@@ -57,7 +58,7 @@ class NullWorkspaceService:
             base_ref="HEAD",
             base_sha=refs.ZERO,
             head_sha=refs.ZERO,
-            created_at=now(),
+            created_at=times.now_text(),
             task_id=self._task_id,
             agent_id=self._agent_id or worktree_id(run_id),
         )
@@ -72,10 +73,21 @@ class NullWorkspaceService:
         return self._context
 
     def snapshot(self) -> WorkspaceSnapshot:
-        """A workspace in which nothing is."""
+        """A snapshot of nothing."""
         run = self._prepared()
         return WorkspaceSnapshot(
-            run.run_id, refs.ZERO, run.branch_name, trees.EMPTY_TREE, refs.ZERO, [], [], [], [], [], refs.ZERO, now()
+            run.run_id,
+            refs.ZERO,
+            run.branch_name,
+            trees.EMPTY_TREE,
+            refs.ZERO,
+            [],
+            [],
+            [],
+            [],
+            [],
+            refs.ZERO,
+            times.now_text(),
         )
 
     def diff_summary(self) -> str:
@@ -132,7 +144,7 @@ class NullWorkspaceService:
         return Run(
             run_id=context.run_id, state=state, reason=reason, context=context, task_id=context.task_id, steps=[],
             attempts=[], evidence=context.worktree_path, max_attempts=1, on_failure="keep", guarded=False, protected=[],
-            started_at=context.created_at, ended_at=now(),
+            started_at=context.created_at, ended_at=times.now_text(),
         )  # fmt: skip
 
     def _prepared(self) -> WorkspaceContext:
@@ -142,7 +154,7 @@ class NullWorkspaceService:
 
 
 def _null_root(root: str) -> str:
-    """The folder of a workspace that is none, absolute."""
+    """The folder of the workspace, absolute."""
     path = os.path.realpath(root)
     if not root or not os.path.isdir(path):
         raise UsageError(f"there is no folder '{root}'", "give a folder that is there, or none")
@@ -164,10 +176,10 @@ def _folder_until_exit() -> str:
 
 
 def point_name(point: int | str) -> str:
-    """What a point is called: `step:2` for 2."""
+    """The name of a point: `step:2` for 2."""
     return f"step:{point}" if isinstance(point, int) else point
 
 
 def not_prepared() -> RunError:
-    """What is to be said of a run that has no workspace."""
+    """The error for a run that has no workspace."""
     return RunError("the run has no workspace yet", "prepare_pre_run makes it")

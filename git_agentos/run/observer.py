@@ -1,4 +1,4 @@
-"""Who is told how a run goes, while it goes."""
+"""Observing a run while it runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from git_agentos.run.events import Run, Step
 
 
 class Observer(Protocol):
-    """Who is told how a run goes, while it goes."""
+    """Gets called as a run proceeds."""
 
     def prepared(self, run: Run) -> None:
         """The workspace is ready."""
@@ -17,14 +17,14 @@ class Observer(Protocol):
         """A step begins."""
 
     def output(self, line: bytes) -> None:
-        """A line that the step's command said, without secrets."""
+        """The step's command has written a line; secrets are redacted."""
 
     def step_ended(self, run: Run, step: Step) -> None:
         """A step has ended."""
 
 
 class SilentObserver:
-    """Is told, and does nothing."""
+    """An Observer that does nothing; others derive from it, and override what they need."""
 
     def prepared(self, run: Run) -> None:
         pass

@@ -1,13 +1,13 @@
-"""Making the workspace of a run: all of it or nothing, and what a killed attempt has left is settled by the next.
+"""Making the workspace of a run: all of it or nothing; the next attempt cleans up after one that was killed.
 
     the evidence's folder     made first, unless the kernel has made it: it takes the id
     the worktree              as `worktree.create` makes one, and in it, before it counts as made: the checkpoint
-                              `pre_run` with all ignored files, the record of how everything was made (`pristine`), and
+                              `pre_run` with all ignored files, the baseline, and
                               workspace_context.json, which the checkpoint carries as well
     the event `prepared`      last
 
 A worktree that is recorded with the run's id is whole: where only the event is missing, it is added. One that is not
-recorded yet is taken back by its intent, and a context without either is of no run.
+recorded yet is aborted by its journal, and a context without either belongs to no run.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import RepositoryError, RunError
 from git_agentos.git import trees
 from git_agentos.git.repository import Writer
-from git_agentos.run import baseline, evidence_store, located
-from git_agentos.run.context import CONTEXT, WorkspaceContext, worktree_id
+from git_agentos.run import baseline, evidence_store
+from git_agentos.run.context import CONTEXT, WorkspaceContext, with_current_paths, worktree_id
 from git_agentos.run.events import SERVICE
 from git_agentos.run.evidence import Evidence
 from git_agentos.worktree import base, creation, journal, layout, record, repair
@@ -35,7 +35,7 @@ from git_agentos.worktree.record import AgentWorktree
 
 
 class WorkspaceSpec(NamedTuple):
-    """The workspace that is wanted; see `GitWorktreeWorkspaceService`."""
+    """The workspace to make; see `GitWorktreeWorkspaceService`."""
 
     run_id: str
     base_ref: str | None
@@ -54,40 +54,40 @@ class _State(NamedTuple):
     tree: str
 
 
-def prepare(context: OpenWorktree, plan: WorkspaceSpec, evidence: Evidence | None = None) -> WorkspaceContext:
+def prepare(context: OpenWorktree, spec: WorkspaceSpec, evidence: Evidence | None = None) -> WorkspaceContext:
     """Make the workspace of a run; the run's lock must be held. RunError where it has one. `evidence` is the run's, of
     a caller that has it already."""
-    if plan.agent_id is not None:
-        config.agent_id(plan.agent_id, source="agent_id")
-    id_ = worktree_id(plan.run_id)
+    if spec.agent_id is not None:
+        config.agent_id(spec.agent_id, source="agent_id")
+    id_ = worktree_id(spec.run_id)
     if any(each.id == id_ for each in journal.interrupted(context.location)):
         repair.repair(context, id_)
-    if _managed(context, plan.run_id) is not None:
-        return _go_on(context, plan.run_id, evidence)
-    if plan.branch is not None:
-        layout.check_branch_name(context, plan.branch)
-    base_ref, base_sha = base.base_of(context, plan.base_ref or config.run_base(context.settings.values))
-    kept, fresh = _folder(context, plan, base_ref, evidence)
+    if _managed(context, spec.run_id) is not None:
+        return _record_finished(context, spec.run_id, evidence)
+    if spec.branch is not None:
+        layout.check_branch_name(context, spec.branch)
+    base_ref, base_sha = base.base_of(context, spec.base_ref or config.run_base(context.settings.values))
+    kept, fresh = _folder(context, spec, base_ref, evidence)
     wanted = WorktreeSpec(
         id_,
         base_ref,
         base_sha,
-        plan.task_id,
-        guard=plan.guard,
-        run_id=plan.run_id,
-        protected=plan.protected,
-        own_branch=plan.branch,
+        spec.task_id,
+        guard=spec.guard,
+        run_id=spec.run_id,
+        protected=spec.protected,
+        own_branch=spec.branch,
     )
 
     try:
         with creation.new_worktree(context, wanted) as new:
-            made, state = _fill(context, new, plan, kept)
+            made, state = _fill(context, new, spec, kept)
     except BaseException:
         kept.remove(CONTEXT)
         if fresh:
-            evidence_store.remove(context.location, plan.run_id)
+            evidence_store.remove(context.location, spec.run_id)
         raise
-    _tell(kept, made, state)
+    _record_prepared(kept, made, state)
     return made
 
 
@@ -95,7 +95,7 @@ def recorded_context(context: OpenWorktree, run_id: str) -> WorkspaceContext | N
     """The context of a run that has a workspace, as the record has it, or else its first checkpoint, or its evidence;
     None where it has none (yet)."""
     found = _recorded(context, run_id)
-    return None if found is None else located.with_current_paths(context, found)
+    return None if found is None else with_current_paths(context, found)
 
 
 def _recorded(context: OpenWorktree, run_id: str) -> WorkspaceContext | None:
@@ -112,8 +112,8 @@ def _recorded(context: OpenWorktree, run_id: str) -> WorkspaceContext | None:
 
 
 def last_known_context(context: OpenWorktree, run_id: str) -> WorkspaceContext | None:
-    """The context of a run, also where agents have destroyed what is known of it: as it is noted outside of the
-    repository, or as its timeline still has it."""
+    """The context of a run, also where agents have destroyed its record: from the note outside of the repository, or
+    from its timeline."""
     found = recorded_context(context, run_id)
     if found is not None:
         return found
@@ -122,13 +122,13 @@ def last_known_context(context: OpenWorktree, run_id: str) -> WorkspaceContext |
             return None  # nothing was destroyed: it was never ready
     noted = evidence_store.noted_prepared(context.location, run_id)
     if noted is not None:
-        return located.with_current_paths(context, WorkspaceContext.from_fields(noted["context"], "a note"))
+        return with_current_paths(context, WorkspaceContext.from_fields(noted["context"], "a note"))
     found = _in_timeline(context, run_id)
-    return None if found is None else located.with_current_paths(context, found)
+    return None if found is None else with_current_paths(context, found)
 
 
 def check_file(context: OpenWorktree, run_id: str) -> None:
-    """RunError where the file that has the context is there, and is none."""
+    """RunError where the file of the context is damaged."""
     try:
         kept = evidence_store.open_existing(context.location, run_id)
     except RunError:
@@ -140,40 +140,40 @@ def check_file(context: OpenWorktree, run_id: str) -> None:
 # -- steps ----------------------------------------------------------------------------------------------------------
 
 
-def _folder(context: OpenWorktree, plan: WorkspaceSpec, base_ref: str, known: Evidence | None) -> tuple[Evidence, bool]:
-    """The evidence's folder, and whether it has just been made; RunError where the id is that of a run that has had its
+def _folder(context: OpenWorktree, spec: WorkspaceSpec, base_ref: str, known: Evidence | None) -> tuple[Evidence, bool]:
+    """The evidence's folder, and whether it was made just now; RunError where the id is that of a run that has had a
     workspace."""
     try:
-        kept = known or evidence_store.open_or_rebuild(context.location, plan.run_id)
+        kept = known or evidence_store.open_or_rebuild(context.location, spec.run_id)
     except RunError:
-        kept, fresh = evidence_store.create(context.location, plan.run_id), True
+        kept, fresh = evidence_store.create(context.location, spec.run_id), True
     else:
         fresh = False
         if kept.state().prepared is not None:
-            raise evidence_store.id_taken(plan.run_id)
+            raise evidence_store.id_taken(spec.run_id)
         kept.remove(CONTEXT)  # of an attempt that was killed
     if not kept.events():
         kept.event(
             "begun",
-            task=plan.task_id,
+            task=spec.task_id,
             max_attempts=1,
             on_failure="keep",
-            guard=plan.guard,
-            protected=list(plan.protected),
+            guard=spec.guard,
+            protected=list(spec.protected),
             steps=[],
-            tool=plan.tool,
+            tool=spec.tool,
             base=base_ref,
         )
     return kept, fresh
 
 
 def _fill(
-    context: OpenWorktree, new: ReadyWorktree, plan: WorkspaceSpec, kept: Evidence
+    context: OpenWorktree, new: ReadyWorktree, spec: WorkspaceSpec, kept: Evidence
 ) -> tuple[WorkspaceContext, _State]:
-    """What is in the new worktree, and kept of it, before it counts as made."""
+    """Fill the new worktree, and record it, before it counts as made."""
     inner, made = new.inner, new.record
     run = WorkspaceContext(
-        run_id=plan.run_id,
+        run_id=spec.run_id,
         repo_root=layout.main_folder(context.location),
         worktree_path=inner.location.root,
         branch_name=made.branch,
@@ -181,8 +181,8 @@ def _fill(
         base_sha=made.base_sha,
         head_sha=made.base_sha,
         created_at=made.created_at,
-        task_id=plan.task_id,
-        agent_id=plan.agent_id or made.id,
+        task_id=spec.task_id,
+        agent_id=spec.agent_id or made.id,
     )
     log.try_add(inner, "action", f"run {run.run_id} prepared", commit=run.base_sha, task_id=run.task_id)
     text = run.to_json()
@@ -200,18 +200,18 @@ def _fill(
     return run, _State(taken.checkpoint.id, taken.state.visible_tree)
 
 
-def _go_on(context: OpenWorktree, run_id: str, known: Evidence | None) -> WorkspaceContext:
-    """The workspace is whole; what was not told of it is told now. RunError where it was: the run has one."""
+def _record_finished(context: OpenWorktree, run_id: str, known: Evidence | None) -> WorkspaceContext:
+    """Record a workspace that was finished and not recorded. RunError where it was: the run has one."""
     kept = known or evidence_store.open_or_rebuild(context.location, run_id)
     state = _pre_run(context, run_id)
     if state is None or kept.state().prepared is not None:
         raise evidence_store.id_taken(run_id)
     made = _carried(context, run_id) or evidence_store.file_context(kept)
-    _tell(kept, made, state)
+    _record_prepared(kept, made, state)
     return made
 
 
-def _tell(kept: Evidence, made: WorkspaceContext, state: _State) -> None:
+def _record_prepared(kept: Evidence, made: WorkspaceContext, state: _State) -> None:
     kept.event("prepared", context=made.fields(), checkpoint=state.checkpoint, tree=state.tree)
 
 

@@ -1,7 +1,4 @@
-"""Looking at runs: what is known of one is in its evidence, or in its final checkpoint where that is not here.
-
-Nothing changes.
-"""
+"""Reading runs: from their evidence, or from their final checkpoint where that is missing. Nothing changes."""
 
 from __future__ import annotations
 
@@ -16,8 +13,8 @@ from git_agentos.checkpoint.capture.state import capture_state
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git.repository import Repository
-from git_agentos.run import evidence_copy, evidence_store, located, lock, preparation, sealing, snapshot
-from git_agentos.run.context import worktree_id
+from git_agentos.run import evidence_copy, evidence_store, lock, preparation, sealing, snapshot
+from git_agentos.run.context import with_current_paths, worktree_id
 from git_agentos.run.events import INTERRUPTED, TAMPERED, Run, Step, run_of
 from git_agentos.run.evidence import Evidence
 from git_agentos.util import times
@@ -25,8 +22,8 @@ from git_agentos.worktree import last_state, record
 
 
 def current_run(context: OpenWorktree, found: Evidence, *, is_ours: bool = False) -> Run:
-    """A run as its record tells it, and who is at work on it; `is_ours` tells that nobody is but this process, which
-    is about to let go of it."""
+    """A run by its record, with the process that has it; `is_ours` says that this process has it, and is about to
+    release it."""
     pid = None if is_ours else lock.holder(context.location, found.run_id)
     events, problem = found.record().events, found.record().problem
     run = found.state().run(found.folder, alive=pid is not None)
@@ -42,7 +39,7 @@ def current_run(context: OpenWorktree, found: Evidence, *, is_ours: bool = False
 
 
 def _archive(context: OpenWorktree, run: Run) -> str | None:
-    """The checkpoint that the run's worktree was archived in; None where it is there, or was lost in another way."""
+    """The checkpoint that the run's worktree was archived in; None where it was not archived."""
     if run.context is None or os.path.isdir(run.context.worktree_path):
         return None
     id_ = worktree_id(run.run_id)
@@ -53,7 +50,7 @@ def _archive(context: OpenWorktree, run: Run) -> str | None:
 
 
 def _as_now(context: OpenWorktree, run: Run) -> Run:
-    return run if run.context is None else replace(run, context=located.with_current_paths(context, run.context))
+    return run if run.context is None else replace(run, context=with_current_paths(context, run.context))
 
 
 def _was_undone(context: OpenWorktree, run_id: str, events: Sequence[Mapping[str, Any]]) -> bool:
@@ -73,7 +70,7 @@ def _visible(context: OpenWorktree, checkpoint: str) -> tuple[str | None, ...]:
 
 
 def show(context: OpenWorktree, run_id: str) -> Run:
-    """A run as its record tells it; of an archived one, as its final checkpoint does."""
+    """A run by its record; of an archived one, by its final checkpoint."""
     try:
         found = evidence_store.open_to_read(context.location, run_id)
     except RunError:
@@ -85,7 +82,7 @@ def show(context: OpenWorktree, run_id: str) -> Run:
             raise
         reason = "its evidence is gone, and git has no copy: its checkpoints are all there is"
         return _as_now(context, _damaged(context, run_id, reason))
-    if found.is_copy and found.is_anothers():
+    if found.is_copy and found.is_foreign():
         return _as_now(context, run_of(run_id, found.folder, evidence_store.copied_events(found), alive=False))
     return current_run(context, found)
 
@@ -129,10 +126,8 @@ def _of_timelines(context: OpenWorktree, known: Collection[str]) -> list[str]:
             continue
         with contextlib.suppress(AgentosError):
             newest = timeline.newest(context.repository, name)
-            if (
-                newest is not None
-                and format.open_checkpoint(context.repository, newest.checkpoint).meta.get("run_id") == run_id
-            ):
+            meta = None if newest is None else format.open_checkpoint(context.repository, newest.checkpoint).meta
+            if meta is not None and meta.get("run_id") == run_id:
                 found.append(run_id)
     return found
 
@@ -168,17 +163,17 @@ def _made_at(folder: str) -> str:
 
 
 def logs(context: OpenWorktree, run_id: str, step: int | None = None) -> Sequence[tuple[Step, bytes, bytes]]:
-    """What the commands of a run said: (step, stdout, stderr). RunError for a step that it has not."""
+    """The output of a run's commands: (step, stdout, stderr). RunError for a step that it does not have."""
     run = show(context, run_id)
     wanted = [each for each in run.steps if each.command is not None and step in (None, each.n)]
     if step is not None and not wanted:
         raise RunError(
             f"run '{run_id}' has no step {step} that runs a command", f"git agentos run show {run_id} lists its steps"
         )
-    return [(each, _said(context, run, each.stdout), _said(context, run, each.stderr)) for each in wanted]
+    return [(each, _output(context, run, each.stdout), _output(context, run, each.stderr)) for each in wanted]
 
 
-def _said(context: OpenWorktree, run: Run, name: str | None) -> bytes:
+def _output(context: OpenWorktree, run: Run, name: str | None) -> bytes:
     if name is None:
         return b""
     with contextlib.suppress(RunError):
@@ -189,8 +184,8 @@ def _said(context: OpenWorktree, run: Run, name: str | None) -> bytes:
 
 
 def diff(context: OpenWorktree, run_id: str) -> bytes:
-    """What a run changed, from its base to how its worktree stands (of one that was taken back: to how it stood), as a
-    patch."""
+    """What a run changed, as a patch: from its base to its worktree (of one that was rolled back: to the state
+    before)."""
     run = show(context, run_id)
     if run.context is None:
         return b""
@@ -211,19 +206,19 @@ def _tree(context: OpenWorktree, run: Run) -> str | None:
                     state = format.with_visible_tree(context.repository, writer, state)
                     writer.flush()
                     return state.visible_tree
-            # It is wrecked: it is told what was seen last.
+            # It is damaged: the last captured state is shown.
         else:
             with inner.repository.writer() as writer:
                 state = capture_state(inner.repository, writer, inner.settings)
                 writer.flush()
                 return state.visible_tree
-    # How it stood before it was taken back, or wrecked.
+    # The state before it was rolled back, or damaged.
     seen = [each.checkpoint_after or each.checkpoint_before for each in run.steps if each.command is not None]
     links = timeline.walk(context.repository, worktree_id(run.run_id))
     return next((context.repository.commit(each.commit).tree for each in links if each.checkpoint in seen[-1:]), None)
 
 
 def patch(repository: Repository, old: str, new: str, env: Mapping[str, str] | None = None) -> bytes:
-    """What makes one tree (or a commit's) of another, for `git apply`; `env` says where git finds them."""
+    """The patch from one tree (or commit) to another, for `git apply`; `env` says where git finds them."""
     wanted = ["diff-tree", "-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv"]
     return repository.git(*wanted, old, new, env=env)

@@ -1,16 +1,16 @@
-"""A run's worktree made whole, so that it can be saved and taken back: whatever is damaged or missing of it.
+"""Rebuilding a run's worktree where it is damaged or missing, so that it can be saved and rolled back:
 
-    folder              missing: made; a file, a link or another's worktree in its place: moved aside, beside it
-    `.git` in it        missing or wrong: written; a repository that was made there: put aside
+    folder              missing: made; a file, a link or another worktree in its place: renamed, beside it
+    `.git` in it        missing or wrong: written; a repository that was made there: set aside
     git's entry         missing: made, with HEAD on the run's branch and the branch's index; what of it is damaged
-                        (HEAD, index, the way to the repository): put aside, and made as it was
-    the branch          unreadable, or at a commit that is not there: put aside
-    locks               those of processes that are provably dead are removed
-    a killed restore    finished, or else taken back
-    config.worktree     as it was recorded; an edited one is put aside
+                        (HEAD, index, the path to the repository): set aside, and made again
+    the branch          unreadable, or at a commit that is missing: set aside
+    locks               those of processes that are proven to have ended are removed
+    a killed restore    finished, or else aborted
+    config.worktree     as it was recorded; an edited one is set aside
 
-Nothing is deleted: "put aside" is in `<git dir>/agentos/kept/`. What can be read is saved by the rollback that follows,
-and what cannot is named in `not_saved`.
+Nothing is deleted: what is set aside is in `<git dir>/agentos/kept/`. The rollback that follows saves
+what can be read; what cannot is named in `not_saved`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from git_agentos.checkpoint import journal
 from git_agentos.checkpoint.model import Skipped
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.restore.request import Restoration
-from git_agentos.errors import AgentosError, GitCommandError, MissingObjectsError, RepositoryError
+from git_agentos.errors import AgentosError, GitCommandError, MissingObjectsError, RepositoryError, RunError
 from git_agentos.git import (
     dates,
     lockfile,
@@ -46,16 +46,15 @@ from git_agentos.util import directories, files, times
 from git_agentos.worktree import layout, record
 from git_agentos.worktree.record import AgentWorktree, Record
 
-_LOST = "it was missing: what was in it could not be saved"
+_MISSING = "it was missing: what was in it could not be saved"
 
 
 @dataclass
 class Rebuilt:
-    """The worktree as it is now: `inner` is the one who acts, in it (None: a dry run, and it would have to be made).
+    """The worktree as it is now: `inner` is the acting context in it (None in a dry run that would have to rebuild it).
 
-    `recreated`: its folder or git's entry was missing; `damaged`: that, or anything else of it was not as it has to be.
-    `commits` are kept alive by the save, `finished` is a rollback to the same point that a kill had interrupted, and
-    that has been finished.
+    `recreated`: its folder or git's entry was missing; `damaged`: that, or anything else of it had to be corrected. The
+    save has to keep `commits`. `finished` is an interrupted rollback to the same point, which has been finished.
     """
 
     inner: OpenWorktree | None = None
@@ -63,35 +62,36 @@ class Rebuilt:
     damaged: bool = False
     not_saved: list[Skipped] = field(default_factory=list)
     commits: list[str] = field(default_factory=list)
-    pristine: Baseline | None = None
+    baseline: Baseline | None = None
     finished: Restoration | None = None
 
 
 def rebuild_worktree(context: OpenWorktree, run: WorkspaceContext, goal: str, *, dry_run: bool = False) -> Rebuilt:
-    """Make the run's worktree whole. `goal` is the checkpoint that it will be taken back to."""
-    return _Mending(context, run, dry_run=dry_run).rebuild(goal)
+    """Rebuild the run's worktree as far as it is damaged. `goal` is the checkpoint that it will be rolled back to."""
+    return _Rebuilding(context, run, dry_run=dry_run).rebuild(goal)
 
 
-def restore_config(mended: Rebuilt, run: WorkspaceContext) -> None:
-    """What comes after the rollback: the worktree's own configuration and the guard as they were made."""
-    inner = mended.inner
-    assert inner is not None
+def restore_config(rebuilt: Rebuilt, run: WorkspaceContext) -> None:
+    """After the rollback: restore the worktree's own configuration and the guard."""
+    inner = rebuilt.inner
+    if inner is None:  # a dry run
+        return
     location = inner.location
-    if mended.pristine is not None and not worktree_config.is_as_recorded(location, mended.pristine):
-        worktree_config.write(location, mended.pristine)
-    told = _begun(inner, run)
-    worktree_config.set_guard(location, guarded=bool(told["guard"]) if "guard" in told else None)
-    if mended.recreated or mended.pristine is None:
+    if rebuilt.baseline is not None and not worktree_config.is_as_recorded(location, rebuilt.baseline):
+        worktree_config.write(location, rebuilt.baseline)
+    begun = _begun(inner, run)
+    worktree_config.set_guard(location, guarded=bool(begun["guard"]) if "guard" in begun else None)
+    if rebuilt.recreated or rebuilt.baseline is None:
         baseline.record(inner)
 
 
 def unlock(
     location: Location, run: WorkspaceContext, *, killed: bool = False, patience: float = stale_locks.PATIENCE
 ) -> dict[str, str]:
-    """Remove the locks that killed processes left in a run's worktree and on its branch: ours, and git's where all who
-    may have made them have ended (`stale_locks`). With `killed`, processes of the run were ended: what else they may
-    have locked is looked for, in repositories inside of the worktree and in what all worktrees share. The git locks
-    that stay, and why."""
+    """Remove the locks that killed processes left in a run's worktree and on its branch: ours, and git's where all
+    processes that may have made them have ended (`stale_locks`). With `killed`, processes of the run were ended: what
+    else they may have locked is looked for, in repositories inside of the worktree and in what all worktrees share. The
+    git locks that stay, and why."""
     lockfile.remove_stale(location)
     candidates = [*stale_locks.of_worktree(location), *stale_locks.of_ref(location, layout.HEADS + run.branch_name)]
     if killed:
@@ -101,11 +101,11 @@ def unlock(
     return {path: reason for path, reason in found.items() if reason is not None and os.path.lexists(path)}
 
 
-class _Damaged(Exception):
-    """It would have to be mended, and nothing is to be changed."""
+class _WouldChange(Exception):
+    """A dry run has found something to correct."""
 
 
-class _Mending:
+class _Rebuilding:
     def __init__(self, context: OpenWorktree, run: WorkspaceContext, *, dry_run: bool) -> None:
         self.context = context
         self.run = run
@@ -113,8 +113,8 @@ class _Mending:
         self.common = context.location.common_dir
         self.id = worktree_id(run.run_id)
         self.ref = layout.HEADS + run.branch_name
-        self.found = Rebuilt()
-        self.empty = False  # its folder had to be made
+        self.result = Rebuilt()
+        self.folder_made = False  # its folder had to be made
         self.location: Location
 
     def rebuild(self, goal: str) -> Rebuilt:
@@ -126,36 +126,36 @@ class _Mending:
                     git_dir = self._make_entry(root)
                 self.location = Location(root, git_dir, self.common)
                 self._connect()
-                self._guests()
+                self._move_inner_worktrees()
                 self._own_folder()
                 self._record()
                 self._locks()
                 self._branch()
                 self._head()
-            self.found.pristine = baseline.read(self.location)
+            self.result.baseline = baseline.read(self.location)
             self._configuration()
             self._index()
-            self._fill()
-        except _Damaged:
-            return self.found
-        self.found.inner = self._inner()
+            self._checkout_files()
+        except _WouldChange:
+            return self.result
+        self.result.inner = self._inner()
         if not self.dry_run:
             self._interrupted(goal)
-        return self.found
+        return self.result
 
     # -- small things ----------------------------------------------------------------------------------------------
 
-    def _touch(self) -> None:
-        """Something is about to be mended."""
-        self.found.damaged = True
+    def _require_write(self) -> None:
+        """Something is about to be rebuilt."""
+        self.result.damaged = True
         if self.dry_run:
-            raise _Damaged
+            raise _WouldChange
 
-    def _lost(self, path: str, reason: str) -> None:
-        self.found.not_saved.append(Skipped(path, reason))
+    def _add_not_saved(self, path: str, reason: str) -> None:
+        self.result.not_saved.append(Skipped(path, reason))
 
-    def _keep(self, path: str, what: str) -> str:
-        """Put a file or folder aside, in the worktree's git directory; where it is then."""
+    def _set_aside(self, path: str, what: str) -> str:
+        """Move a file or folder into the worktree's git directory; its new path."""
         folder = directories.make_own(os.path.join(self.location.git_dir, "agentos"))
         folder = directories.make_own(os.path.join(folder, "kept"))
         target = os.path.join(folder, f"{what}-{times.name_stamp()}-{os.urandom(2).hex()}")
@@ -165,7 +165,7 @@ class _Mending:
     # -- the folder and the entry ----------------------------------------------------------------------------------
 
     def _entry(self) -> str | None:
-        """git's entry of the worktree, by its id or else by its folder; None where there is none."""
+        """git's entry of the worktree, found by its id, else by its folder; None where there is none."""
         entries = list(worktrees.linked_git_dirs(self.common))
         for git_dir in entries:
             if record.id_of(git_dir) == self.id:
@@ -178,45 +178,45 @@ class _Mending:
         return None
 
     def _folder(self, git_dir: str | None) -> str:
-        """Where the worktree's folder is; one is there afterwards."""
+        """The worktree's folder, which exists afterwards."""
         root = self.run.worktree_path
         if git_dir is not None:
             moved = worktrees.root_or_none(git_dir)
             if moved is not None and os.path.isdir(moved) and not os.path.islink(moved) and _leads_to(moved, git_dir):
                 return os.path.realpath(moved)
         if os.path.islink(root) or (os.path.lexists(root) and not os.path.isdir(root)):
-            self._aside(root, "something else stood in the place of the worktree's folder")
+            self._move_aside(root, "something else was in the place of the worktree's folder")
         elif os.path.isdir(root) and self._is_foreign(root, git_dir):
-            self._aside(root, "another worktree stood in the place of this one's folder")
+            self._move_aside(root, "another worktree was in the place of this one's folder")
         if not os.path.lexists(root):
-            self._touch()
-            self.found.recreated = self.empty = True
-            self._lost(root, "the folder was missing: what was in no commit and not staged could not be saved")
+            self._require_write()
+            self.result.recreated = self.folder_made = True
+            self._add_not_saved(root, "the folder was missing: what was in no commit and not staged could not be saved")
             os.makedirs(root)
         return root
 
     def _is_foreign(self, root: str, git_dir: str | None) -> bool:
-        """Whether the folder is a living worktree, by an entry of its own that says so too."""
+        """Whether the folder is another worktree, with an entry that leads to it."""
         target = worktrees.read_gitfile(root)
         if target is None or not os.path.isdir(target) or git_dir == target:
             return False
         return worktrees.root_or_none(target) == root and record.id_of(target) != self.id
 
-    def _aside(self, path: str, why: str) -> None:
-        """Move what stands in the folder's place out of the way, beside it; links are not followed."""
-        self._touch()
+    def _move_aside(self, path: str, why: str) -> None:
+        """Rename what is in the folder's place; links are not followed."""
+        self._require_write()
         target = f"{path}.aside-{times.name_stamp()}-{os.urandom(2).hex()}"
         foreign = worktrees.read_gitfile(path) if not os.path.islink(path) and os.path.isdir(path) else None
         os.rename(path, target)
         if foreign is not None and worktrees.root_or_none(foreign) == path:
             worktrees.relink(foreign, target)
-        self._lost(path, f"{why}: it is at '{target}' now")
+        self._add_not_saved(path, f"{why}: it is at '{target}' now")
 
     def _make_entry(self, root: str) -> str:
         """An entry for the folder, on the run's branch."""
-        self._touch()
-        self.found.recreated = True
-        self._lost("HEAD, index", "git's entry of the worktree was missing: what it knew could not be saved")
+        self._require_write()
+        self.result.recreated = True
+        self._add_not_saved("HEAD, index", "git's entry of the worktree was missing: what it knew could not be saved")
         folder = os.path.join(self.common, "worktrees")
         os.makedirs(folder, exist_ok=True)
         name = base = os.path.basename(root)
@@ -233,54 +233,54 @@ class _Mending:
         return git_dir
 
     def _connect(self) -> None:
-        """The folder and the entry know each other, and the entry its repository."""
+        """Link the folder and the entry to each other, and the entry to its repository."""
         location = self.location
         dot_git = os.path.join(location.root, ".git")
         if os.path.islink(dot_git) or os.path.isdir(dot_git):
-            self._touch()
-            kept = self._keep(dot_git, "dot-git")
-            self._lost(dot_git, f"it was not the worktree's own: it is at '{kept}' now")
+            self._require_write()
+            kept = self._set_aside(dot_git, "dot-git")
+            self._add_not_saved(dot_git, f"it was not the worktree's own: it is at '{kept}' now")
         if not _leads_to(location.root, location.git_dir) or worktrees.root_or_none(location.git_dir) != location.root:
-            self._touch()
+            self._require_write()
             worktrees.relink(location.git_dir, location.root)
         if not worktrees.leads_to_common_dir(location.git_dir, location.common_dir):
-            self._touch()
+            self._require_write()
             record.put(os.path.join(location.git_dir, "commondir"), "../..\n")
 
-    def _guests(self) -> None:
-        """Other worktrees of the repository that were made inside of this one are moved out, beside it: no checkpoint
-        holds them."""
+    def _move_inner_worktrees(self) -> None:
+        """Move other worktrees of the repository, which were made inside of this one, beside it: no checkpoint holds
+        them."""
         for git_dir in worktrees.linked_git_dirs(self.common):
             root = worktrees.root_or_none(git_dir)
             if git_dir == self.location.git_dir or root is None or not layout.is_inside(root, self.location.root):
                 continue
             if os.path.isdir(root) and not os.path.islink(root) and _leads_to(root, git_dir):
-                self._touch()
+                self._require_write()
                 target = f"{self.location.root}.{os.path.basename(root)}-{times.name_stamp()}-{os.urandom(2).hex()}"
                 os.rename(root, target)
                 worktrees.relink(git_dir, target)
-                self._lost(root, f"another worktree of this repository: it is at '{target}' now")
+                self._add_not_saved(root, f"another worktree of this repository: it is at '{target}' now")
 
     def _own_folder(self) -> None:
-        """Our own folder in the worktree is one: what else has its name is put aside."""
+        """Set aside what has the name of our own folder in the worktree and is no folder."""
         path = os.path.join(self.location.root, ".agentos")
         if os.path.islink(path) or (os.path.lexists(path) and not os.path.isdir(path)):
-            self._touch()
-            kept = self._keep(path, "dot-agentos")
-            self._lost(path, f"it was no folder: it is at '{kept}' now")
+            self._require_write()
+            kept = self._set_aside(path, "dot-agentos")
+            self._add_not_saved(path, f"it was no folder: it is at '{kept}' now")
         if os.path.isdir(path) and not os.path.lexists(os.path.join(path, ".gitignore")) and not self.dry_run:
             with contextlib.suppress(AgentosError):
                 database_path.ensure_folder(self.location.root)  # git would see it otherwise
 
     def _record(self) -> None:
-        """The worktree is on record as the run's."""
+        """Write the worktree's record, where it is missing or damaged."""
         git_dir = self.location.git_dir
         with contextlib.suppress(AgentosError):
             known = record.read(git_dir)
             if known is not None and known.id == self.id and record.id_of(git_dir) == self.id:
                 return
-        self._touch()
-        run, told = self.run, _begun(self.context, self.run)
+        self._require_write()
+        run, begun = self.run, _begun(self.context, self.run)
         made = Record(
             id=self.id,
             branch=run.branch_name,
@@ -290,7 +290,7 @@ class _Mending:
             created_at=run.created_at,
             created_by=self.context.agent,
             task=run.task_id,
-            protected=[str(each) for each in told.get("protected") or ()],
+            protected=[str(each) for each in begun.get("protected") or ()],
             run_id=run.run_id,
         )
         record.write(git_dir, made)
@@ -304,7 +304,7 @@ class _Mending:
             journal.remove_unfinished(self.location)
 
     def _branch(self) -> None:
-        """The run's branch can be read, or is not there."""
+        """Set aside the file of the run's branch, where it cannot be read."""
         path = os.path.join(self.location.common_dir, self.ref)
         try:
             present = refs.resolve(self.location, self.ref)
@@ -313,17 +313,17 @@ class _Mending:
             reason = f"it led to {present[:8]}, which is not there"
         except RepositoryError:
             reason = "it could not be read"
-        self._touch()
+        self._require_write()
         if os.path.isfile(path) and not os.path.islink(path):
-            kept = self._keep(path, "branch")
-            self._lost(self.ref, f"{reason}: the file is at '{kept}' now")
+            kept = self._set_aside(path, "branch")
+            self._add_not_saved(self.ref, f"{reason}: the file is at '{kept}' now")
         present = refs.resolve(self.location, self.ref)
         if present is not None and not self._has(present):
             refs.drop(self.location, self.ref, present)
-        self.found.commits += self._last_commits()
+        self.result.commits += self._last_commits()
 
     def _head(self) -> None:
-        """HEAD leads to a branch, or to a commit that is there."""
+        """Put HEAD on the run's branch, where it leads neither to a branch nor to an existing commit."""
         path = os.path.join(self.location.git_dir, "HEAD")
         try:
             found = refs.read_head(self.location)
@@ -333,47 +333,47 @@ class _Mending:
             reason = "it led to a commit that is not there"
         except (AgentosError, OSError):
             reason = "it could not be read"
-        self._touch()
+        self._require_write()
         if os.path.lexists(path):
-            kept = self._keep(path, "HEAD")
-            self._lost("HEAD", f"{reason}: the file is at '{kept}' now")
+            kept = self._set_aside(path, "HEAD")
+            self._add_not_saved("HEAD", f"{reason}: the file is at '{kept}' now")
         else:
-            self._lost("HEAD", _LOST)
+            self._add_not_saved("HEAD", _MISSING)
         record.put(path, f"ref: {self.ref}\n")
-        self.found.commits += self._last_commits()
+        self.result.commits += self._last_commits()
 
     def _index(self) -> None:
-        """git can read the index."""
+        """Make the index again, where git cannot read it."""
         path = os.path.join(self.location.git_dir, "index")
         env = self.location.environment()
         if os.path.isfile(path) and not os.path.islink(path):
             with contextlib.suppress(GitCommandError):
                 process.run(["ls-files", "--unmerged", "-z"], cwd=self.location.root, env=env)
                 return
-            self._touch()
-            kept = self._keep(path, "index")
-            self._lost("index", f"git could not read it: the file is at '{kept}' now")
+            self._require_write()
+            kept = self._set_aside(path, "index")
+            self._add_not_saved("index", f"git could not read it: the file is at '{kept}' now")
         else:
-            self._touch()
+            self._require_write()
             if os.path.lexists(path):
-                self._keep(path, "index")
-            self._lost("index", _LOST)
-        if self.found.pristine is not None:
-            # Entries that are as they were made keep their stat data: nobody has to read their files.
-            shutil.copyfile(self.found.pristine.copy, path)
+                self._set_aside(path, "index")
+            self._add_not_saved("index", _MISSING)
+        if self.result.baseline is not None:
+            # Entries that are unchanged keep their stat data: their files need not be read.
+            shutil.copyfile(self.result.baseline.copy, path)
             with contextlib.suppress(GitCommandError):
                 process.run(["ls-files", "--unmerged", "-z"], cwd=self.location.root, env=env)
-                # No entry is older than this file: git takes none on trust. (Where it is of second 0, every one.)
+                # No entry is older than this file, so git trusts none. (With time 0 it would trust each.)
                 os.utime(path, (1, 1))
                 return
             os.unlink(path)
-            self.found.pristine = None
+            self.result.baseline = None
         commit = refs.read_head(self.location).commit or self.run.base_sha
         process.run(["read-tree", commit], cwd=self.location.root, env=env)
 
-    def _fill(self) -> None:
-        """A missing folder says nothing: its files are taken to have been as the index has them."""
-        if self.empty:
+    def _checkout_files(self) -> None:
+        """Check out the files of a folder that was missing, as the index has them."""
+        if self.folder_made:
             args = ["checkout-index", "--all", "--force", "--quiet", "--index"]
             with contextlib.suppress(GitCommandError):  # a filter fails, or conflicts are left out
                 process.run(args, cwd=self.location.root, env=self.location.environment())
@@ -385,7 +385,7 @@ class _Mending:
             return False
 
     def _last_commits(self) -> list[str]:
-        """Where the reflogs last saw the branch and HEAD."""
+        """The last commits of the branch and of HEAD by their reflogs."""
         found = []
         for folder, name in ((self.location.common_dir, self.ref), (self.location.git_dir, "HEAD")):
             for each in reversed(reflog.read(os.path.join(folder, "logs", name))):
@@ -397,36 +397,39 @@ class _Mending:
     # -- its configuration, and commands that were killed ----------------------------------------------------------
 
     def _configuration(self) -> None:
-        """The worktree's own settings as they were made: what is read and written from here on obeys them. Those of a
-        sparse checkout are state, and for the rollback itself to change."""
-        known = self.found.pristine
+        """Restore the worktree's own settings, which decide how files are read and written from here on. Those of a
+        sparse checkout are state, which the rollback itself restores."""
+        known = self.result.baseline
         if known is None and not worktree_config.is_readable(self.location):
-            self._touch()
-            kept = self._keep(worktree_config.path_of(self.location), "config.worktree")
-            self._lost("config.worktree", f"git could not read it: the file is at '{kept}' now")
+            self._require_write()
+            kept = self._set_aside(worktree_config.path_of(self.location), "config.worktree")
+            self._add_not_saved("config.worktree", f"git could not read it: the file is at '{kept}' now")
         if known is None or self.dry_run or worktree_config.is_as_recorded(self.location, known):
             return
         sparse = worktree_config.sparse_settings(self.location)
         if os.path.lexists(worktree_config.path_of(self.location)):
-            kept = self._keep(worktree_config.path_of(self.location), "config.worktree")
-            self._lost("config.worktree", f"it was edited, and is at '{kept}' now")
+            kept = self._set_aside(worktree_config.path_of(self.location), "config.worktree")
+            self._add_not_saved("config.worktree", f"it was edited, and is at '{kept}' now")
         worktree_config.write(self.location, known)
         worktree_config.add_settings(self.location, sparse)
 
     def _inner(self) -> OpenWorktree:
         managed = record.read(self.location.git_dir)
-        assert managed is not None
+        if managed is None:
+            raise RunError(f"the worktree of run '{self.run.run_id}' has no record", "try again")
         there = AgentWorktree(managed, self.location.git_dir, self.location.root, self.common)
         return self.context.in_worktree(there.location)
 
     def _interrupted(self, goal: str) -> None:
-        inner = self.found.inner
+        inner = self.result.inner
         if inner is None or not interrupted_restore.is_interrupted(self.location):
             return
-        settled, self.found.finished = interrupted_restore.finish(inner, self.run, goal)
+        settled, self.result.finished = interrupted_restore.finish(inner, self.run, goal)
         if not settled:
-            kept = self._keep(interrupted_restore.path_of(self.location), "journal")
-            self._lost("journal.json", f"an interrupted restore could not be finished: its journal is at '{kept}' now")
+            kept = self._set_aside(interrupted_restore.path_of(self.location), "journal")
+            self._add_not_saved(
+                "journal.json", f"an interrupted restore could not be finished: its journal is at '{kept}' now"
+            )
 
 
 def _leads_to(root: str, git_dir: str) -> bool:
@@ -441,7 +444,7 @@ def _is_on(git_dir: str, ref: str) -> bool:
 
 
 def _begun(context: OpenWorktree, run: WorkspaceContext) -> Mapping[str, Any]:
-    """What was said when the run began; nothing where that is not on record any more."""
+    """The event `begun` of the run; empty where the record does not have it any more."""
     with contextlib.suppress(AgentosError, OSError):
         return evidence_store.open_to_read(context.location, run.run_id).state().begun or {}
     return {}

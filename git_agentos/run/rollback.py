@@ -1,9 +1,9 @@
-"""Back to where a run began, or to a point on its way; the state before is saved first, and `undo` goes back to it.
+"""Rolling back a run's worktree to its base, a step or a checkpoint. The state before is saved first, for `undo`.
 
-`pre_run` means discard and recreate: afterwards the worktree is byte for byte what a fresh `git worktree add` at the
-base and its recorded set-up gave (`.agentos/` apart), ignored files too, its branch at the base. That is done in place,
-at a cost that follows what the run changed: `pristine` tells what is not as it was made. Where the folder or git's
-entry is damaged or missing it is made again first (`mend`).
+`pre_run` is the base: afterwards the worktree is byte for byte what a fresh `git worktree add` at the base and the
+recorded set-up gave (`.agentos/` apart), ignored files included, and its branch is at the base. The worktree is reset
+in place, at a cost that depends on what the run changed: `baseline` says what differs. Where the folder or git's entry
+is damaged or missing, `rebuild` makes it again first.
 
 A step's point is what was visible when it began: ignored files stay as they are.
 """
@@ -44,10 +44,11 @@ _STEP = re.compile(r"(?:step:)?([0-9]{1,9})\Z")
 class Rollback:
     """What a rollback did; the fields are the keys of the JSON kind `rollback`.
 
-    `point` is what it went back to (`pre_run`, `step:2`, a checkpoint's full id) and `checkpoint` the id of that state;
-    `saved` holds everything before. `recreated` tells that folder or entry had to be made again, `not_saved` what could
-    not be read of a damaged one; `last_saved` is the last checkpoint from before the damage was found, made at
-    `last_saved_at` (both None where nothing was damaged). `branch` and `head` are HEAD's afterwards. Paths are text.
+    `point` is what it was rolled back to (`pre_run`, `step:2`, a checkpoint's full id) and `checkpoint` the id of that
+    state; `saved` holds everything before. `recreated` says that the folder or git's entry had to be made again,
+    `not_saved` what could not be read of a damaged one; `last_saved` is the last checkpoint from before the damage was
+    found, made at `last_saved_at` (both None where nothing was damaged). `branch` and `head` are HEAD's afterwards.
+    Paths are text.
     """
 
     run_id: str
@@ -66,7 +67,7 @@ class Rollback:
     last_saved_at: str | None = None
 
     def fields(self) -> dict[str, Any]:
-        """What the run's record tells of it."""
+        """The fields of the event `rolled-back`."""
         return {
             "point": self.point,
             "checkpoint": self.checkpoint,
@@ -79,7 +80,7 @@ class Rollback:
 
 @dataclass(frozen=True)
 class _Point:
-    """Where it goes: `name` for people, the checkpoint, and the state in it."""
+    """A point of a run: its name, the checkpoint, and the state in it."""
 
     name: str
     checkpoint: str
@@ -89,21 +90,21 @@ class _Point:
 def rollback_worktree(
     context: OpenWorktree, run: WorkspaceContext, point: str = PRE_RUN, *, dry_run: bool = False
 ) -> Rollback:
-    """Take the run's worktree back to `point`.
+    """Roll back the run's worktree to `point`.
 
-    `context` is any worktree of the run's repository, and says who acts; the run must not be at work (its lock is the
-    caller's). RunError for a point that the run has not.
+    `context` is any worktree of the run's repository, and says who acts; the caller holds the run's lock. RunError for
+    a point that the run does not have.
     """
     goal = _resolve(context, run, point)
     last = timeline.newest(context.repository, worktree_id(run.run_id))
-    mended = rebuild.rebuild_worktree(context, run, goal.checkpoint, dry_run=dry_run)
-    if mended.inner is None:
-        return _would_be_made(run, goal, mended, _told(context, last))
-    done = mended.finished or _go(mended.inner, run, goal, mended, dry_run=dry_run)
+    rebuilt = rebuild.rebuild_worktree(context, run, goal.checkpoint, dry_run=dry_run)
+    if rebuilt.inner is None:
+        return _dry_run_of_damaged(run, goal, rebuilt, _id_and_time(context, last))
+    done = rebuilt.finished or _restore(rebuilt.inner, run, goal, rebuilt, dry_run=dry_run)
     if not dry_run:
-        rebuild.restore_config(mended, run)
-    not_saved = [*mended.not_saved, *(item for item in done.skipped if item not in goal.state.skipped)]
-    last_saved, last_saved_at = _told(context, last) if not_saved else (None, None)
+        rebuild.restore_config(rebuilt, run)
+    not_saved = [*rebuilt.not_saved, *(item for item in done.skipped if item not in goal.state.skipped)]
+    last_saved, last_saved_at = _id_and_time(context, last) if not_saved else (None, None)
     return Rollback(
         run_id=run.run_id,
         point=goal.name,
@@ -111,10 +112,10 @@ def rollback_worktree(
         saved=done.saved,
         branch=done.branch,
         head=done.head,
-        worktree_path=mended.inner.location.root,
+        worktree_path=rebuilt.inner.location.root,
         changed=done.changed,
         removed=done.removed,
-        recreated=mended.recreated or mended.damaged,
+        recreated=rebuilt.recreated or rebuilt.damaged,
         not_saved=not_saved,
         dry_run=dry_run,
         last_saved=last_saved,
@@ -133,7 +134,7 @@ def rollback_and_record(
     return done
 
 
-def _told(context: OpenWorktree, last: TimelineEntry | None) -> tuple[str | None, str | None]:
+def _id_and_time(context: OpenWorktree, last: TimelineEntry | None) -> tuple[str | None, str | None]:
     """A checkpoint's id and time."""
     if last is None:
         return None, None
@@ -156,7 +157,7 @@ def _resolve(context: OpenWorktree, run: WorkspaceContext, point: str) -> _Point
 
 
 def _state(context: OpenWorktree, run: WorkspaceContext) -> RunState:
-    """What is known of the run, as far as its record can be believed."""
+    """The state of the run by the verified part of its record."""
     try:
         return evidence_store.open_to_read(context.location, run.run_id).state()
     except (AgentosError, OSError):
@@ -164,7 +165,7 @@ def _state(context: OpenWorktree, run: WorkspaceContext) -> RunState:
 
 
 def _pre_run(context: OpenWorktree, run: WorkspaceContext) -> str:
-    """The state right after set-up, as the record has it, or else the timeline."""
+    """The checkpoint made right after set-up, by the record, else by the timeline."""
     prepared = _state(context, run).prepared or evidence_store.noted_prepared(context.location, run.run_id)
     if prepared is not None:
         return str(prepared["checkpoint"])
@@ -174,7 +175,7 @@ def _pre_run(context: OpenWorktree, run: WorkspaceContext) -> str:
         if meta.get("trigger") == "pre_run" and meta.get("run_id") == run.run_id:
             oldest = link.checkpoint
     if oldest is None:
-        raise RunError(f"run '{run.run_id}' has no checkpoint from before it began", "it was never made ready")
+        raise RunError(f"run '{run.run_id}' has no checkpoint from before it began", "its workspace was never finished")
     return oldest
 
 
@@ -200,15 +201,17 @@ def _on_timeline(context: OpenWorktree, run: WorkspaceContext, point: str) -> st
 # -- going there ---------------------------------------------------------------------------------------------------
 
 
-def _go(inner: OpenWorktree, run: WorkspaceContext, goal: _Point, mended: Rebuilt, *, dry_run: bool) -> Restoration:
-    scan = Scan(inner.location)  # git looks at the files meanwhile
+def _restore(
+    inner: OpenWorktree, run: WorkspaceContext, goal: _Point, rebuilt: Rebuilt, *, dry_run: bool
+) -> Restoration:
+    scan = Scan(inner.location)  # git reads the files meanwhile
     try:
-        found = baseline.compare(inner.location, mended.pristine)
+        found = baseline.compare(inner.location, rebuilt.baseline)
         touched = found.touched
         if touched is None:
             touched = baseline.changed_by_reading(inner, goal.state)
         move, shifts = _move(inner, run, goal)
-        back = RollbackOptions(move, shifts, touched, found.walked, _pins(inner, run, mended), scan)
+        back = RollbackOptions(move, shifts, touched, found.walked, _pins(inner, run, rebuilt), scan)
     except BaseException:
         scan.discard()
         raise
@@ -221,7 +224,7 @@ def _go(inner: OpenWorktree, run: WorkspaceContext, goal: _Point, mended: Rebuil
 
 
 def _move(inner: OpenWorktree, run: WorkspaceContext, goal: _Point) -> tuple[HeadTarget, list[BranchMove]]:
-    """Where HEAD goes, and the run's branch; RunError where that is in another worktree's hands."""
+    """Where HEAD goes, and the run's branch; RunError where another worktree has that checked out."""
     location = inner.location
     ref = layout.HEADS + run.branch_name
     then = Head(ref, run.base_sha) if goal.name == PRE_RUN else goal.state.head
@@ -246,19 +249,19 @@ def _move(inner: OpenWorktree, run: WorkspaceContext, goal: _Point) -> tuple[Hea
     return HeadTarget(then, create=False), shifts
 
 
-def _pins(inner: OpenWorktree, run: WorkspaceContext, mended: Rebuilt) -> list[str]:
-    """Commits that only the run's branch, or this worktree's reflog, keeps, and that its timeline does not have yet."""
+def _pins(inner: OpenWorktree, run: WorkspaceContext, rebuilt: Rebuilt) -> list[str]:
+    """Commits that only the run's branch or this worktree's reflog keeps, and its timeline does not yet."""
     repository = inner.repository
     _, tips = losses.own_commits(repository, without=layout.HEADS + run.branch_name)
     tip = timeline.tip(inner.location, inner.worktree_id)
-    wanted = dict.fromkeys([*mended.commits, *tips])
+    wanted = dict.fromkeys([*rebuilt.commits, *tips])
     return [oid for oid in wanted if tip is None or not repository.is_ancestor(oid, tip)]
 
 
-def _would_be_made(
-    run: WorkspaceContext, goal: _Point, mended: Rebuilt, last: tuple[str | None, str | None]
+def _dry_run_of_damaged(
+    run: WorkspaceContext, goal: _Point, rebuilt: Rebuilt, last: tuple[str | None, str | None]
 ) -> Rollback:
-    """What a dry run tells of a worktree that has to be made again: it cannot be looked at."""
+    """The result of a dry run for a worktree that has to be rebuilt: it cannot be read."""
     return Rollback(
         run_id=run.run_id,
         point=goal.name,
@@ -270,7 +273,7 @@ def _would_be_made(
         changed=[],
         removed=[],
         recreated=True,
-        not_saved=list(mended.not_saved),
+        not_saved=list(rebuilt.not_saved),
         dry_run=True,
         last_saved=last[0],
         last_saved_at=last[1],

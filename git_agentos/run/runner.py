@@ -1,7 +1,7 @@
-"""A run at work: attempt after attempt, step after step, and what becomes of it. Whoever has one has the run's lock.
+"""Running a run: attempt by attempt, step by step, until it ends. The caller holds the run's lock.
 
-What comes next is what the events lead to (`RunState`), each applied as it is put on record. The record is in memory:
-the file is read when a run is resumed, and then only believed where our code is on it.
+The state (`RunState`) says what comes next; each event is applied to it when it is recorded. The state is in memory:
+the file is read when a run is resumed, and then only events with a valid MAC count.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import platform
 import signal
+import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,17 +20,15 @@ from git_agentos import __version__, config, log
 from git_agentos.checkpoint import timeline
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError
+from git_agentos.git import process
 from git_agentos.process import contained
 from git_agentos.redact import MASK, redact
 from git_agentos.run import (
     branches,
-    changes,
     control,
+    evidence_store,
     feedback,
-    fingerprint,
-    located,
     preparation,
-    rebuild,
     sealing,
     snapshot,
     step,
@@ -41,14 +42,14 @@ from git_agentos.run.observer import Observer, SilentObserver
 from git_agentos.run.preparation import WorkspaceSpec
 from git_agentos.run.rollback import PRE_RUN, rollback_and_record
 from git_agentos.run.spec import FROM_PRE_RUN, ROLL_BACK, RunSpec
-from git_agentos.run.step import StepContext, Stopped
+from git_agentos.run.step import StepSetup, Stopped
 from git_agentos.run.stop import Stop
 
 _SPEC, _ENVIRONMENT = "spec.json", "environment.json"
 
 
 class Runner:
-    """One run; its lock is ours."""
+    """One run, whose lock is held."""
 
     def __init__(
         self, context: OpenWorktree, evidence: Evidence, spec: RunSpec, stop: Stop, watcher: Observer | None = None
@@ -60,7 +61,7 @@ class Runner:
         self._watcher = watcher or SilentObserver()
 
     def begin(self) -> None:
-        """Put a new run on record."""
+        """Record the beginning of a new run."""
         spec, id_ = self._spec, self._evidence.run_id
         text = specs.to_json(spec)
         control.discard(self._context.location, id_)
@@ -79,8 +80,8 @@ class Runner:
             mark=f"{id_}-{os.urandom(8).hex()}",
         )
 
-    def go_on(self) -> None:
-        """Do what is still to be done. A run that is stopped is on record as interrupted, or as cancelled."""
+    def run(self) -> None:
+        """Run what is left to run. A run that is stopped is recorded as interrupted, or as cancelled."""
         try:
             while self._state.ended is None:
                 if self._stop():
@@ -95,17 +96,17 @@ class Runner:
                 self._evidence.event("interrupted", signal=name)
 
     def resume(self) -> None:
-        """Go on with a run that was interrupted; its worktree is first set to where the step that it was in began."""
+        """Continue an interrupted run; its worktree is reset first to where the interrupted step began."""
         at = self._state
         check_timeline(self._context, self._evidence)
         self._evidence.event("resumed", step=at.under_way["n"] if at.under_way is not None else None)
         judge_killed_step(self._context, self._evidence)
-        if self._goes_on_there():
-            self._take_back(at.point)
-        self.go_on()
+        if self._continues_from_worktree():
+            self._rollback(at.point)
+        self.run()
 
-    def _goes_on_there(self) -> bool:
-        """Whether a step will begin where the worktree was left."""
+    def _continues_from_worktree(self) -> bool:
+        """Whether a step will begin in the worktree as it was left."""
         at = self._state
         if at.prepared is None or at.attempt == 0:
             return False
@@ -117,7 +118,7 @@ class Runner:
     # -- what comes next -----------------------------------------------------------------------------------------------
 
     def _next(self) -> None:
-        """The one thing that comes next; it ends with an event."""
+        """Do the next thing; it ends with an event."""
         at = self._state
         if at.prepared is None:
             self._prepare()
@@ -132,21 +133,20 @@ class Runner:
         elif at.index == len(self._spec.steps):
             self._evidence.event("attempt-ended", number=at.attempt, outcome=OK, reason=None)
         else:
-            step.run_step(self._site(), self._workspace())
+            step.run_step(self._step_setup(), self._workspace())
 
     def _prepare(self) -> None:
-        """The workspace. Where it cannot be made there is no run, and nothing is left of it."""
+        """Make the workspace. Where that fails there is no run, and nothing of it is left."""
         spec, evidence = self._spec, self._evidence
         shown = [replace(step, command=redact(step.command)[0] if step.command else None) for step in spec.steps]
         evidence.write_once(_SPEC, specs.to_json(replace(spec, steps=tuple(shown))))
         if evidence.read(_ENVIRONMENT) is None:
-            evidence.write_once(_ENVIRONMENT, json.dumps(fingerprint.fingerprint(), indent=2) + "\n")
-        assert self._state.begun is not None
-        closed = tuple(self._state.begun["protected"])
-        plan = WorkspaceSpec(evidence.run_id, spec.base_ref, spec.task, None, spec.guard, closed)
+            evidence.write_once(_ENVIRONMENT, json.dumps(_fingerprint(), indent=2) + "\n")
+        protected = tuple(self._begun["protected"])
+        workspace = WorkspaceSpec(evidence.run_id, spec.base_ref, spec.task, None, spec.guard, protected)
         try:
-            with self._stop.at_once():
-                made = preparation.prepare(self._context, plan, evidence)
+            with self._stop.interruptible():
+                made = preparation.prepare(self._context, workspace, evidence)
         except KeyboardInterrupt:
             raise Stopped from None
         self._note("action", f"run {evidence.run_id} begun", {"base": made.base_sha})
@@ -159,27 +159,27 @@ class Runner:
             feedback.write(self._evidence, number, at.step(at.failed["n"]))
         point = PRE_RUN if number > 1 and self._spec.retry_from == FROM_PRE_RUN else None
         if point is not None:
-            self._take_back(point)
+            self._rollback(point)
         self._evidence.event("attempt", number=number, point=point)
 
     def _end_attempt(self, failed: Event) -> None:
         at = self._state
-        if failed.get("checkpoint") is None:  # its end could not be saved: it has wrecked the worktree
-            self._take_back(at.point)
+        if failed.get("checkpoint") is None:  # its end could not be saved: it has damaged the worktree
+            self._rollback(at.point)
         reason = feedback.how(at.step(failed["n"]))
         self._evidence.event("attempt-ended", number=at.attempt, outcome=failed["outcome"], reason=reason)
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def end(self, state: str, reason: str | None) -> None:
-        """The run has ended: its worktree is left as is wanted, and the evidence is sealed."""
+        """End the run: leave its worktree as the spec says, and seal the evidence."""
         is_prepared = self._state.prepared is not None
         self._evidence.check_files()
         if is_prepared and state != PASSED and self._spec.on_failure == ROLL_BACK:
-            self._take_back(PRE_RUN)
+            self._rollback(PRE_RUN)
         left = None
         if is_prepared and self._evidence.run().rolled_back_to is None:
-            left = changes.describe_end(self._context, self._workspace(), self._state)
+            left = snapshot.describe_end(self._context, self._workspace(), self._state)
         if is_prepared:
             kind = "action" if state == PASSED else "error"
             self._note(kind, f"run {self._evidence.run_id} {state}", {"reason": reason} if reason else {})
@@ -195,13 +195,19 @@ class Runner:
     def _state(self) -> RunState:
         return self._evidence.state()
 
-    def _workspace(self) -> WorkspaceContext:
-        return located.workspace_of(self._context, self._evidence)
-
-    def _site(self) -> StepContext:
+    @property
+    def _begun(self) -> Event:
         begun = self._state.begun
-        assert begun is not None
-        return StepContext(
+        if begun is None:
+            raise _without_beginning(self._evidence.run_id)
+        return begun
+
+    def _workspace(self) -> WorkspaceContext:
+        return evidence_store.workspace_of(self._context, self._evidence)
+
+    def _step_setup(self) -> StepSetup:
+        begun = self._begun
+        return StepSetup(
             context=self._context,
             spec=self._spec,
             evidence=self._evidence,
@@ -211,7 +217,7 @@ class Runner:
             watcher=self._watcher,
         )
 
-    def _take_back(self, point: str) -> None:
+    def _rollback(self, point: str) -> None:
         rollback_and_record(self._context, self._workspace(), self._evidence, point)
 
     def _note(self, kind: str, summary: str, details: dict[str, Any]) -> None:
@@ -221,28 +227,28 @@ class Runner:
 
 
 def spec_to_resume(context: OpenWorktree, evidence: Evidence) -> RunSpec:
-    """What a run that was begun before is to do. RunError where that is not known any more, or cannot be vouched for;
-    Tampered where it is not what the record says."""
+    """The spec of a run that was begun before. RunError where it is not known any more, or the record cannot be
+    verified; Tampered where it is not the one that the record names."""
     id_ = evidence.run_id
-    back = f"git agentos rollback {id_} takes it back"
+    hint = _rollback_hint(id_)
     begun = evidence.state().begun
     if begun is None:
-        raise RunError(f"the record of run '{id_}' is damaged: it has no beginning", back)
-    why = evidence.vouched()
-    if why is not None:
-        raise RunError(f"run '{id_}' cannot be gone on with: {why}", back)
+        raise _without_beginning(id_)
+    problem = evidence.why_unverified()
+    if problem is not None:
+        raise RunError(f"run '{id_}' cannot be resumed: {problem}", hint)
     text = control.load_spec(context.location, id_)
     if text is None:
         text = (evidence.read(_SPEC) or b"").decode("utf-8", "surrogateescape")
         if not text or MASK in text:
-            raise RunError(f"what run '{id_}' is to do is not known here: it was begun elsewhere", back)
+            raise RunError(f"the spec of run '{id_}' is not on this machine: it was begun elsewhere", hint)
     if not control.is_signed_spec(id_, text, begun.get("spec")):
-        raise Tampered(id_, "what it is to do was changed")
+        raise Tampered(id_, "its spec was changed")
     return specs.from_json(text, _SPEC)
 
 
 def check_timeline(context: OpenWorktree, evidence: Evidence) -> None:
-    """Tampered where the timeline of a run does not have the last checkpoint that its events name."""
+    """Tampered where the timeline of a run does not contain the last checkpoint that its events name."""
     named = ("prepared", "marked", "step-begun", "step-ended")
     events = [each for each in evidence.events() if each["event"] in named and each.get("checkpoint") is not None]
     if not events:
@@ -255,48 +261,71 @@ def check_timeline(context: OpenWorktree, evidence: Evidence) -> None:
 
 
 def judge_killed_step(context: OpenWorktree, evidence: Evidence) -> None:
-    """End the processes that a killed run has left, and judge what the step that it was in did to protected branches;
-    where it touched one, it has ended by that."""
+    """End the processes that a killed run left, and judge what the step that it was in did to protected branches; where
+    it touched one, the step has ended by that."""
     at = evidence.state()
     if at.begun is None or at.ended is not None:
         return
     mark = at.begun.get("mark")  # a run of another orchestrator has none
-    if mark is not None:
-        contained.sweep(mark)
     if at.prepared is None:
+        if mark is not None:
+            contained.sweep(mark)
         return
-    run = located.workspace_of(context, evidence)
-    with contextlib.suppress(RunError):  # its worktree is wrecked
-        rebuild.unlock(snapshot.run_context(context, run).location, run, killed=True)
-    step = at.under_way
-    if step is None or step.get("command") is None or "branches" not in step:  # as an orchestrator's step
+    workspace = evidence_store.workspace_of(context, evidence)
+    step.end_leftovers(context, workspace, mark)
+    begun = at.under_way
+    if begun is None or begun.get("command") is None or "branches" not in begun:  # as an orchestrator's step
         return
-    touched = branches.check_branches(context, run, step["branches"], at.begun["protected"])
-    if touched:
-        evidence.event("step-ended", n=step["n"], outcome=PROTECTED, detail="; ".join(touched), checkpoint=None)
+    violations = branches.check_branches(context, workspace, begun["branches"], at.begun["protected"])
+    if violations:
+        evidence.event("step-ended", n=begun["n"], outcome=PROTECTED, detail="; ".join(violations), checkpoint=None)
 
 
 def seal_run(context: OpenWorktree, evidence: Evidence, *, again: bool = False) -> None:
-    """Nothing is wanted any more of a run that has ended: close its evidence. `again`: that failed before."""
+    """Discard the private files of a run that has ended, and seal its evidence. `again`: that failed before."""
     control.discard(context.location, evidence.run_id)
     try:
-        here = snapshot.run_context(context, located.workspace_of(context, evidence))
+        here = snapshot.run_context(context, evidence_store.workspace_of(context, evidence))
     except RunError:
-        here = context  # its worktree is wrecked: what is known of it is sealed
+        here = context  # its worktree is damaged: its last known state is sealed
     sealing.seal(here, evidence, evidence.run(), again=again)
 
 
 def end_as_tampered(context: OpenWorktree, evidence: Evidence, reason: str) -> None:
-    """The run has ended by that: its worktree is kept as it is."""
+    """End a run whose record was tampered with; its worktree is kept as it is."""
     evidence.end_as_tampered(reason)
     with contextlib.suppress(AgentosError, OSError):
         control.discard(context.location, evidence.run_id)
     if evidence.state().prepared is None:
         return
-    run = located.workspace_of(context, evidence)
+    run = evidence_store.workspace_of(context, evidence)
     with contextlib.suppress(AgentosError, OSError):
         here = snapshot.run_context(context, run)
         details = {"reason": reason}
         log.try_add(here, "error", f"run {run.run_id} was tampered with", details=details, task_id=run.task_id)
     with contextlib.suppress(AgentosError, OSError):
         seal_run(context, evidence, again=True)
+
+
+def _without_beginning(run_id: str) -> RunError:
+    return RunError(f"the record of run '{run_id}' is damaged: it has no beginning", _rollback_hint(run_id))
+
+
+def _rollback_hint(run_id: str) -> str:
+    return f"git agentos rollback {run_id} resets its worktree"
+
+
+def _fingerprint() -> Mapping[str, Any]:
+    """What a run depends on beside its commit: the system, the versions of git, Python and this tool, and the names of
+    the variables that are set."""
+    return {
+        "system": platform.system(),
+        "release": platform.release(),
+        "machine": platform.machine(),
+        "processors": os.cpu_count(),
+        "python": platform.python_version(),
+        "encoding": sys.getfilesystemencoding(),
+        "git": process.run(["--version"]).decode("utf-8", "replace").strip().removeprefix("git version "),
+        "tool": f"git-agentos {__version__}",
+        "variables": sorted(os.environ),
+    }

@@ -1,13 +1,13 @@
-"""Closing the evidence of a run so that it shows if anybody touches it, and looking whether anybody did.
+"""Sealing the evidence of a run, so that later changes show, and verifying it.
 
     manifest.json     {"schema", "run_id", "sealed_at", "files": [{"path", "role", "sha256", "size"}]}: every file but
-                      itself; of `events.jsonl`, which goes on, the part that was there
+                      itself; of `events.jsonl`, which grows, the part that existed then
     the checkpoint    trigger `task_complete`, the hash of the manifest in its metadata (`manifest_sha256`), and the
                       whole folder in it as `runs/<run id>/…`: what an archive of the worktree has too
     the last event    `sealed`, which names both
 
 The checkpoint is the anchor: it lies on an append-only timeline, and its id covers its contents. What happens to a
-sealed run later (it is taken back, or accepted) is recorded and sealed again.
+sealed run later (a rollback, an acceptance) is recorded and sealed again.
 """
 
 from __future__ import annotations
@@ -79,7 +79,11 @@ class Seal(NamedTuple):
 
 
 def seal(inner: OpenWorktree, evidence: Evidence, run: Run, *, again: bool = False) -> str:
-    """See `evidence.seal`."""
+    """Write the manifest, create the final checkpoint in the run's worktree `inner`, and record both; the id.
+
+    Where the worktree is gone or too damaged to be captured, `inner` is any other of the repository: the checkpoint
+    then has the last known state of the run's. `again` sets aside what has the name of the manifest and is no file.
+    """
     evidence.tidy()
     if again:
         evidence.clear(MANIFEST)
@@ -122,7 +126,7 @@ def _role(name: str) -> str:
 
 
 def _checkpoint(inner: OpenWorktree, metadata: Metadata, evidence: Evidence, names: list[str]) -> str:
-    """The final checkpoint: of the worktree as it stands, or, where that cannot be looked at, as it was last seen."""
+    """The final checkpoint: of the worktree as it is, or, where that cannot be captured, of its last known state."""
     if timeline.worktree_id(inner.location) == metadata.worktree_id:
         attach = functools.partial(_carry, evidence=evidence, names=names)
         return create_checkpoint(inner, metadata, attach=attach).checkpoint.id
@@ -178,12 +182,12 @@ def read_sealed(repository: Repository, run_id: str, name: str) -> bytes | None:
 
 
 def verify(context: OpenWorktree, evidence: Evidence) -> Verification:
-    """See `evidence.verify`."""
+    """See `evidence_store.verify`."""
     return _Check(context, evidence).run()
 
 
 class _Check:
-    """One look at the evidence of a run."""
+    """One verification of the evidence of a run."""
 
     def __init__(self, context: OpenWorktree, evidence: Evidence) -> None:
         self.repository = context.repository
@@ -272,7 +276,7 @@ class _Check:
             self.problems.append(f"'{name}' was changed")
 
     def _carried(self, sealed: Seal | None) -> set[bytes] | None:
-        """The paths of the evidence that the final checkpoint carries, as far as their contents are there."""
+        """The paths of the evidence in the final checkpoint whose contents exist."""
         if sealed is None:
             return None
         try:
@@ -286,14 +290,14 @@ class _Check:
             self.problems.append(f"checkpoint {sealed.checkpoint[:8]} cannot be read: {error.message}")
             return None
 
-    # -- what it tells -------------------------------------------------------------------------------------------------
+    # -- the record -------------------------------------------------------------------------------------------------
 
     def _events(self, sealed: Seal | None) -> None:
-        """The record can be believed, ends with the seal, and names the same one; commits in it are gathered."""
+        """Check that the record is verified, ends with the seal, and names the same one; gather the commits in it."""
         data = self._read(EVENTS)
         if data and not data.endswith(b"\n"):
             self.problems.append(f"'{EVENTS}' ends in the middle of a line")
-        problem = self.evidence.vouched()
+        problem = self.evidence.why_unverified()
         if problem is not None and problem not in self.problems:
             self.problems.append(problem)
         events = self.evidence.record().events
@@ -314,7 +318,7 @@ class _Check:
             self.problems.append(f"'{EVENTS}' goes on after the last seal: {len(events) - 1 - seals[-1]} more")
 
     def _named(self, events: list[dict[str, Any]]) -> None:
-        """Compare the files that the events name with what they say."""
+        """Compare the files that the events name with their hashes."""
         try:
             named = state_of(self.run_id, events).files
         except RunError as error:
@@ -330,7 +334,7 @@ class _Check:
                 self.problems.append(f"'{name}' is not what the record says")
 
     def _context(self) -> None:
-        """What was recorded at set-up, here and in the checkpoint of that time."""
+        """Check the recorded context and snapshots, and gather the commits in them."""
         for name, regular in self._listed():
             if regular and (name == CONTEXT or name.endswith("/snapshot.json")):
                 try:

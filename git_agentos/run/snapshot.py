@@ -1,9 +1,15 @@
-"""The worktree of a run from inside: the run's agent at work in it, and how it stands."""
+"""The worktree of a run: its context for the run's agent, snapshots of it, and what the run has changed in it.
+
+Changed are paths that git sees (new, changed, deleted, other modes, submodules), paths that are staged otherwise,
+repositories inside of the worktree that were made, changed or deleted, and empty folders. Ignored files do not count,
+since nobody merges them; whether they differ is reported where nothing else has changed.
+"""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import Any
 
 from git_agentos.checkpoint import format
 from git_agentos.checkpoint.creation import create_checkpoint
@@ -11,14 +17,17 @@ from git_agentos.checkpoint.model import State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git import refs, trees, worktrees
+from git_agentos.git.repository import Repository
+from git_agentos.run import baseline
 from git_agentos.run.context import WorkspaceContext, worktree_id
+from git_agentos.run.events import RunState
 from git_agentos.util import times
 from git_agentos.worktree import record
 
 
 @dataclass(frozen=True)
 class WorkspaceSnapshot:
-    """How a run's worktree stands; the fields are the keys of its JSON.
+    """The state of a run's worktree; the fields are the keys of its JSON.
 
     `head_sha` and `branch` are HEAD's (None: unborn, detached); `tree` is the tree of all visible files; `checkpoint`
     the id that holds this state; `commits` the run's own, newest first; `staged`, `unstaged`, `untracked` and
@@ -40,13 +49,13 @@ class WorkspaceSnapshot:
 
 
 def run_context(context: OpenWorktree, run: WorkspaceContext) -> OpenWorktree:
-    """The run's agent at work in the run's worktree; RunError where that is not what was made. The paths of `run` are
-    those of now (`located`)."""
+    """The worktree of a run, opened as the run's agent; RunError where it is gone or damaged. The paths of `run` are
+    the current ones (`with_current_paths`)."""
     id_ = worktree_id(run.run_id)
-    hint = f"git agentos rollback {run.run_id} saves what can be read, and makes it again"
+    hint = f"git agentos rollback {run.run_id} saves what can be read, and rebuilds it"
     managed = record.get(context.location.common_dir, id_)
     if managed is None:
-        revived = f"git agentos worktree create {id_} --revive brings it back, if it was archived"
+        revived = f"git agentos worktree create {id_} --revive restores it, if it was archived"
         raise RunError(f"the worktree of run '{run.run_id}' is gone", f"{revived}\n{hint}")
     root = managed.root
     if os.path.islink(root) or not os.path.isdir(root):
@@ -55,7 +64,7 @@ def run_context(context: OpenWorktree, run: WorkspaceContext) -> OpenWorktree:
         raise RunError(f"the worktree of run '{run.run_id}' is not in '{root}'", hint)
     pointed = worktrees.read_gitfile(root)
     if pointed is None or os.path.realpath(pointed) != os.path.realpath(managed.git_dir):
-        raise RunError(f"'{root}' is not the worktree of run '{run.run_id}' any more: its '.git' is another", hint)
+        raise RunError(f"'{root}' is not the worktree of run '{run.run_id}' any more: its '.git' leads elsewhere", hint)
     try:
         refs.read_head(managed.location)
         return context.in_worktree(managed.location)._replace(agent=run.agent_id)
@@ -64,12 +73,12 @@ def run_context(context: OpenWorktree, run: WorkspaceContext) -> OpenWorktree:
 
 
 def take_snapshot(here: OpenWorktree, run: WorkspaceContext) -> WorkspaceSnapshot:
-    """How a run's worktree `here` stands; nothing in it changes, and a checkpoint holds it."""
+    """The state of a run's worktree `here`, saved in a checkpoint; nothing in the worktree changes."""
     return capture_snapshot(here, run)[0]
 
 
 def capture_snapshot(here: OpenWorktree, run: WorkspaceContext) -> tuple[WorkspaceSnapshot, State]:
-    """`snapshot`, and the complete state."""
+    """`take_snapshot`, with the complete state."""
     metadata = here.metadata(
         trigger="post_step", description=f"run {run.run_id}", task_id=run.task_id, run_id=run.run_id
     )
@@ -79,7 +88,7 @@ def capture_snapshot(here: OpenWorktree, run: WorkspaceContext) -> tuple[Workspa
     with here.repository.writer() as store:
         changed = trees.diff(store, base, state.visible_tree)
     commits = here.repository.git("rev-list", f"{run.base_sha}..{state.head.commit}") if state.head.commit else b""
-    seen = WorkspaceSnapshot(
+    snapshot = WorkspaceSnapshot(
         run_id=run.run_id,
         head_sha=state.head.commit,
         branch=state.head.branch,
@@ -91,11 +100,70 @@ def capture_snapshot(here: OpenWorktree, run: WorkspaceContext) -> tuple[Workspa
         untracked=[os.fsdecode(path) for path in state.untracked],
         changed=[os.fsdecode(path) for path in sorted({*changed, *state.nested})],
         digest=format.digest(state),
-        taken_at=now(),
+        taken_at=times.now_text(),
     )
-    return seen, state
+    return snapshot, state
 
 
-def now() -> str:
-    """The time now, as documents have it."""
-    return times.now_text()
+# -- what a run changed ----------------------------------------------------------------------------------------------
+
+
+def changed_paths(repository: Repository, before: State, after: State) -> list[bytes]:
+    """The paths by which two states of a worktree differ."""
+    with repository.writer() as store:
+        found = {
+            *trees.diff(store, before.visible_tree, after.visible_tree),
+            *trees.diff(store, before.index_tree, after.index_tree),
+        }
+    for one, other in (
+        (before.nested, after.nested), (before.stages, after.stages), (before.intent_to_add, after.intent_to_add)
+    ):  # fmt: skip
+        found |= {path for path in {*one, *other} if one.get(path) != other.get(path)}
+    empty, now = set(before.empty_directories), set(after.empty_directories)
+    # Of a complete state, those among ignored files are known as well.
+    found |= empty ^ now if before.complete == after.complete else now - empty - set(before.folders)
+    return sorted(found)
+
+
+def initial_state(context: OpenWorktree, at: RunState) -> State:
+    """The state at the beginning of a run's first step, its visible tree included; RunError where the run has no
+    worktree."""
+    if at.prepared is None:
+        raise RunError(f"run '{at.run_id}' has no worktree", f"git agentos run show {at.run_id} tells more")
+    checkpoint = at.points[min(at.points)] if at.points else at.prepared["checkpoint"]
+    state = format.read_state(context.repository, str(checkpoint))
+    with context.repository.writer() as writer:
+        state = format.with_visible_tree(context.repository, writer, state)
+        writer.flush()
+    return state
+
+
+def describe_end(context: OpenWorktree, run: WorkspaceContext, at: RunState) -> dict[str, Any] | None:
+    """How the run has left its worktree: the fields of `events.Left`. None where that cannot be read."""
+    try:
+        here = run_context(context, run)
+        seen, state = capture_snapshot(here, run)
+        changed = changed_paths(here.repository, initial_state(context, at), state)
+        ignored = None if changed else has_ignored_changes(here)
+    except (AgentosError, OSError):
+        return None
+    return {
+        "changed": len(changed),
+        "commits": len(seen.commits),
+        "branch": seen.branch,
+        "head_sha": seen.head_sha,
+        "ignored": ignored,
+        "worktree_path": here.location.root,
+    }
+
+
+def has_ignored_changes(here: OpenWorktree) -> bool | None:
+    """Whether a worktree differs from its baseline where git sees no difference; None where there is no baseline."""
+    known = baseline.read(here.location)
+    if known is None:
+        return None
+    found = baseline.compare(here.location, known)
+    tracked = set(here.repository.git("ls-files", "-z").split(b"\0"))
+    # Of a file that was made right before the recording, the baseline has nothing that could differ.
+    touched = {path for path in found.touched or () if known.young.get(path, ()) is not None}
+    return bool(touched) or {*found.walked.names} - tracked != {*known.known.others} - tracked

@@ -178,12 +178,12 @@ def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _run(body: Mapping[str, Any], source: str | None, *, given: frozenset[str] = frozenset()) -> RunSpec:
     """A checked run; `source` is the file that the values come from, those in `given` apart."""
-    told = {key: _Told(_OPTIONS[key], None if key in given else source) for key in _OPTIONS}
+    sources = {key: _Source(_OPTIONS[key], None if key in given else source) for key in _OPTIONS}
     values: dict[str, Any] = {}
     for key, value in body.items():
-        if key not in told:
+        if key not in sources:
             raise TypeError(f"RunSpec has no field '{key}'")
-        values[key] = _READ[key](value, told[key])
+        values[key] = _READ[key](value, sources[key])
     steps: tuple[StepSpec, ...] = values["steps"]
     where = f" in '{source}'" if source is not None else ""
     if not any(step.kind == AGENT for step in steps):
@@ -191,8 +191,8 @@ def _run(body: Mapping[str, Any], source: str | None, *, given: frozenset[str] =
     return RunSpec(**values)
 
 
-class _Told:
-    """A value's name, as whoever gave it knows it."""
+class _Source:
+    """The name of a value for messages: the option, or the key and the file."""
 
     def __init__(self, name: str, source: str | None) -> None:
         self.name = f"--{name}" if source is None else f"'{name}' in '{source}'"
@@ -203,63 +203,63 @@ class _Told:
         return UsageError(f"{self.name} takes {wanted}, not '{shown}'")
 
 
-def _text(value: Any, told: _Told) -> str:
+def _text(value: Any, source: _Source) -> str:
     if not isinstance(value, str) or not value.strip() or "\0" in value:
-        raise told.wrong("a text", value)
+        raise source.wrong("a text", value)
     return value
 
 
-def _line(value: Any, told: _Told) -> str:
+def _line(value: Any, source: _Source) -> str:
     if not isinstance(value, str) or not value.strip() or not value.isprintable():
-        raise told.wrong("one line of text", value)
+        raise source.wrong("one line of text", value)
     return value
 
 
-def _id(value: Any, told: _Told) -> str:
-    return check_id(_line(value, told), source=told.name)
+def _id(value: Any, source: _Source) -> str:
+    return check_id(_line(value, source), source=source.name)
 
 
-def _count(value: Any, told: _Told) -> int:
+def _count(value: Any, source: _Source) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 1000:
-        raise told.wrong("a number from 1 to 1000", value)
+        raise source.wrong("a number from 1 to 1000", value)
     return value
 
 
-def _seconds(value: Any, told: _Told) -> float:
+def _seconds(value: Any, source: _Source) -> float:
     if isinstance(value, str):
         try:
             return duration(value)
         except UsageError as error:
-            raise UsageError(f"{told.name}: {error}", error.hint) from None
+            raise UsageError(f"{source.name}: {error}", error.hint) from None
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= _LONGEST:
-        raise told.wrong("a time limit such as 90s or 30m", value)
+        raise source.wrong("a time limit such as 90s or 30m", value)
     return float(value)
 
 
 def _one_of(*words: str) -> Any:
-    def read(value: Any, told: _Told) -> str:
+    def read(value: Any, source: _Source) -> str:
         if value not in words:
-            raise told.wrong(" or ".join(f"'{word}'" for word in words), value)
+            raise source.wrong(" or ".join(f"'{word}'" for word in words), value)
         return str(value)
 
     return read
 
 
-def _patterns(value: Any, told: _Told) -> tuple[str, ...]:
+def _patterns(value: Any, source: _Source) -> tuple[str, ...]:
     items = value.split(",") if isinstance(value, str) else value
     if not isinstance(items, list | tuple):
-        raise told.wrong("names of branches", value)
-    read = [_line(each, told).strip() for each in items]
+        raise source.wrong("names of branches", value)
+    read = [_line(each, source).strip() for each in items]
     return tuple(each.removeprefix("refs/heads/") for each in read)
 
 
-def _flag(value: Any, told: _Told) -> bool:
+def _flag(value: Any, source: _Source) -> bool:
     if not isinstance(value, bool):
-        raise told.wrong("true or false", value)
+        raise source.wrong("true or false", value)
     return value
 
 
-def _steps(value: Any, _: _Told) -> tuple[StepSpec, ...]:
+def _steps(value: Any, _: _Source) -> tuple[StepSpec, ...]:
     return tuple(value)
 
 
@@ -275,34 +275,34 @@ def _step(body: Mapping[str, Any], n: int, source: str | None, *, every: bool = 
     found = {_name(key): value for key, value in body.items() if not (every and value is None)}
     kind = found.pop("kind", None)
 
-    def told(key: str) -> _Told:
-        return _Told(key if source is None else f"{key} of step {n}", source)
+    def named(key: str) -> _Source:
+        return _Source(key if source is None else f"{key} of step {n}", source)
 
     if not isinstance(kind, str) or kind not in _STEP_KEYS:
-        raise told("kind").wrong(", ".join(f"'{each}'" for each in _STEP_KEYS), kind)
+        raise named("kind").wrong(", ".join(f"'{each}'" for each in _STEP_KEYS), kind)
     for key in found:
         if key not in _STEP_KEYS[kind]:
             raise UsageError(
-                f"{told(key).name} is not known", f"a step of kind '{kind}' has: {', '.join(_STEP_KEYS[kind])}"
+                f"{named(key).name} is not known", f"a step of kind '{kind}' has: {', '.join(_STEP_KEYS[kind])}"
             )
     step = StepSpec(
         kind=kind,
-        command=_text(found["command"], _Told(kind, None) if source is None else told("command"))
+        command=_text(found["command"], _Source(kind, None) if source is None else named("command"))
         if "command" in found
         else None,
-        to=_point(found["to"], n, told("to")) if "to" in found else None,
-        message=_text(found["message"], told("message")) if "message" in found else None,
-        timeout=_seconds(found["timeout"], told("timeout")) if "timeout" in found else None,
+        to=_point(found["to"], n, named("to")) if "to" in found else None,
+        message=_text(found["message"], named("message")) if "message" in found else None,
+        timeout=_seconds(found["timeout"], named("timeout")) if "timeout" in found else None,
     )
     if kind != CHECKPOINT and step.command is None and step.to is None:
-        raise UsageError(f"{told(_STEP_KEYS[kind][0]).name} is missing")
+        raise UsageError(f"{named(_STEP_KEYS[kind][0]).name} is missing")
     return step
 
 
-def _point(value: Any, n: int, told: _Told) -> str:
+def _point(value: Any, n: int, source: _Source) -> str:
     if value == FROM_PRE_RUN:
         return FROM_PRE_RUN
     match = _STEP_POINT.match(value) if isinstance(value, str) else None
     if match is None or int(match[1]) >= n:
-        raise told.wrong(f"'pre_run' or a step before it ('step:1' to 'step:{n - 1}')", value)
+        raise source.wrong(f"'pre_run' or a step before it ('step:1' to 'step:{n - 1}')", value)
     return str(value)

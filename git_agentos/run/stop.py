@@ -1,4 +1,4 @@
-"""Whether a run is to stop: a signal has come, or somebody cancels it."""
+"""Whether a run is to stop: a signal came, or it is being cancelled."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP
 
 
 class Stop:
-    """Listens while it is entered. What is under way ends first, and asks between two of its steps.
+    """Handles SIGINT, SIGTERM and SIGHUP while it is entered; a run calls it between two steps.
 
-    Only the main thread hears signals: for a run in another one, whoever owns that one does.
+    Only the main thread gets signals: for a run in another thread, the main thread has to handle them.
     """
 
     def __init__(self, location: Location, run_id: str) -> None:
@@ -31,9 +31,9 @@ class Stop:
     def __enter__(self) -> Stop:
         if threading.current_thread() is threading.main_thread():
             for number in _SIGNALS:
-                # What was started to ignore one (nohup, a job in the background) goes on doing so.
+                # A process that was started to ignore one (nohup, a job in the background) keeps ignoring it.
                 if signal.getsignal(number) is not signal.SIG_IGN:
-                    self._before[number] = signal.signal(number, self._hear)
+                    self._before[number] = signal.signal(number, self._on_signal)
         return self
 
     def __exit__(
@@ -51,8 +51,8 @@ class Stop:
         return control.cancel_requested(self._location, self._run_id)
 
     @contextlib.contextmanager
-    def at_once(self) -> Iterator[None]:
-        """Here the first signal is a KeyboardInterrupt: for what takes long, and takes itself back."""
+    def interruptible(self) -> Iterator[None]:
+        """In this block the first signal raises KeyboardInterrupt: for what takes long, and reverts itself."""
         if self.signal is not None:
             raise KeyboardInterrupt
         self._raises = True
@@ -61,7 +61,7 @@ class Stop:
         finally:
             self._raises = False
 
-    def _hear(self, number: int, _: FrameType | None) -> None:
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
         self.signal = self.signal or number
         if self._raises:
             self._raises = False

@@ -1,7 +1,7 @@
-"""The workspace of a run: a worktree of its own at a recorded base, that can always be taken back there.
+"""The workspace of a run: a worktree of its own at a recorded base, to which it can always be rolled back.
 
-Setting up (`prepare_pre_run`) and looking (`current_context`, `snapshot`, `diff_summary`) are separate calls; whatever
-rolls back works from the stored context, so another process, or the same after a crash, picks a run up by its id.
+Setting up (`prepare_pre_run`) and reading (`current_context`, `snapshot`, `diff_summary`) are separate calls; rollbacks
+work from the stored context, so another process, or the same after a crash, can continue a run by its id.
 
     service = GitWorktreeWorkspaceService("path/to/repository", base_ref="main")
     context = service.prepare_pre_run(run_id="T-42-1")
@@ -42,20 +42,20 @@ __all__ = [
 
 
 class WorkspaceService(Protocol):
-    """What an orchestrator asks of a run's workspace."""
+    """The calls of an orchestrator for a run's workspace."""
 
     def prepare_pre_run(self, *, run_id: str) -> WorkspaceContext:
         """Make the workspace of a run, and record its base. RunError where the run has one already."""
 
     def rollback_pre_run(self) -> WorkspaceContext:
-        """Discard what the run did, and make the workspace anew at its base. What is discarded is saved first."""
+        """Reset the workspace to its base. What the run did is saved first."""
 
     def current_context(self) -> WorkspaceContext | None:
         """The run's context with HEAD as it is now; None before `prepare_pre_run`. RunError where the service was to
         pick up a run that is not there."""
 
     def snapshot(self) -> WorkspaceSnapshot:
-        """How the workspace stands. Nothing changes in it."""
+        """The state of the workspace. Nothing changes in it."""
 
     def diff_summary(self) -> str:
         """What differs from the base, for people: as `git diff --stat` tells it; empty where nothing does."""
@@ -64,7 +64,7 @@ class WorkspaceService(Protocol):
         """Make the state now the point `step:<n>`; its checkpoint's id."""
 
     def rollback_to(self, point: int | str) -> WorkspaceContext:
-        """Back to a step's point (a number or `step:N`), `pre_run`, or a checkpoint of the run's timeline."""
+        """Roll back to the point of a step (a number or `step:N`), `pre_run`, or a checkpoint of the run's timeline."""
 
     def end(
         self, state: str, reason: str | None = None, *, roll_back: bool = False, cleanup: bool = False
@@ -82,7 +82,7 @@ class WorkspaceService(Protocol):
 
 
 def _of_run(service: GitWorktreeWorkspaceService) -> dict[str, object]:
-    """What a call for a run is about, for whoever has to allow it."""
+    """The operands of a call, for `authorize`."""
     return {"operands": (service._run_id,) if service._run_id is not None else ()}
 
 
@@ -135,7 +135,7 @@ class GitWorktreeWorkspaceService:
     def prepare_pre_run(self, *, run_id: str) -> WorkspaceContext:
         """Make the worktree at the base, ready for work; RunError where the run has one already.
 
-        All or nothing: on any error nothing is left. What a killed call has left is settled by the next.
+        All or nothing: on an error nothing is left; the next call cleans up after one that was killed.
         """
         check_id(run_id)
         if self._run_id not in (None, run_id):
@@ -150,13 +150,13 @@ class GitWorktreeWorkspaceService:
             self._branch,
             self._tool,
         )
-        with self._turn(run_id):
+        with self._lock(run_id):
             made = preparation.prepare(self._context, plan)
         self._run_id = run_id
         return made
 
     def rollback_pre_run(self) -> WorkspaceContext:
-        """Discard what the run did, and make the workspace anew at its base. What is discarded is saved first."""
+        """Reset the workspace to its base. What the run did is saved first."""
         return self.rollback_to(PRE_RUN)
 
     def current_context(self) -> WorkspaceContext | None:
@@ -174,7 +174,7 @@ class GitWorktreeWorkspaceService:
         return replace(run, head_sha=self._head(run))
 
     def snapshot(self) -> WorkspaceSnapshot:
-        """How the workspace stands; nothing in it changes, and a checkpoint holds it."""
+        """The state of the workspace, saved in a checkpoint; nothing in it changes."""
         run = self._prepared()
         return take_snapshot(run_context(self._context, run), run)
 
@@ -194,7 +194,7 @@ class GitWorktreeWorkspaceService:
         """Make the state now the point `step:<n>`; its checkpoint's id."""
         run = self._prepared()
         point = point_name(n)
-        with self._turn(run.run_id):
+        with self._lock(run.run_id):
             here = run_context(self._context, run)
             metadata = here.metadata(
                 trigger="pre_step",
@@ -211,9 +211,9 @@ class GitWorktreeWorkspaceService:
 
     @authorize.entry("rollback", named=("point",), also=_of_run)
     def rollback_to(self, point: int | str) -> WorkspaceContext:
-        """Back to a step's point (a number or `step:N`), `pre_run`, or a checkpoint of the run's timeline."""
+        """Roll back to the point of a step (a number or `step:N`), `pre_run`, or a checkpoint of the run's timeline."""
         run = self._prepared()
-        with self._turn(run.run_id):
+        with self._lock(run.run_id):
             done = rollback.rollback_worktree(self._context, run, point_name(point))
             with contextlib.suppress(RunError):  # it is done, also where the evidence is gone or damaged
                 kept = evidence_store.open_or_rebuild(self._context.location, run.run_id)
@@ -228,8 +228,8 @@ class GitWorktreeWorkspaceService:
     def accept(self, *, into: str | None = None, squash: bool = False, cleanup: bool = False) -> Acceptance:
         """Merge the worktree as it stands into `into` (its base's branch), as `worktree merge` does, and end the run as
         accepted. What is in no commit is committed on its branch first. With conflicts nothing has changed."""
-        run_id = self._known()
-        with self._turn(run_id) as is_ours:
+        run_id = self._prepared_id()
+        with self._lock(run_id) as is_ours:
             return external.accept(
                 self._context, run_id, into=into, squash=squash, cleanup=cleanup, is_ours=is_ours
             )  # fmt: skip
@@ -246,8 +246,8 @@ class GitWorktreeWorkspaceService:
 
     @authorize.entry("run", "cancel", named=("state", "reason"), also=_of_run)
     def _end(self, state: str, reason: str | None, *, roll_back: bool, cleanup: bool = False) -> Run:
-        run_id = self._known()
-        with self._turn(run_id) as is_ours:
+        run_id = self._prepared_id()
+        with self._lock(run_id) as is_ours:
             return external.end(
                 self._context, run_id, state, reason, roll_back=roll_back, cleanup=cleanup, is_ours=is_ours
             )  # fmt: skip
@@ -261,15 +261,15 @@ class GitWorktreeWorkspaceService:
         return self.end(CANCELLED, reason, roll_back=roll_back)
 
     def abandon(self, reason: str | None = None) -> Run:
-        """End the run as cancelled, archive its worktree and delete its branch: nothing is lost, and nothing stays."""
+        """End the run as cancelled, archive its worktree and delete its branch; nothing is lost."""
         return self.end(CANCELLED, reason, cleanup=True)
 
     # -- inside ---------------------------------------------------------------------------------------------
 
-    def _turn(self, run_id: str) -> AbstractContextManager[Callable[[], bool]]:
+    def _lock(self, run_id: str) -> AbstractContextManager[Callable[[], bool]]:
         return contextlib.nullcontext(lambda: True) if self._held else lock.hold(self._context.location, run_id)
 
-    def _known(self) -> str:
+    def _prepared_id(self) -> str:
         """The id of the run, which has a workspace."""
         return self._prepared().run_id
 

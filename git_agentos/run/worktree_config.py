@@ -1,7 +1,7 @@
-"""A run's worktree's own configuration (`config.worktree`): as it was made, and the guard in it exactly if the run is
-guarded.
+"""The configuration of a run's worktree (`config.worktree`): restored as it was recorded, with the guard in it exactly
+if the run is guarded.
 
-What the guard puts there is no part of what was recorded: it is put in place anew.
+The guard's settings are not part of what was recorded: they are written again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from git_agentos.run import baseline
 from git_agentos.run.baseline import Baseline
 from git_agentos.util import files
 
-# Settings that are state of the worktree, and for the rollback itself to change.
+# Settings that are state of the worktree, which the rollback itself restores.
 _SPARSE = ("core.sparsecheckout", "core.sparsecheckoutcone", "index.sparse")
 
 
@@ -28,7 +28,7 @@ def path_of(location: Location) -> str:
 
 
 def is_readable(location: Location) -> bool:
-    """Whether git can make sense of it, or there is none."""
+    """Whether git can read the file, or there is none."""
     try:
         configuration.read_file(path_of(location))
     except AgentosError:
@@ -37,7 +37,7 @@ def is_readable(location: Location) -> bool:
 
 
 def is_as_recorded(location: Location, known: Baseline) -> bool:
-    """Whether it says what it said, apart from what the guard puts there."""
+    """Whether it has the settings that were recorded, apart from the guard's."""
     if baseline.configuration(location) == known.config:
         return True
     guards = {(each.name.lower(), each.value) for each in activation.values(location)}
@@ -54,7 +54,7 @@ def is_as_recorded(location: Location, known: Baseline) -> bool:
 
 
 def write(location: Location, known: Baseline) -> None:
-    """Put what was recorded in place."""
+    """Write what was recorded."""
     path = path_of(location)
     if known.config is None:
         with contextlib.suppress(FileNotFoundError):
@@ -64,10 +64,10 @@ def write(location: Location, known: Baseline) -> None:
 
 
 def sparse_settings(location: Location) -> dict[str, str]:
-    """What it says of a sparse checkout."""
+    """The settings of a sparse checkout in it."""
     with contextlib.suppress(AgentosError):
-        said = configuration.read_file(path_of(location))
-        return {key: said[key][-1] for key in _SPARSE if key in said}
+        values = configuration.read_file(path_of(location))
+        return {key: values[key][-1] for key in _SPARSE if key in values}
     return {}
 
 
@@ -78,12 +78,12 @@ def add_settings(location: Location, settings: Mapping[str, str]) -> None:
 
 
 def set_guard(location: Location, *, guarded: bool | None) -> None:
-    """The guard is on if the run is guarded, and off if it is not; where that is not known (None), what there is of it
-    is brought up to date."""
+    """Enable the guard if the run is guarded, and disable it if not; where that is not known (None), update what there
+    is of it."""
     try:
         there = activation.is_enabled(location)
     except AgentosError:
-        there = True  # it cannot be told: what there is of it is mended
+        there = True  # it cannot be read, so it is enabled again
     if guarded if guarded is not None else there:
         activation.enable(location)
     elif there:
@@ -91,5 +91,5 @@ def set_guard(location: Location, *, guarded: bool | None) -> None:
 
 
 def _without(values: Mapping[str, list[str]], pairs: set[tuple[str, str]]) -> dict[str, list[str]]:
-    found = {key: [each for each in said if (key, each) not in pairs] for key, said in values.items()}
-    return {key: said for key, said in found.items() if said}
+    found = {key: [each for each in given if (key, each) not in pairs] for key, given in values.items()}
+    return {key: rest for key, rest in found.items() if rest}

@@ -190,8 +190,8 @@ def install_copy(path: str, data: bytes) -> None:
 def _open(path: str, *, across_threads: bool = False) -> Database:
     """The lock is taken shared to use the database, exclusive to set it up; then from the beginning, as it is now.
 
-    One that is complete, and has no write-ahead log since its file system cannot do that, is as good while somebody has
-    it open: it is not waited for.
+    A complete one without a write-ahead log, on a file system that cannot have one, is used as it is while another
+    process has it open.
     """
     set_up = False
     while True:

@@ -1,15 +1,15 @@
 """Where the workflow database of a worktree is, and the folder that it lies in.
 
-    AGENTOS_WORKFLOW_DB                          a file for all worktrees of whoever sets it (or a postgresql:// URL,
+    AGENTOS_WORKFLOW_DB                          a file for all worktrees of its user (or a postgresql:// URL,
                                                  which is for the workflow state of `tdd` alone)
     <worktree root>/.agentos/issue_workflow.db   otherwise
-    neither                                      WorkflowConfigurationError; never a folder that happens to be there
+    neither                                      WorkflowConfigurationError; never any other folder
 
 `.agentos/` is made by `ensure_agentos_dir` and holds a `.gitignore` with `*`, so git sees nothing of it. A repository
-could bring a `.agentos` of its own to have this tool write through a link or read rows that somebody else wrote: one
-that is not a directory, or that git tracks, is refused.
+could contain a `.agentos` to make this tool write through a link or read foreign rows: one that is not a directory, or
+that git tracks, is refused.
 
-Standard library only: whoever wants nothing but the path loads neither sqlite3 nor pygit2.
+Standard library only: the path alone needs neither sqlite3 nor pygit2.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ VARIABLE = "AGENTOS_WORKFLOW_DB"
 FOLDER = ".agentos"
 NAME = "issue_workflow.db"
 _URLS = ("postgresql://", "postgres://")
-_TOLD = "global-database-told"
+_MENTIONED = "global-database-told"
 
 
 # -- the public three: they read the environment and the current directory ------------------------------------------
@@ -64,21 +64,21 @@ def get_checkpoint_db_path() -> str:
     """The workflow database for the current directory: AGENTOS_WORKFLOW_DB, or the file in the worktree's `.agentos`.
 
     The folder is there afterwards, the file need not be. A `postgresql://` URL is returned as it is. Raises
-    WorkflowConfigurationError where there is no place for it.
+    WorkflowConfigurationError where neither exists.
     """
     return from_environment(".", os.environ)
 
 
-# -- for the domain: told where ---------------------------------------------------------------------------------------
+# -- for the domain, with a given location ----------------------------------------------------------------------------
 
 
 def from_environment(start: str, environment: Mapping[str, str]) -> str:
-    """`get_checkpoint_db_path` for whoever stands in `start`."""
+    """`get_checkpoint_db_path` for the directory `start`."""
     value = environment.get(VARIABLE, "").strip()
     if is_url(value):
         return value
     if value:
-        return _made_parent(from_variable(value))
+        return _create_parent(from_variable(value))
     return os.path.join(ensure_folder(_locate(start).root), NAME)
 
 
@@ -104,7 +104,7 @@ def from_variable(value: str) -> str:
 
 def shared_file(value: str) -> str | None:
     """The file that a value of AGENTOS_WORKFLOW_DB names for log, memory and runs; None where each worktree has its
-    own: a URL is for the workflow state alone."""
+    own: a URL is only for the workflow state."""
     return from_variable(value) if value and not is_url(value) else None
 
 
@@ -114,17 +114,17 @@ def path_of(location: Location, variable: str) -> str:
 
 
 def prepare(location: Location, variable: str) -> str:
-    """The database file of a worktree, and the folder for it made."""
+    """The database file of a worktree; its folder is created."""
     shared = shared_file(variable)
     if shared is not None:
-        return _made_parent(shared)
+        return _create_parent(shared)
     path = os.path.join(ensure_folder(location.root), NAME)
     refuse_links(path)
     return path
 
 
 def check(location: Location, variable: str) -> str:
-    """The database file of a worktree, refused if a repository may have planted it; nothing is made."""
+    """The database file of a worktree; WorkflowConfigurationError if it may have come with the repository."""
     path = path_of(location, variable)
     if shared_file(variable) is None:
         _refuse_planted(os.path.join(location.root, FOLDER))
@@ -134,7 +134,7 @@ def check(location: Location, variable: str) -> str:
 
 
 def refuse_links(path: str) -> None:
-    """A database file in `.agentos` is a file there, and so is what SQLite keeps beside it."""
+    """WorkflowConfigurationError where a database file, or one that SQLite keeps beside it, is not a plain file."""
     for each in (path, path + "-wal", path + "-shm", path + "-journal", path + ".lock"):
         with contextlib.suppress(FileNotFoundError):
             if not stat.S_ISREG(os.lstat(each).st_mode):
@@ -144,9 +144,9 @@ def refuse_links(path: str) -> None:
 
 
 def repository_id(location: Location, *, make: bool = True) -> str:
-    """What tells this repository's rows from another's in a shared file; it survives a move of the repository.
+    """The id of this repository for its rows in a shared file; it survives a move of the repository.
 
-    Empty where there is none and none is to be made.
+    Empty where there is none and `make` is false.
     """
     from git_agentos.util import directories
 
@@ -164,12 +164,12 @@ def repository_id(location: Location, *, make: bool = True) -> str:
 
 
 def mention_global_database(path: str, home: str) -> str | None:
-    """The database of older tools in the home folder, where it exists and `path` does not yet; None where it does not,
-    or where it has been mentioned before. It is never opened."""
+    """The database of older tools in the home folder, if it exists, `path` does not exist yet, and it was not mentioned
+    before; else None. It is never opened."""
     old = os.path.join(home, FOLDER, NAME)
     if os.path.exists(path) or not os.path.isfile(old) or os.path.basename(os.path.dirname(path)) != FOLDER:
         return None
-    marker = os.path.join(os.path.dirname(path), _TOLD)
+    marker = os.path.join(os.path.dirname(path), _MENTIONED)
     try:
         os.close(os.open(marker, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
     except OSError:
@@ -191,7 +191,7 @@ def _locate(start: str) -> Location:
         ) from error
 
 
-def _made_parent(path: str) -> str:
+def _create_parent(path: str) -> str:
     if os.path.isdir(path):
         raise WorkflowConfigurationError(f"'{path}' ({VARIABLE}) is a directory", f"set {VARIABLE} to a file")
     try:
@@ -205,7 +205,7 @@ def _made_parent(path: str) -> str:
 
 
 def ensure_folder(root: str) -> str:
-    """`ensure_agentos_dir`, in text."""
+    """`ensure_agentos_dir` for a path as text."""
     folder = os.path.join(root, FOLDER)
     try:
         _refuse_tracked(root)
@@ -248,7 +248,7 @@ def _refuse_planted(folder: str) -> None:
 
 
 def _refuse_tracked(root: str) -> None:
-    """Whatever is in a `.agentos` that git tracks came with the repository."""
+    """WorkflowConfigurationError where git tracks files in `.agentos`: these came with the repository."""
     git_dir = gitfile.resolve(os.path.join(root, ".git"))
     blind = os.path.lexists(os.path.join(root, FOLDER.upper()))  # a file system to which upper and lower case are one
     if git_dir is not None and not blind and not index_entries.may_name(git_dir, FOLDER.encode()):

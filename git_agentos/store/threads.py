@@ -98,8 +98,8 @@ def give(path: str, thread: str, data: bytes) -> None:
 
 
 def state(path: str, thread: str) -> str:
-    """What a database has of a thread: MISSING (there is no file), FRESH (no workflow was ever in it), WITHOUT (others
-    were), or THERE. A file that is damaged, or of no use, is none of ours to complete: THERE."""
+    """Whether a database has a thread: MISSING (there is no file), FRESH (it never had a workflow), WITHOUT (it had
+    others), or THERE. A damaged or foreign file is not completed: THERE."""
     if not os.path.lexists(path):
         return MISSING
     try:

@@ -218,7 +218,7 @@ def pass_gate(session: Session, state: ImplementationState) -> Update:
         result = _gate_result(node_run, verdict)
         result.update |= {"green": False, "conflicts": [], "human_decision": None}
         if result.holds:
-            # `run.landing` compares these two: what the tests left behind is not part of what they judged.
+            # `run.accept` compares these two: what the tests left behind is not part of what they judged.
             result.update |= {"tested_before": node_run.checkpoint, "tested_after": _save_verdict(node_run)}
             result.summary = f"green: {count(len(state['red']), 'new test')} passed, and nothing else broke"
         return result

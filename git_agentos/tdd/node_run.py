@@ -7,30 +7,26 @@ the checkpoint before it. Everything that counts is on disk before the graph con
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from git_agentos import redact_lines
 from git_agentos.checkpoint.creation import Created, create_checkpoint
 from git_agentos.checkpoint.model import Skipped
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import RunError, TddError
 from git_agentos.git import process, trees
-from git_agentos.process import contained
-from git_agentos.redact import redact_value
 from git_agentos.run import branches as protected
-from git_agentos.run import evidence_store, patches, preparation, rebuild
-from git_agentos.run import query as run_query
+from git_agentos.run import evidence_store, preparation, rebuild
 from git_agentos.run.context import WorkspaceContext
 from git_agentos.run.events import FAILED_STEP, OK
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.rollback import rollback_and_record
 from git_agentos.run.snapshot import run_context, take_snapshot
+from git_agentos.run.step import end_leftovers, record_changes
 from git_agentos.run.stop import Stop
 from git_agentos.tdd.routing import ROUTES
 from git_agentos.tdd.state import N1, N2, N3, N4, ImplementationState, Observer, Record, Workflow
@@ -269,8 +265,7 @@ def _restore_killed(session: Session, state: ImplementationState, n: int, node: 
     earlier = next((each for each in reversed(evidence.events()) if each["event"] == _BEGUN and each["n"] == n), None)
     if earlier is None:
         return []
-    contained.sweep(state["mark"])
-    unlock(session)
+    end_leftovers(session.context, run, state["mark"])
     # Before the worktree is restored: its reflogs tell what was done.
     violations = [*(earlier.get("touched") or ()), *_violations(session, state, run, earlier.get("branches"))]
     if violations:
@@ -321,14 +316,13 @@ def _write_step(node_run: NodeRun, result: NodeResult, evidence: Evidence, workt
     snapshot = take_snapshot(worktree, node_run.run)
     if result.exit_code is not None:
         evidence.put(f"{folder}exit_code", f"{result.exit_code}\n".encode())
-    state = redact_value(asdict(snapshot))[0]
-    evidence.put(f"{folder}snapshot.json", (json.dumps(state, indent=1) + "\n").encode("ascii"))
-    patch = run_query.patch(worktree.repository, node_run.tree, snapshot.tree)
-    values = redact_lines.secrets_of(process.user_environment({}))
-    evidence.put(f"{folder}diff.patch", patches.without_secrets(worktree.repository, patch, values))
+    environment = process.user_environment({})
+    record_changes(
+        evidence, str(node_run.folder), worktree.repository, node_run.tree, snapshot, environment=environment
+    )
     for name, regular in evidence.files():
         if regular and name.startswith(folder):
-            evidence.wrote(name)
+            evidence.add_file(name)
 
 
 # -- what nodes use ----------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from dataclasses import asdict
 
 from git_agentos import log
 from git_agentos.errors import AgentosError, LockedError, RunError, StorageError, TddError
-from git_agentos.run import landing, preparation, sealing
+from git_agentos.run import accept, preparation, sealing
 from git_agentos.run import query as run_query
 from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.run.events import PRE_RUN
@@ -76,7 +76,7 @@ def _prepare_run(session: Session, state: ImplementationState) -> WorkspaceConte
         held=True,
     )
     try:
-        with session.stop.at_once():
+        with session.stop.interruptible():
             return service.prepare_pre_run(run_id=session.id)
     except KeyboardInterrupt:
         raise Interrupted from None
@@ -109,7 +109,7 @@ def merge(session: Session, state: ImplementationState) -> Update:
     try:
         worktree = session.worktree()
         saved = session.save(worktree, f"tdd {session.id}: before {N7}", N7, "before").checkpoint.id
-        merged = landing.merge_validated(
+        merged = accept.merge_validated(
             session.context,
             worktree,
             session.run(),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import UsageError, WorktreeError
 from git_agentos.git import refs, trees
-from git_agentos.worktree import layout
+from git_agentos.worktree import integration, layout
 
 
 def base_of(context: OpenWorktree, from_ref: str | None) -> tuple[str, str]:
@@ -29,14 +29,12 @@ def base_of(context: OpenWorktree, from_ref: str | None) -> tuple[str, str]:
 def _base_name(context: OpenWorktree, from_ref: str) -> str | None:
     """The short name of the branch or tag that `from_ref` names, in full where that is ambiguous; None for everything
     else: an expression like `HEAD~1` means another commit in another worktree."""
-    from git_agentos.worktree import status  # nothing else here needs it, and it takes long to load
-
     args = ["rev-parse", "--symbolic-full-name", "--verify", "--quiet", "--end-of-options", from_ref]
     full = os.fsdecode(context.repository.git(*args, ok=(0, 1, 128)).strip().removeprefix(b"--end-of-options").strip())
     for prefix in (layout.HEADS, "refs/remotes/", "refs/tags/"):
         if full.startswith(prefix):
             short = full.removeprefix(prefix)
-            found = status.base_ref(context, short)
+            found = integration.find_base_ref(context, short)
             return from_ref if from_ref == full else short if found == full else full
     return None
 

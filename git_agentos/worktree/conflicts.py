@@ -1,10 +1,9 @@
-"""Which agents' work would conflict with whose, and in which order to merge it.
+"""Which agents' branches conflict, and in which order to merge them.
 
-Every two are merged in memory, all of them by a few git processes; what those write goes with a scratch directory. Most
-of a merge's time is in writing its result, so two of which it is certain beforehand that they go together are left out:
-both are lines of single commits from their one merge base, and between it and them neither has removed anything (so git
-sees no rename) nor made one kind of thing of another, they have no path in common, and neither has a file where the
-other has a folder.
+Every pair is merged in memory, all of them by a few git processes that write into a scratch folder. Most of a merge's
+time is in writing its result, so pairs that certainly merge cleanly are left out (`_Prefilter`): both sides are linear
+histories from their one merge base; neither has removed a file (so git sees no rename) or turned one kind of file into
+another; they have changed no path in common; and neither has a file where the other has a folder.
 """
 
 from __future__ import annotations
@@ -23,10 +22,12 @@ from git_agentos.git.repository import Repository, Writer
 from git_agentos.worktree import agent_branch
 from git_agentos.worktree.agent_branch import AgentBranch, UnreadableAgent
 
+_MAX_COMMITS = 2000
+
 
 @dataclass(frozen=True)
-class Pair:
-    """Two agents whose work conflicts, and where; `messages` are git's."""
+class Conflict:
+    """Two that conflict: `a` is an agent or the target of a merge, `b` an agent; `messages` are git's."""
 
     a: str
     b: str
@@ -45,10 +46,10 @@ class Compared:
 
 @dataclass(frozen=True)
 class Conflicts:
-    """The pairs that conflict (all others go together), and the order to merge in; the fields are the keys of the JSON
-    kind `conflicts`. `left_out` are agents whose work cannot be read."""
+    """The pairs that conflict, and the order to merge in; the fields are the keys of the JSON kind `conflicts`.
+    `left_out` are agents whose worktree cannot be read."""
 
-    pairs: list[Pair]
+    pairs: list[Conflict]
     order: list[str]
     agents: list[Compared]
     left_out: list[UnreadableAgent] = field(default_factory=list)
@@ -59,32 +60,29 @@ def conflicts(context: OpenWorktree, ids: Sequence[str] = (), *, dirty: bool = F
     beyond it, too."""
     left_out: list[UnreadableAgent] = []
     if ids:
-        works = [agent_branch.find(context, id_) for id_ in dict.fromkeys(ids)]
+        agents = [agent_branch.find(context, id_) for id_ in dict.fromkeys(ids)]
     else:
-        works, left_out = agent_branch.readable_agents(context)
-    works.sort(key=lambda each: each.id)
+        agents, left_out = agent_branch.readable_agents(context)
+    agents.sort(key=lambda each: each.id)
     repository = context.repository
     with state_dir.scratch(context.location) as folder:
-        elsewhere = merge_tree.quarantine(repository, os.path.join(folder, "objects"))
-        with repository.writer(elsewhere) as writer:
-            sides = [_side(context, writer, each, dirty=dirty) for each in works]
+        quarantine = merge_tree.quarantine(repository, os.path.join(folder, "objects"))
+        with repository.writer(quarantine) as writer:
+            sides = [_side(context, writer, each, dirty=dirty) for each in agents]
             writer.flush()
-        chosen = list(itertools.combinations(range(len(works)), 2))
-        certain = _Certain(repository)
-        open_ = [(a, b) for a, b in chosen if not certain.apart(sides[a], sides[b])]
+        chosen = list(itertools.combinations(range(len(agents)), 2))
+        prefilter = _Prefilter(repository)
+        undecided = [(a, b) for a, b in chosen if not prefilter.merges_cleanly(sides[a], sides[b])]
         results = merge_tree.merge_pairs(
-            repository, [(sides[a].commit, sides[b].commit) for a, b in open_], MergeEnvironment(elsewhere)
+            repository, [(sides[a].commit, sides[b].commit) for a, b in undecided], MergeEnvironment(quarantine)
         )
         pairs = [
-            Pair(works[a].id, works[b].id, [os.fsdecode(path) for path in found.files], found.messages)
-            for (a, b), found in zip(open_, results, strict=True)
+            Conflict(agents[a].id, agents[b].id, [os.fsdecode(path) for path in found.files], found.messages)
+            for (a, b), found in zip(undecided, results, strict=True)
             if not found.clean
         ]
-    compared = [Compared(each.id, each.commit, side.checkpoint) for each, side in zip(works, sides, strict=True)]
-    return Conflicts(pairs, order([each.id for each in works], pairs), compared, left_out)
-
-
-_LONGEST = 2000
+    compared = [Compared(each.id, each.commit, side.checkpoint) for each, side in zip(agents, sides, strict=True)]
+    return Conflicts(pairs, order([each.id for each in agents], pairs), compared, left_out)
 
 
 class _Side(NamedTuple):
@@ -96,14 +94,14 @@ class _Side(NamedTuple):
     checkpoint: str | None
 
 
-class _Certain:
-    """Answers which merges are clean for certain, from trees alone."""
+class _Prefilter:
+    """Finds merges that are certainly clean, from trees alone."""
 
     def __init__(self, repository: Repository) -> None:
         self.repository = repository
         self._changes: dict[tuple[str, _Side], frozenset[bytes] | None] = {}
 
-    def apart(self, one: _Side, other: _Side) -> bool:
+    def merges_cleanly(self, one: _Side, other: _Side) -> bool:
         """Whether the two merge cleanly; False where it is not certain."""
         if one.commit == other.commit:
             return True
@@ -128,7 +126,7 @@ class _Certain:
 
     def _plain_changes(self, base: str, side: _Side) -> frozenset[bytes] | None:
         repository, oid = self.repository, side.head
-        for _ in range(_LONGEST):
+        for _ in range(_MAX_COMMITS):
             if oid == base:
                 break
             parents = repository.commit(oid).parents
@@ -172,8 +170,8 @@ def _side(context: OpenWorktree, writer: Writer, each: AgentBranch, *, dirty: bo
     return _Side(made, head, seen.tree, link.checkpoint)
 
 
-def order(ids: Sequence[str], pairs: Sequence[Pair]) -> list[str]:
-    """Next always the one that conflicts with the fewest of those still to come; by id where they are even."""
+def order(ids: Sequence[str], pairs: Sequence[Conflict]) -> list[str]:
+    """Always the one next that conflicts with the fewest of those still to come; by id where they are equal."""
     against: Mapping[str, set[str]] = {id_: set() for id_ in ids}
     for pair in pairs:
         against[pair.a].add(pair.b)

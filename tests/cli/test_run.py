@@ -20,7 +20,8 @@ from git_agentos.run.events import Attempt, Left, Run, Step
 from git_agentos.run.rollback import Rollback
 from git_agentos.run.sealing import Verification
 from git_agentos.run.workspace import WorkspaceContext
-from git_agentos.worktree.agent_merge import Conflict, Merge
+from git_agentos.worktree.agent_merge import Merge
+from git_agentos.worktree.conflicts import Conflict
 
 A, B, C = "a" * 40, "b" * 40, "c" * 40
 NOW = datetime.fromisoformat("2026-11-22T10:20:00Z").timestamp()

@@ -75,7 +75,7 @@ STRICTER = [
 
 
 @pytest.mark.parametrize(("key", "value", "without", "with_"), WEAKER)
-def test_what_makes_it_weaker_waits(repo: Repo, key: str, value: str, without: Any, with_: Any) -> None:
+def test_weaker_value_is_pending(repo: Repo, key: str, value: str, without: Any, with_: Any) -> None:
     repo.config(key, value)
     assert (effective(read(repo), key), pending(repo)) == (without, [(key, value)])
     confirm(repo.path)
@@ -88,12 +88,12 @@ def test_what_makes_it_weaker_waits(repo: Repo, key: str, value: str, without: A
 
 
 @pytest.mark.parametrize(("key", "value", "with_"), STRICTER)
-def test_what_makes_it_stricter_counts_at_once(repo: Repo, key: str, value: str, with_: Any) -> None:
+def test_stricter_value_counts_at_once(repo: Repo, key: str, value: str, with_: Any) -> None:
     repo.config(key, value)
     assert (effective(read(repo), key), pending(repo)) == (with_, [])
 
 
-def test_what_was_strict_and_is_taken_out_holds(repo: Repo) -> None:
+def test_removed_strict_value_still_counts(repo: Repo) -> None:
     confirm(repo.path)  # there is a key
     repo.config("agentos.policy.commit", "forbid")
     repo.config("agentos.protected", "main, release/*")
@@ -172,7 +172,7 @@ def test_a_person_confirms_in_a_terminal(repo: Repo) -> None:
     assert run(repo.path, "guard", "confirm", "--list", KEY).code == 2
 
 
-def test_who_may_not_confirm(repo: Repo, tmp_path: Path) -> None:
+def test_agents_may_not_confirm(repo: Repo, tmp_path: Path) -> None:
     dev = agent(repo, "dev")
     repo.config(KEY, "allow")
     for done in (
@@ -194,7 +194,7 @@ def test_who_may_not_confirm(repo: Repo, tmp_path: Path) -> None:
     assert pending(repo) == []
 
 
-def test_it_is_told_wherever_somebody_looks(repo: Repo) -> None:
+def test_pending_setting_is_shown_everywhere(repo: Repo) -> None:
     dev = guarded(repo)
     repo.git("config", "--global", KEY, "allow")
     dev.write("readme.txt", "an edit\n")
@@ -221,7 +221,7 @@ def test_it_is_told_wherever_somebody_looks(repo: Repo) -> None:
         '{"values": [{"repository": "", "scope": "global"}]}',
     ],
 )  # fmt: skip
-def test_a_record_of_others_counts_for_nothing(repo: Repo, _own_home: Path, text: str) -> None:
+def test_record_of_others_does_not_count(repo: Repo, _own_home: Path, text: str) -> None:
     set_up(repo, KEY, "allow")
     record = _own_home / ".config" / "git-agentos" / "confirmed.json"
     before = record.read_text()

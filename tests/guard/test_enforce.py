@@ -94,7 +94,7 @@ def test_secrets_on_the_command_line_are_nowhere(dev: Repo) -> None:
     assert b"hunter2" not in everything
 
 
-def test_save_mode_lets_it_run_and_says_how_to_go_back(dev: Repo) -> None:
+def test_save_mode_runs_and_says_how_to_restore(dev: Repo) -> None:
     before = complete_state(dev.path)
     verdict = run_by(AGENT, forbid(dev.path, fully_saved=True), "reset", "--hard", cwd=dev.path, mode="save")
     assert verdict.run
@@ -107,7 +107,7 @@ def test_save_mode_lets_it_run_and_says_how_to_go_back(dev: Repo) -> None:
     assert decisions(dev)[0]["details"]["run"] is True  # type: ignore[index]
 
 
-def test_save_mode_stops_what_cannot_be_saved(dev: Repo) -> None:
+def test_save_mode_stops_unsavable_command(dev: Repo) -> None:
     verdict = run_by(AGENT, forbid(dev.path, fully_saved=False), "push", "--force", cwd=dev.path, mode="save")
     assert not verdict.run
 
@@ -132,7 +132,7 @@ def test_files_above_the_limit_are_saved_before_something_runs(dev: Repo) -> Non
     assert dev.read("big.bin") == b"x" * 5000
 
 
-def test_ignored_files_that_are_named_are_saved(dev: Repo) -> None:
+def test_named_ignored_files_are_saved(dev: Repo) -> None:
     dev.write(".git-ignored", "")
     (Path(common_dir(dev.path)) / "info").mkdir(exist_ok=True)
     (Path(common_dir(dev.path)) / "info" / "exclude").write_text("secret.env\n")
@@ -146,7 +146,7 @@ def test_ignored_files_that_are_named_are_saved(dev: Repo) -> None:
     assert dev.read("secret.env") == b"KEY=1\n"
 
 
-def test_commits_that_lose_their_last_ref_are_kept_by_the_timeline(dev: Repo) -> None:
+def test_unreferenced_commits_are_kept_by_the_timeline(dev: Repo) -> None:
     dev.git("checkout", "-q", "--detach")
     lost = dev.commit("nobody else has this")
     dev.git("checkout", "-q", "agent/dev")
@@ -207,7 +207,7 @@ def test_a_persons_command_runs_where_the_checkpoint_fails(dev: Repo, monkeypatc
     assert "No space left on device" in verdict.message
 
 
-def test_nothing_of_a_persons_is_stopped(dev: Repo) -> None:
+def test_persons_command_is_never_stopped(dev: Repo) -> None:
     for assessment in (forbid(dev.path), approve(dev.path), judged(FORBID, dev.path)):
         assert run_by(PERSON, assessment, "reset", "--hard", cwd=dev.path).run
     assert checkpoints(dev)
@@ -222,7 +222,7 @@ def test_the_switch_turns_checkpoints_off(dev: Repo) -> None:
     assert checkpoints(dev) == []
 
 
-def test_outside_of_a_repository_an_approval_cannot_be_asked_for(tmp_path: Path) -> None:
+def test_approval_outside_of_a_repository_is_refused(tmp_path: Path) -> None:
     verdict = run_by(AGENT, judged(APPROVE, tmp_path, "unknown"), "frobnicate", cwd=tmp_path)
     assert (verdict.run, verdict.approval) == (False, None)
     assert "outside of a repository" in verdict.message
@@ -295,7 +295,7 @@ def test_a_grant_given_in_a_folder_is_for_that_folder(dev: Repo, repo: Repo) -> 
         assert run_by(AGENT, approve(dev.path), "checkout", "--", ".", cwd=dev.path, layer="hook", pid=process.pid).run
 
 
-def test_everything_below_the_process_passes(dev: Repo, repo: Repo) -> None:
+def test_processes_below_a_granted_command_pass(dev: Repo, repo: Repo) -> None:
     asked = run_by(AGENT, approve(dev.path), "rebase", "main", cwd=dev.path)
     assert at_terminal(repo.path, "approvals", "grant", str(asked.approval)).code == 0
     with Sleeper(["sh", "-c", "sleep 600 & echo $!; wait"], stdout=subprocess.PIPE, text=True) as above:
@@ -332,7 +332,7 @@ def test_waiting_ends_with_the_answer(dev: Repo, repo: Repo) -> None:
         assert verdict.run is granted
 
 
-def test_a_harness_is_told_once_and_the_command_uses_the_grant(dev: Repo, repo: Repo) -> None:
+def test_harness_notes_grant_and_command_uses_it(dev: Repo, repo: Repo) -> None:
     asked = run_by(AGENT, approve(dev.path), "merge", "other", cwd=dev.path, layer="harness")
     assert at_terminal(repo.path, "approvals", "grant", str(asked.approval)).code == 0
     harness = run_by(AGENT, approve(dev.path), "merge", "other", cwd=dev.path, layer="harness")
@@ -346,7 +346,7 @@ def test_a_harness_is_told_once_and_the_command_uses_the_grant(dev: Repo, repo: 
     assert again.approval != asked.approval
 
 
-def test_a_pid_that_is_used_again_has_not_passed(dev: Repo, repo: Repo) -> None:
+def test_reused_pid_has_no_grant(dev: Repo, repo: Repo) -> None:
     asked = run_by(AGENT, approve(dev.path), "merge", "other", cwd=dev.path)
     assert at_terminal(repo.path, "approvals", "grant", str(asked.approval)).code == 0
     place = approvals.open_store(common_dir(dev.path), os.environ)
@@ -356,7 +356,7 @@ def test_a_pid_that_is_used_again_has_not_passed(dev: Repo, repo: Repo) -> None:
         assert approvals.active_grant(common_dir(dev.path), process.pid, os.environ) is None
 
 
-def test_the_main_worktree_is_saved_where_an_agent_reaches_for_it(dev: Repo, repo: Repo) -> None:
+def test_main_worktree_is_saved_when_agent_works_there(dev: Repo, repo: Repo) -> None:
     repo.append("readme.txt", "mine\n")
     verdict = run_by(AGENT, forbid(repo.path), "-C", str(repo.path), "reset", "--hard", cwd=dev.path)
     assert not verdict.run

@@ -51,11 +51,11 @@ def ask(*before: str, cwd: Path, env: dict[str, str] | None = None) -> list[str 
         ({"AGENTOS_GUARD": ""}, None, Identity("?", "ill-formed")),
     ],
 )
-def test_what_is_said_counts(environment: dict[str, str], explicit: str | None, expected: Identity) -> None:
+def test_explicit_identity_counts(environment: dict[str, str], explicit: str | None, expected: Identity) -> None:
     assert identity.identify(environment, None, None, explicit) == expected
 
 
-def test_whoever_works_in_an_agents_worktree_is_that_agent(repo: Repo) -> None:
+def test_worktree_decides_identity(repo: Repo) -> None:
     dev = agent(repo, "dev")
     git_dir = locate(str(dev.path)).git_dir
     assert identity.identify({}, git_dir, None) == Identity("dev", "worktree")
@@ -71,13 +71,13 @@ def test_the_git_directory_is_found_without_git(repo: Repo, tmp_path: Path) -> N
     assert identity.find_git_dir(str(tmp_path)) is None
 
 
-def test_a_process_is_who_its_worktree_says(repo: Repo) -> None:
+def test_worktree_of_process_decides_identity(repo: Repo) -> None:
     dev = agent(repo, "dev")
     assert ask(cwd=repo.path) == [None, "nobody"]
     assert ask(cwd=dev.path) == ["dev", "worktree"]
 
 
-def test_an_ancestor_that_stands_in_the_worktree_makes_an_agent(repo: Repo) -> None:
+def test_ancestor_in_worktree_decides_identity(repo: Repo) -> None:
     dev = agent(repo, "dev")
     # The outer shell stays where it is, the inner one leaves.
     outer = ["sh", "-c", 'sh -c \'cd "$0" && exec "$@"\' "$0" "$@"; exit $?', str(repo.path)]
@@ -86,7 +86,7 @@ def test_an_ancestor_that_stands_in_the_worktree_makes_an_agent(repo: Repo) -> N
     assert ask(*scrubbed, cwd=repo.path, env={"AGENTOS_AGENT_ID": "dev-9"}) == ["dev-9", "ancestor"]
 
 
-def test_nothing_below_guard_exec_gets_rid_of_it(repo: Repo) -> None:
+def test_identity_below_guard_exec_cannot_be_unset(repo: Repo) -> None:
     dev = agent(repo, "dev")
     out = repo.path / "asked.json"
     # Orphaned, in a session of its own, with nothing in its environment, standing somewhere else.
@@ -183,7 +183,7 @@ def test_the_inner_commands_of_stash_are_the_stash(repo: Repo, seen: Path) -> No
     assert {line.partition(" of ")[2] for line in seen.read_text().splitlines()} == {"stash pop -q"}
 
 
-def test_what_a_command_runs_for_somebody_is_not_a_part_of_it(repo: Repo, seen: Path) -> None:
+def test_commands_run_by_git_are_not_internal_steps(repo: Repo, seen: Path) -> None:
     git = repo.text("--exec-path") + "/git"
     reset = f"{git} reset -q --hard"
     for words in (

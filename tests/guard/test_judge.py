@@ -44,14 +44,14 @@ def here(tmp_path: Path) -> Repo:
 # -- who ---------------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_of_a_person_is_stopped(here: Repo) -> None:
+def test_persons_command_is_never_stopped(here: Repo) -> None:
     for command in ("git reset --hard", "git clean -fdx", "git push --force", "git boom", "git foo", "git status"):
         found = judge(here, command, PERSON)
         assert (found.decision.decision, found.decision.rule, found.save) == (ALLOW, None, None), command
     assert judge(here, "git reset --hard", PERSON).decision.operations == ["reset-hard"]
 
 
-def test_with_everyone_what_a_person_would_lose_is_saved(here: Repo) -> None:
+def test_everyone_saves_persons_losses(here: Repo) -> None:
     here.config("agentos.guard.everyone", "true")
     found = judge(here, "git reset --hard", PERSON)
     assert (found.decision.decision, found.save, found.fully_saved) == (ALLOW, SaveScope(), True)
@@ -78,11 +78,11 @@ def test_policy_decides_and_the_key_is_named(here: Repo) -> None:
     assert judge(here, "git merge other").save == SaveScope()  # allowed; what it may overwrite is saved all the same
 
 
-def test_policy_that_comes_with_the_command_is_forbidden(here: Repo) -> None:
+def test_policy_given_with_the_command_is_forbidden(here: Repo) -> None:
     assert decided(here, "git -c agentos.policy.reset-hard=allow reset --hard")[0] == FORBID
 
 
-def test_a_bad_policy_is_an_error_that_the_layers_fail_closed_on(here: Repo) -> None:
+def test_invalid_policy_stops_agents(here: Repo) -> None:
     here.config("agentos.policy.commit", "sometimes")
     with pytest.raises(ConfigurationError, match=r"agentos\.policy\.commit"):
         judge(here, "git commit -m x")
@@ -90,7 +90,7 @@ def test_a_bad_policy_is_an_error_that_the_layers_fail_closed_on(here: Repo) -> 
     assert judge(here, "git commit -m x", PERSON) == Assessment(Decision(ALLOW, []))
 
 
-def test_a_lenient_repository_does_not_lend_its_policy(here: Repo, tmp_path: Path) -> None:
+def test_policy_of_other_repository_does_not_count(here: Repo, tmp_path: Path) -> None:
     lenient = Repo.init(tmp_path / "lenient")
     set_up(lenient, "agentos.policy.reset-hard", "allow")
     set_up(lenient, "agentos.policy.redirect", "allow")
@@ -121,7 +121,7 @@ def test_clean_without_force_where_none_is_required(here: Repo) -> None:
     assert decided(here, "git -c clean.requireForce=true clean -d") == (APPROVE, ["clean-unforced"])
 
 
-def test_an_alias_of_an_alias_that_goes_round_in_circles(here: Repo) -> None:
+def test_circular_alias_is_unresolved(here: Repo) -> None:
     here.config("alias.round", "square")
     here.config("alias.square", "round")
     assert decided(here, "git round") == (APPROVE, ["unresolved"])
@@ -131,7 +131,7 @@ def test_an_alias_of_an_alias_that_goes_round_in_circles(here: Repo) -> None:
     assert decided(here, "git broken") == (APPROVE, ["unresolved"])
 
 
-def test_an_alias_may_take_the_name_of_a_program_that_is_not_here(here: Repo) -> None:
+def test_alias_may_have_name_of_missing_program(here: Repo) -> None:
     here.config("alias.filter-repo", "reset --hard")
     assert "reset-hard" in decided(here, "git filter-repo --analyze")[1]
     here.config("alias.lfs", "clean -fd")
@@ -141,7 +141,7 @@ def test_an_alias_may_take_the_name_of_a_program_that_is_not_here(here: Repo) ->
 # -- what is saved -----------------------------------------------------------------------------------------------------
 
 
-def test_a_judgement_tells_what_to_save(here: Repo) -> None:
+def test_assessment_says_what_to_save(here: Repo) -> None:
     other = here.oid("other")
     for command, save in (
         ("git reset --hard", SaveScope()),
@@ -169,7 +169,7 @@ def test_a_judgement_tells_what_to_save(here: Repo) -> None:
         assert judge(here, command).save == save, command
 
 
-def test_what_no_checkpoint_holds_is_not_savable(here: Repo) -> None:
+def test_losses_beyond_checkpoints_are_not_fully_saved(here: Repo) -> None:
     for command, fully_saved in (
         ("git reset --hard", True),
         ("git clean -fdx", True),
@@ -186,7 +186,7 @@ def test_what_no_checkpoint_holds_is_not_savable(here: Repo) -> None:
         assert judge(here, command).fully_saved is fully_saved, command
 
 
-def test_a_repository_inside_that_clean_would_delete_is_not_savable(here: Repo) -> None:
+def test_clean_of_nested_repository_is_not_fully_saved(here: Repo) -> None:
     assert judge(here, "git clean -ffd").fully_saved
     Repo.init(here.path / "inner").commit("x")
     assert not judge(here, "git clean -ffd").fully_saved
@@ -213,7 +213,7 @@ def test_ignored_files_in_the_way_are_saved(here: Repo) -> None:
     assert judging.assess_git(call("git switch tracks", here.path / "src"), AGENT).save == expected
 
 
-def test_commits_that_only_a_detached_head_has_are_saved(here: Repo) -> None:
+def test_commits_of_detached_head_are_saved(here: Repo) -> None:
     here.git("checkout", "-q", "--detach")
     here.git("commit", "-q", "-m", "of nobody")
     commit = here.oid()
@@ -224,7 +224,7 @@ def test_commits_that_only_a_detached_head_has_are_saved(here: Repo) -> None:
     assert judge(here, "git switch other").save is None
 
 
-def test_rewriting_saves_the_commit_that_is_rewritten(here: Repo) -> None:
+def test_rewriting_saves_the_old_commit(here: Repo) -> None:
     here.git("commit", "-q", "-m", "not pushed")
     commit = here.oid()
     for command in ("git commit --amend", "git rebase v1", "git reset HEAD~1", "git reset --soft HEAD~1", "git pull"):
@@ -357,7 +357,7 @@ def test_ref_updates(here: Repo) -> None:
     assert updates(here, "python x.py", ("refs/heads/other", other, ZERO)) == (FORBID, ["branch-delete"])
 
 
-def test_a_deletion_that_gc_and_pack_refs_show_is_none(here: Repo) -> None:
+def test_ref_deletions_of_gc_and_pack_refs_are_no_operation(here: Repo) -> None:
     for command in ("git gc", "git pack-refs --all", "git maintenance run"):
         assert updates(here, command, ("refs/heads/other", here.oid("other"), ZERO))[0] == ALLOW, command
 

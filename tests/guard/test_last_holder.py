@@ -36,7 +36,7 @@ def agent(repo: Repo) -> Repo:
 
 
 @pytest.mark.parametrize("packed", [True, False])
-def test_what_is_pruned_is_kept(packed: bool, agent: Repo, repo: Repo) -> None:
+def test_pruned_commits_are_kept(packed: bool, agent: Repo, repo: Repo) -> None:
     without_files(agent)
     if packed:
         repo.git("pack-refs", "--all")
@@ -65,7 +65,7 @@ FORGETS = ["gc.pruneExpire", "gc.reflogExpire", "gc.reflogExpireUnreachable", "g
 
 
 @pytest.mark.parametrize("layers", ["both", "files", "refs"])
-def test_gc_that_forgets_at_once_is_stopped(layers: str, agent: Repo, repo: Repo) -> None:
+def test_gc_with_immediate_expiry_is_stopped(layers: str, agent: Repo, repo: Repo) -> None:
     if layers == "files":
         without_refs(agent)
     elif layers == "refs":

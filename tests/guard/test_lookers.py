@@ -83,7 +83,7 @@ _DO_NOT = {
 }
 
 
-def test_every_key_that_holds_a_command_is_known(here: Repo) -> None:
+def test_keys_holding_commands_are_known(here: Repo) -> None:
     keys = here.text("help", "-c").split()
     found = [key for key in keys if _RUNS.search(key) and key not in _DO_NOT]
     assert len(found) > 25
@@ -117,7 +117,7 @@ def _lookers() -> list[str]:
     return sorted({*subcommands._READ_ONLY, *others.split()} - servers)
 
 
-def test_no_file_is_written_by_what_looks(tmp_path: Path) -> None:
+def test_reading_commands_write_no_file(tmp_path: Path) -> None:
     """Every command that counts as looking is run with every option that names a file to write: where the file is
     another afterwards, it did not count as looking."""
     here = field.build(tmp_path)
@@ -157,7 +157,7 @@ WRITES = [
 
 
 @pytest.mark.parametrize("text", WRITES)
-def test_what_names_a_file_to_write(here: Repo, text: str) -> None:
+def test_options_naming_written_files(here: Repo, text: str) -> None:
     (here.path / "canary.txt").write_text(CANARY)
     decision, operations = decided(here, text)
     assert decision != ALLOW and "write-file" in operations, (decision, operations)
@@ -179,7 +179,7 @@ IN_GIT_DIR = [
 
 
 @pytest.mark.parametrize("text", IN_GIT_DIR)
-def test_nothing_is_written_into_a_git_directory(here: Repo, text: str) -> None:
+def test_writes_into_git_directory_are_forbidden(here: Repo, text: str) -> None:
     decision, operations = decided(here, text.replace("$PWD", str(here.path)))
     assert decision == FORBID and "git-dir-write" in operations, (decision, operations)
 
@@ -194,7 +194,7 @@ SAVED = [
 
 
 @pytest.mark.parametrize("text", SAVED)
-def test_what_changes_a_file_of_the_worktree_is_saved_first(here: Repo, text: str) -> None:
+def test_changed_file_of_worktree_is_saved_first(here: Repo, text: str) -> None:
     for name in ("canary.txt", "0001-mine.patch"):
         (here.path / name).write_text(CANARY)
     found = assess_git(call(here, text.replace("$PWD", str(here.path))), AGENT)
@@ -233,7 +233,7 @@ _READ = set(
 )
 
 
-def test_every_option_that_takes_a_file_is_known(here: Repo) -> None:
+def test_options_taking_files_are_known(here: Repo) -> None:
     """By git's own tables of options, as `git COMMAND -h` shows them."""
     takes = re.compile(
         r"^ +(?:-\w, )?--(?:\[no-\])?([\w-]+)(?:\[?=| )<[^>]*(?:file|path|dir|folder)[^>]*>", re.MULTILINE
@@ -290,7 +290,7 @@ def test_files_outside_of_the_worktree_are_not_overwritten(here: Repo, text: str
     assert "file-outside" not in decided(here, text)[1]
 
 
-def test_in_its_own_worktree_what_is_overwritten_is_saved_first(tmp_path: Path) -> None:
+def test_overwritten_file_of_own_worktree_is_saved_first(tmp_path: Path) -> None:
     dev = guarded(field.build(tmp_path))
     commands = {
         "dirty.txt": "git diff --output=dirty.txt HEAD",
@@ -392,7 +392,7 @@ PROGRAMS = ["cp clean.txt", "truncate -s0", "tee dirty.txt", "rm -f dirty.txt", 
 
 
 @pytest.mark.parametrize("text", RUNS)
-def test_what_runs_a_program_is_asked_about(here: Repo, text: str) -> None:
+def test_program_run_by_git_needs_approval(here: Repo, text: str) -> None:
     for program in PROGRAMS if "PROGRAM" in text or "VALUE" in text else PROGRAMS[:1]:
         asked = call(here, text, program)
         found = assess_git(asked._replace(environment={**asked.environment, "VALUE": program}), AGENT).decision
@@ -440,11 +440,11 @@ SHOWS = [
 
 
 @pytest.mark.parametrize("text", SHOWS)
-def test_what_only_shows_is_allowed(here: Repo, text: str) -> None:
+def test_program_that_only_shows_is_allowed(here: Repo, text: str) -> None:
     assert decided(here, text)[0] == ALLOW, decided(here, text)
 
 
-def test_what_the_user_has_set_himself_is_not_asked_about(here: Repo) -> None:
+def test_users_own_setting_needs_no_approval(here: Repo) -> None:
     asked = call(here, "GIT_PAGER='my-pager --fancy' GIT_EXTERNAL_DIFF=my-diff git log -p")
     users = {"GIT_PAGER": "my-pager --fancy", "GIT_EXTERNAL_DIFF": "my-diff"}
     assert assess_git(asked, AGENT, trusted=users).decision.decision == ALLOW
@@ -500,7 +500,7 @@ def test_an_editors_own_helper(here: Repo, tmp_path: Path) -> None:
         ("cat", harmless_programs.OTHER),
     ],
 )
-def test_a_known_program_with_an_argument_that_runs_or_writes(text: str, role: str) -> None:
+def test_known_program_with_writing_argument_needs_approval(text: str, role: str) -> None:
     assert not harmless_programs.is_harmless(text, role)
 
 
@@ -511,7 +511,7 @@ def test_paths_that_lead_through_a_device(here: Repo) -> None:
         assert not is_device(path), path
 
 
-def test_configuration_of_a_home_that_the_command_chooses(here: Repo, tmp_path: Path) -> None:
+def test_configuration_of_chosen_home_needs_approval(here: Repo, tmp_path: Path) -> None:
     """What it brings is given with the command, like `-c`."""
     users = dict(os.environ)
     for name, text in (("evil", "[diff]\n\texternal = cp\n"), ("plain", "[color]\n\tui = never\n")):

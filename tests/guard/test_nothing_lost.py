@@ -108,7 +108,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.sampled(one_in=2)
 @pytest.mark.slow
 @pytest.mark.parametrize("row", RUN, ids=lambda row: f"{row.decision}: {row.command}"[:90])
-def test_nothing_is_lost_that_is_not_saved(row: Row, original: Path, tmp_path: Path) -> None:
+def test_every_loss_is_saved_first(row: Row, original: Path, tmp_path: Path) -> None:
     folder = tmp_path / "copy"
     shutil.copytree(original, folder, symlinks=True)
     repo = Repo(folder / "repo")

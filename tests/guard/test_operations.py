@@ -51,7 +51,7 @@ def test_every_operation_has_one_effect_and_the_page_says_which() -> None:
 
 
 @pytest.mark.parametrize("effect", effects.EFFECTS)
-def test_what_can_be_lost_decides(effect: str) -> None:
+def test_effect_decides(effect: str) -> None:
     def recoverable(preset: str, **facts: bool) -> bool:
         return effects.is_recoverable(
             effect, **{"fully_saved": True, "own": True, "limited": True, **facts}, preset=preset
@@ -66,7 +66,7 @@ def test_what_can_be_lost_decides(effect: str) -> None:
         assert recoverable(preset, own=False) == (effect in ("files", "ignored"))
 
 
-def test_a_key_decides_before_what_can_be_lost() -> None:
+def test_policy_key_decides_before_effect() -> None:
     amend = Operation("commit-amend", own=True, limited=True)
     assert operations.is_recoverable(amend, GuardSettings())
     for decision in (ALLOW, APPROVE, FORBID):
@@ -87,7 +87,7 @@ def test_every_operation_can_be_configured_and_told(known: OperationSpec) -> Non
     assert known.saves or not known.fully_saved
 
 
-def test_the_worst_comes_first_and_says_why() -> None:
+def test_strictest_operation_comes_first_with_reason() -> None:
     found = operations.decide(
         [Operation("push", "origin"), Operation("add"), Operation("push-force", "+main"), Operation("push", "origin")],
         None,
@@ -98,7 +98,7 @@ def test_the_worst_comes_first_and_says_why() -> None:
     )
 
 
-def test_nothing_that_is_allowed_needs_a_reason() -> None:
+def test_allowed_operation_needs_no_reason() -> None:
     assert operations.decide([Operation("commit")], None) == Decision(ALLOW, ["commit"])
 
 

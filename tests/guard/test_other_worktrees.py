@@ -104,7 +104,7 @@ OWN = [
 ]  # fmt: skip
 
 
-def test_looking_and_working_in_the_own_one_are_allowed(team: Team) -> None:
+def test_reading_and_own_worktree_are_allowed(team: Team) -> None:
     for text in [*LOOKS, *OWN]:
         decision, operations = decided(team, text.replace("{own_git}", str(team.own.git_dir)))
         redirected = "redirect" in operations and "GIT_" in text
@@ -137,7 +137,7 @@ def test_configuration_of_all_worktrees_waits_for_approval(team: Team) -> None:
         assert decision == "approve" and "config-global" in operations, (text, decision, operations)
 
 
-def test_a_repository_of_its_own_elsewhere_is_nobody_elses(team: Team) -> None:
+def test_agents_own_repository_elsewhere_is_allowed(team: Team) -> None:
     scratch = Repo.init(team.main.scratch / "scratch")
     scratch.write("a.txt", "a\n")
     for change in ("add -A", "commit -qam x", "stash", "config user.email a@example.com", "switch -c x"):
@@ -145,7 +145,7 @@ def test_a_repository_of_its_own_elsewhere_is_nobody_elses(team: Team) -> None:
         assert decision == "allow", (change, decision, operations)
 
 
-def test_nothing_changes_there(team: Team) -> None:
+def test_other_worktree_does_not_change(team: Team) -> None:
     """Run for real: below `guard exec`, and in the other agent's worktree by its own layers alone."""
     before = [complete_state(each.path) for each in team]
     config = (team.main.git_dir / "config").read_bytes()
@@ -162,7 +162,7 @@ def test_nothing_changes_there(team: Team) -> None:
     assert (team.main.git_dir / "config").read_bytes() == config
 
 
-def test_a_worktree_that_the_agent_has_made_is_its_own(team: Team) -> None:
+def test_worktree_made_by_agent_is_its_own(team: Team) -> None:
     made = team.main.scratch / "made"
     done = sh(team.own, f"git worktree add -q -b made {shlex.quote(str(made))}")
     assert done.code == 0, done

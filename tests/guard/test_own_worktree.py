@@ -162,7 +162,7 @@ git add -A && git -C src rebase -q -i --autostash main
 """
 
 
-def test_what_was_allowed_comes_back_exactly(dev: Repo) -> None:
+def test_allowed_losses_are_restored_exactly(dev: Repo) -> None:
     """Files, index, named ignored files, HEAD; and the commits, when nothing else keeps them any more."""
     dev.write("one.txt", "one\n")
     dev.commit("one")
@@ -326,7 +326,7 @@ def rows(text: str, dev: Repo) -> list[tuple[str, str]]:
     return found
 
 
-def test_what_is_next_to_it_is_stopped(field: Repo) -> None:
+def test_similar_commands_are_stopped(field: Repo) -> None:
     asked = rows(NEIGHBOURS, field)
     assert [(line, checked(field, line)) for line, _ in asked] == asked
     # And the one that is allowed here, so that the field is what it seems to be.
@@ -334,7 +334,7 @@ def test_what_is_next_to_it_is_stopped(field: Repo) -> None:
         assert checked(field, line) == "allow", line
 
 
-def test_the_preset_that_allows_what_can_be_undone(field: Repo, repo: Repo) -> None:
+def test_preset_recoverable_allows_what_can_be_undone(field: Repo, repo: Repo) -> None:
     set_up(repo, "agentos.guard.preset", "recoverable")
     asked = rows(RECOVERABLE, field)
     assert [(line, checked(field, line)) for line, _ in asked] == asked
@@ -388,7 +388,7 @@ git reset --hard
 """
 
 
-def test_the_layers_stop_it_too(field: Repo) -> None:
+def test_layers_stop_the_same(field: Repo) -> None:
     before = complete_state(field.path)
     refs = field.git("for-each-ref", "refs/heads", "refs/tags")
     for line in STOPPED_BY_THE_LAYERS.strip().splitlines():
@@ -417,7 +417,7 @@ def test_recoverable_for_real(field: Repo, repo: Repo) -> None:
     assert field.read("ignored.log") == b"ignored\n"
 
 
-def test_others_names_never_count_as_own(field: Repo, repo: Repo) -> None:
+def test_names_of_others_never_count_as_own(field: Repo, repo: Repo) -> None:
     """A tag that somebody moved or made again, a branch of the same name, a commit that somebody else made."""
     field.git("tag", "again")
     repo.git("tag", "-f", "again", "main")
@@ -445,7 +445,7 @@ def test_others_names_never_count_as_own(field: Repo, repo: Repo) -> None:
     assert checked(field, "git commit --amend -m x") == "approve"
 
 
-def test_in_a_persons_checkout_and_without_checkpoints_nothing_is_eased(field: Repo, repo: Repo) -> None:
+def test_nothing_is_recoverable_in_main_worktree_or_without_checkpoints(field: Repo, repo: Repo) -> None:
     call = Call((), str(repo.path), os.environ)
     for who in (DEV, Identity("dev", "environment"), Identity("new", "environment")):
         for line in (

@@ -36,7 +36,7 @@ def test_defaults(repo: Repo) -> None:
     assert found.values["core.bare"] == ["false"]
 
 
-def test_everything(repo: Repo) -> None:
+def test_all_settings_are_read(repo: Repo) -> None:
     for key, value in (
         ("agentos.guard.mode", "Save"),
         ("agentos.guard.everyone", "yes"),
@@ -88,7 +88,7 @@ def test_expiry(repo: Repo, text: str, seconds: float) -> None:
         ("agentos.approvalExpiry", "-1"),
     ],
 )
-def test_a_value_that_is_none_is_an_error(repo: Repo, key: str, value: str) -> None:
+def test_invalid_value_is_an_error(repo: Repo, key: str, value: str) -> None:
     repo.config(key, value)
     with pytest.raises(ConfigurationError, match=key.lower()[:12]):
         read(repo)
@@ -127,7 +127,7 @@ def test_a_worktrees_own_configuration_does_not_count(linked: Repo, repo: Repo) 
     assert (found.mode, dict(found.policy)) == ("strict", {})
 
 
-def test_what_comes_with_a_command_does_not_count(repo: Repo) -> None:
+def test_settings_given_with_a_command_do_not_count(repo: Repo) -> None:
     environment = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": KEY, "GIT_CONFIG_VALUE_0": "allow"}
     assert read(repo, **environment).policy == {}
     assert read(repo, GIT_CONFIG_PARAMETERS=f"'{KEY}'='allow'").policy == {}
@@ -173,7 +173,7 @@ def test_an_include_in_the_common_git_directory_counts(repo: Repo, linked: Repo)
 
 
 @pytest.mark.parametrize("variable", ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "HOME", "XDG_CONFIG_HOME"])
-def test_a_command_does_not_choose_its_users_configuration(repo: Repo, tmp_path: Path, variable: str) -> None:
+def test_command_cannot_choose_user_configuration(repo: Repo, tmp_path: Path, variable: str) -> None:
     text = '[agentos "policy"]\n\treset-hard = allow\n[alias]\n\tx = status\n'
     evil = tmp_path / "evil"
     (evil / "git").mkdir(parents=True)
@@ -186,13 +186,13 @@ def test_a_command_does_not_choose_its_users_configuration(repo: Repo, tmp_path:
     assert found.aliases == {"x": "status"}  # the command would meet it
 
 
-def test_a_users_file_that_lies_in_a_worktree_does_not_count(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_file_in_worktree_does_not_count(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     repo.write("gitconfig", '[agentos "policy"]\n\treset-hard = allow\n')
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(repo.path / "gitconfig"))
     assert read(repo).policy == {}
 
 
-def test_a_repository_that_a_command_is_sent_to_does_not_decide(repo: Repo, make_repo_with_policy: Repo) -> None:
+def test_redirected_repository_does_not_decide(repo: Repo, make_repo_with_policy: Repo) -> None:
     there = make_repo_with_policy
     env = {**os.environ, "GIT_DIR": str(there.git_dir), "GIT_WORK_TREE": str(repo.path)}
     assert settings.read(str(repo.path), env).policy != {}
@@ -220,7 +220,7 @@ def test_one_git_process_where_nothing_is_set(repo: Repo, tmp_path: Path) -> Non
     assert log.read_text().count('"event":"start"') == 1
 
 
-def test_configuration_that_git_cannot_read_is_an_error(repo: Repo) -> None:
+def test_unreadable_configuration_is_an_error(repo: Repo) -> None:
     with open(repo.git_dir / "config", "a") as file:
         file.write("[broken\n")
     with pytest.raises(ConfigurationError):

@@ -481,7 +481,7 @@ NOT_KNOWN = [
 
 
 @pytest.mark.parametrize(("text", "operation"), NOT_KNOWN, ids=[text[:50] for text, _ in NOT_KNOWN])
-def test_what_cannot_be_known_needs_approval(judge: Judge, text: str, operation: str) -> None:
+def test_unknown_words_need_approval(judge: Judge, text: str, operation: str) -> None:
     decision = judge(text).decision
     assert (decision.decision, decision.operations[0]) == (APPROVE, operation), decision
     assert decision.reason
@@ -615,7 +615,7 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize("text", HARMLESS, ids=[text[:50] for text in HARMLESS])
-def test_what_only_looks_like_it_is_allowed(judge: Judge, text: str) -> None:
+def test_harmless_text_is_allowed(judge: Judge, text: str) -> None:
     decision = judge(text).decision
     assert decision.decision == ALLOW, decision
 
@@ -722,13 +722,13 @@ def test_the_git_directory_of_a_linked_worktree_and_the_common_one_count(dirty: 
     assert found.decision.operations == ["git-dir-write"]
 
 
-def test_nothing_of_a_person_is_stopped(judge: Judge) -> None:
+def test_persons_command_is_never_stopped(judge: Judge) -> None:
     for text in ("git reset --hard", "rm -rf .git", "$G reset", "if", "python -c 'git'"):
         found = judge(text, PERSON)
         assert (found.decision.decision, found.save) == (ALLOW, None)
 
 
-def test_with_everyone_people_are_saved_but_not_stopped(dirty: Repo) -> None:
+def test_everyone_saves_persons_commands_and_stops_none(dirty: Repo) -> None:
     judge = judging(dirty)
     dirty.git("config", "agentos.guard.everyone", "true")
     found = judge("git reset --hard", PERSON)
@@ -738,7 +738,7 @@ def test_with_everyone_people_are_saved_but_not_stopped(dirty: Repo) -> None:
     assert judge("$G reset", PERSON).decision.decision == ALLOW
 
 
-def test_policy_decides_about_what_is_not_git_too(dirty: Repo) -> None:
+def test_policy_decides_about_other_programs(dirty: Repo) -> None:
     judge = judging(dirty)
     set_up(dirty, "agentos.policy.interpreter", "allow")
     dirty.git("config", "agentos.policy.unresolved", "forbid")
@@ -749,7 +749,7 @@ def test_policy_decides_about_what_is_not_git_too(dirty: Repo) -> None:
 
 @pytest.mark.parametrize("way", ["HOME={}", "export HOME={};", "env HOME={}", "GIT_CONFIG_GLOBAL={}/.gitconfig",
                                  "GIT_CONFIG_SYSTEM={}/.gitconfig", "XDG_CONFIG_HOME={}", "sudo HOME={}"])  # fmt: skip
-def test_policy_is_not_taken_from_a_home_that_the_command_chooses(judge: Judge, tmp_path: Path, way: str) -> None:
+def test_policy_ignores_home_of_command(judge: Judge, tmp_path: Path, way: str) -> None:
     """The user's configuration is where it was before; aliases are where git looks for them."""
     (tmp_path / "git").mkdir()
     for name in (".gitconfig", "git/config"):
@@ -759,7 +759,7 @@ def test_policy_is_not_taken_from_a_home_that_the_command_chooses(judge: Judge, 
     assert judge(f"{way.format(tmp_path)} git z").decision.decision != ALLOW
 
 
-def test_the_worst_wins_and_all_operations_are_told(judge: Judge) -> None:
+def test_strictest_decision_wins_and_all_operations_are_listed(judge: Judge) -> None:
     found = judge("git add new.txt && git merge x; git reset --hard; ls")
     assert found.decision.decision == FORBID
     assert found.decision.operations[0] == "reset-hard"
@@ -769,7 +769,7 @@ def test_the_worst_wins_and_all_operations_are_told(judge: Judge) -> None:
     assert found.save is not None
 
 
-def test_every_command_is_a_step_of_its_own(dirty: Repo) -> None:
+def test_each_command_is_assessed_alone(dirty: Repo) -> None:
     steps = assessor.assess_each(
         'cd sub && git status; A=b git merge "$X"; git merge dev', Call((), str(dirty.path), os.environ), AGENT
     )
@@ -788,7 +788,7 @@ def test_every_command_is_a_step_of_its_own(dirty: Repo) -> None:
      "truncate -s 0 new.txt", "dd of=notes.txt", "cp new.txt notes.txt", "find . -name '*.txt' -delete",
      "tee notes.txt"],
 )  # fmt: skip
-def test_what_deletes_files_is_allowed_and_saved_first(judge: Judge, shared: Repo, text: str) -> None:
+def test_deletion_is_allowed_after_checkpoint(judge: Judge, shared: Repo, text: str) -> None:
     found = judge(text)
     assert (found.decision.decision, found.fully_saved, found.root) == (ALLOW, True, str(shared.path))
     assert found.save is not None
@@ -804,7 +804,7 @@ def test_files_in_memory_are_files() -> None:
 
 
 @pytest.mark.parametrize("text", ["ls", "echo x", "cat notes.txt", "echo x > fresh.txt", "ls 2>/dev/null", "touch x"])
-def test_what_deletes_nothing_takes_no_checkpoint(judge: Judge, text: str) -> None:
+def test_harmless_command_needs_no_checkpoint(judge: Judge, text: str) -> None:
     assert judge(text).save is None
 
 
@@ -870,7 +870,7 @@ def test_words(text: str, expected: list[list[str]]) -> None:
 
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=60))
 @settings(max_examples=150, deadline=None)
-def test_whatever_is_quoted_stays_one_word(text: str) -> None:
+def test_quoted_text_stays_one_word(text: str) -> None:
     quoted = shlex.quote(text)
     assert argvs(f"x {quoted}") == [["x", text]]
     assert argvs(f"eval {shlex.quote('x ' + quoted)}") == [["x", text]]
@@ -887,7 +887,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 @given(st.integers(0, 5), st.sampled_from(["bash -c {}", "eval {}", "sh -c {} x", "env bash -c {}", "echo {} | sh"]))
 @settings(max_examples=40, deadline=None)
-def test_however_deep_it_is_wrapped(depth: int, wrapper: str) -> None:
+def test_wrapped_reset_is_found_at_any_depth(depth: int, wrapper: str) -> None:
     text = "git reset --hard"
     for _ in range(depth):
         text = wrapper.format(shlex.quote(text))

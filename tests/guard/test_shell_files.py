@@ -152,7 +152,7 @@ def begin(template: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 _OUTSIDE = ("other-worktree", "file-outside", "guard-change", "git-dir-write")
 
 
-def test_what_lies_elsewhere_is_not_changed_unasked(world: World) -> None:
+def test_files_elsewhere_need_approval(world: World) -> None:
     before = world.files()
     for line in shell_lines.ELSEWHERE:
         reason, _ = world.ask(line)
@@ -170,8 +170,8 @@ def test_whatever_is_taken_away_was_saved(template: Path, monkeypatch: pytest.Mo
         world.run(line)
         after, saved = world.files(), world.saved()
         gone = {path: data for path, data in before.items() if after.get(path) != data}
-        cwd_unknown = [path.relative_to(world.root) for path, data in gone.items() if blob_id(data) not in saved]
-        assert not cwd_unknown, line
+        lost = [path.relative_to(world.root) for path, data in gone.items() if blob_id(data) not in saved]
+        assert not lost, line
 
 
 @pytest.mark.parametrize("where", ["own", "main"])
@@ -195,7 +195,7 @@ def test_in_processes_of_their_own(world: World) -> None:
     assert (world.own.path / "build/out").exists()
 
 
-def test_what_was_granted_is_saved_where_it_is(world: World) -> None:
+def test_granted_command_is_saved_in_its_worktree(world: World) -> None:
     line = "rm -rf ../other/src"
     assert world.ask(line)[0] is not None
     grant_all(world.own)
@@ -211,7 +211,7 @@ def ids(world: World) -> list[str]:
     return [each["id"] for each in run_ok(world.own.path, "checkpoint", "list")["checkpoints"]]
 
 
-def test_a_program_that_nobody_knows_has_a_checkpoint_before_it_once(world: World) -> None:
+def test_unknown_program_is_preceded_by_one_checkpoint(world: World) -> None:
     for line in ("ls", "git status", "cat notes.txt | sort", "awk '{{print $1}}' notes.txt"):
         assert world.ask(line) == (None, "")
     assert ids(world) == []
@@ -238,7 +238,7 @@ def test_every_change_is_seen(world: World, change: str) -> None:
     assert len(ids(world)) == len(before) + 1
 
 
-def test_nothing_changed_loads_nothing_heavy(world: World) -> None:
+def test_unchanged_worktree_imports_no_checkpoint_code(world: World) -> None:
     world.ask("make")
     world.ask("make")
     code = (
@@ -270,7 +270,7 @@ def test_ignored_files_beyond_the_bounds_are_told(world: World, monkeypatch: pyt
     assert "'.env'" in world.ask("rm -f .env")[1]
 
 
-def test_a_repository_that_is_ignored_is_saved_too(world: World) -> None:
+def test_ignored_repository_is_saved(world: World) -> None:
     inner = Repo.init(world.own.path / "build" / "inner")
     inner.write("only.txt", "only here\n")
     inner.commit("nobody pushed this")
@@ -281,7 +281,7 @@ def test_a_repository_that_is_ignored_is_saved_too(world: World) -> None:
     assert (world.own.path / "build/inner/only.txt").read_text() == "only here\nand not committed\n"
 
 
-def test_what_a_program_may_read_is_not_published(world: World) -> None:
+def test_files_read_by_a_program_are_not_saved(world: World) -> None:
     for line in ("python3 x.py .env", "make", "npm test", "node --env-file=.env x.js"):
         world.ask(line)
     assert blob_id((world.own.path / ".env").read_bytes()) not in world.saved()

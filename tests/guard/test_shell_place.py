@@ -108,13 +108,13 @@ LOSES = [
 
 
 @pytest.mark.parametrize("text", LOSES)
-def test_what_may_run_elsewhere_is_not_taken_for_certain(here: Repo, text: str) -> None:
+def test_uncertain_folder_is_not_allowed(here: Repo, text: str) -> None:
     decision, operations = decided(here, text)
     assert decision != ALLOW, operations
 
 
 @pytest.mark.parametrize("text", [text for text in LOSES if "alias" not in text][::6])
-def test_and_bash_does_lose_it(tmp_path: Path, text: str) -> None:
+def test_bash_loses_the_file(tmp_path: Path, text: str) -> None:
     """The table is about something: those that have no reason to fail lose the file."""
     repo = Repo.init(tmp_path / "repo")
     for folder in ("", "sub/", "other/", "sub/sub/"):
@@ -167,5 +167,5 @@ KEEPS = [
 
 
 @pytest.mark.parametrize("text", KEEPS)
-def test_what_certainly_runs_there_is_judged_there(here: Repo, text: str) -> None:
+def test_certain_folder_decides(here: Repo, text: str) -> None:
     assert decided(here, text)[0] == ALLOW, decided(here, text)

@@ -52,7 +52,7 @@ PUSHES = [
 ]
 
 
-def test_a_push_is_a_checkpoint_of_the_one_who_pushes(team: tuple[Repo, Repo, Repo]) -> None:
+def test_stash_push_creates_checkpoint_of_pusher(team: tuple[Repo, Repo, Repo]) -> None:
     repo, one, _ = team
     for n, text in enumerate(PUSHES):
         one.append("notes.txt", f"{n}\n")
@@ -91,7 +91,7 @@ DELETES = ["git stash drop", "git stash drop -q stash@{1}", "git stash drop 1", 
 
 
 @pytest.mark.parametrize("pusher", ["person", "agent"])
-def test_what_others_pushed_is_not_taken(pusher: str, team: tuple[Repo, Repo, Repo]) -> None:
+def test_stash_entries_of_others_are_not_applied(pusher: str, team: tuple[Repo, Repo, Repo]) -> None:
     """In the worktree of another agent, by git alone."""
     repo, one, two = team
     sh(repo if pusher == "person" else one, "git stash -u")
@@ -106,7 +106,7 @@ def test_what_others_pushed_is_not_taken(pusher: str, team: tuple[Repo, Repo, Re
         assert two.git("for-each-ref", "refs/heads") == refs, text
 
 
-def test_what_others_pushed_is_not_deleted_below_guard_exec(team: tuple[Repo, Repo, Repo]) -> None:
+def test_stash_entries_of_others_are_not_deleted_below_guard_exec(team: tuple[Repo, Repo, Repo]) -> None:
     repo, one, two = team
     sh(repo, "git stash")
     sh(one, "git stash")
@@ -166,7 +166,7 @@ def test_an_approval_is_for_the_entry(team: tuple[Repo, Repo, Repo]) -> None:
     assert kept(two, "two", commit)
 
 
-def test_a_record_cannot_be_made_up(team: tuple[Repo, Repo, Repo]) -> None:
+def test_forged_record_does_not_count(team: tuple[Repo, Repo, Repo]) -> None:
     repo, one, two = team
     sh(one, "git stash")
     (commit,) = entries(repo)
@@ -189,7 +189,7 @@ def test_a_record_cannot_be_made_up(team: tuple[Repo, Repo, Repo]) -> None:
     assert entries(repo)[-1] == commit
 
 
-def test_a_text_pops_what_it_pushes(team: tuple[Repo, Repo, Repo]) -> None:
+def test_text_pops_its_own_entry(team: tuple[Repo, Repo, Repo]) -> None:
     """A harness is asked about the whole text before it runs: what is at the top then is not what is there now."""
     repo, one, _ = team
     sh(repo, "git stash")

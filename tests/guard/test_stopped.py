@@ -46,7 +46,7 @@ def other_way(words: str) -> str:
 
 
 @pytest.mark.parametrize("words", ["reset -q --hard HEAD~1", "checkout -q -f -B agent/dev HEAD~1"])
-def test_files_that_were_overwritten_before_the_stop_are_named(dev: Repo, words: str) -> None:
+def test_files_overwritten_before_the_stop_are_listed(dev: Repo, words: str) -> None:
     before = complete_state(dev.path)
     newest = checkpoints(dev)[0]
     done = sh(dev, other_way(words))
@@ -58,7 +58,7 @@ def test_files_that_were_overwritten_before_the_stop_are_named(dev: Repo, words:
     assert_same(before, complete_state(dev.path), words)
 
 
-def test_an_index_that_was_overwritten_is_named(dev: Repo) -> None:
+def test_overwritten_index_is_listed(dev: Repo) -> None:
     dev.add("readme.txt")
     run_ok(dev.path, "checkpoint", "-m", "staged")
     newest = checkpoints(dev)[0]
@@ -68,7 +68,7 @@ def test_an_index_that_was_overwritten_is_named(dev: Repo) -> None:
     assert f"the newest checkpoint from before: {newest.id[:8]}" in done.err
 
 
-def test_reflogs_that_were_expired_before_the_stop_are_told(dev: Repo) -> None:
+def test_reflogs_expired_before_the_stop_are_listed(dev: Repo) -> None:
     done = sh(dev, "git -c gc.reflogExpire=now gc -q --prune=now")
     assert done.code != 0
     assert "nothing has changed" not in done.err and "reflogs" in done.err, done.err
@@ -83,7 +83,7 @@ def test_reflogs_that_were_expired_before_the_stop_are_told(dev: Repo) -> None:
         "echo new >>readme.txt; git branch other main; git branch -D other",
     ],
 )
-def test_nothing_has_changed_is_said_where_it_is_so(dev: Repo, text: str) -> None:
+def test_unchanged_worktree_is_reported_as_unchanged(dev: Repo, text: str) -> None:
     *first, last = text.split("; ")
     for part in first:
         sh(dev, part)
@@ -94,7 +94,7 @@ def test_nothing_has_changed_is_said_where_it_is_so(dev: Repo, text: str) -> Non
     assert_same(before, complete_state(dev.path), text)
 
 
-def test_a_git_that_cannot_be_ended_is_not_said_to_be_stopped(dev: Repo) -> None:
+def test_unstoppable_git_is_not_reported_as_stopped(dev: Repo) -> None:
     unshare = ["unshare", "-Urpf", "--mount-proc"]
     if not shutil.which("unshare") or subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
         pytest.skip("no process namespaces here")
@@ -106,7 +106,7 @@ def test_a_git_that_cannot_be_ended_is_not_said_to_be_stopped(dev: Repo) -> None
     assert_same(before, complete_state(dev.path), "process 1")
 
 
-def test_where_the_program_is_gone_nothing_is_claimed(dev: Repo) -> None:
+def test_vanished_process_leaves_state_unknown(dev: Repo) -> None:
     script = Path(dev.text("rev-parse", "--path-format=absolute", "--git-common-dir").strip()) / "agentos/guard/hooks"
     assert "nothing was changed" not in (script / "guard.sh").read_text()
 
@@ -115,7 +115,7 @@ def test_where_the_program_is_gone_nothing_is_claimed(dev: Repo) -> None:
 
 
 @pytest.mark.parametrize("text", ["git clean -qfdx", "git clean -qfX", "git clean -qfx", "git clean -qi -dx"])
-def test_no_ignored_file_is_saved_for_a_command_that_is_stopped(dev: Repo, text: str) -> None:
+def test_stopped_command_saves_no_ignored_files(dev: Repo, text: str) -> None:
     done = sh(dev, text)
     assert done.code != 0 and "is saved as" in done.err, done
     assert (dev.path / ".env").read_text() == SECRET
@@ -132,7 +132,7 @@ def test_nor_below_the_other_layers(dev: Repo) -> None:
     assert not is_published(dev)
 
 
-def test_what_waits_for_approval_is_saved_once_it_runs(dev: Repo) -> None:
+def test_approved_command_is_saved_when_it_runs(dev: Repo) -> None:
     text = "git clean -qdx -i"
     assert sh(dev, text).code != 0
     assert not is_published(dev)
@@ -144,7 +144,7 @@ def test_what_waits_for_approval_is_saved_once_it_runs(dev: Repo) -> None:
     assert (dev.path / ".env").read_text() == SECRET
 
 
-def test_what_cannot_be_saved_whole_does_not_run_and_leaves_nothing_ignored(dev: Repo) -> None:
+def test_incompletely_saved_command_does_not_run(dev: Repo) -> None:
     inner = Repo.init(dev.path / "inner", "--object-format=sha256")
     inner.write("file.txt", "only here\n")
     wanted = forbid(dev.path, fully_saved=True)._replace(save=SaveScope(everything_ignored=True))

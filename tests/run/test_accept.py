@@ -13,7 +13,7 @@ import pytest
 from git_agentos import GitWorktreeWorkspaceService, open_workspace
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import LockedError, RunError, UsageError, WorktreeError
-from git_agentos.run import accept, evidence_store, landing, lock, sealing
+from git_agentos.run import accept, evidence_store, lock, sealing
 from git_agentos.run.events import Run, run_of
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.snapshot import run_context
@@ -165,8 +165,8 @@ def _tell(*steps: tuple[str, str]) -> Callable[[Site], None]:
 
 PASSED = _tell(("agent", "ok"), ("validate", "ok"))
 REFUSED: dict[str, tuple[Callable[[Site], None], str, str]] = {
-    "no validation": (_tell(("agent", "ok")), "passed", "no validation passed"),
-    "it comes before the agent": (_tell(("validate", "ok"), ("agent", "ok")), "passed", "no validation passed"),
+    "no validation": (_tell(("agent", "ok")), "passed", "was not validated"),
+    "it comes before the agent": (_tell(("validate", "ok"), ("agent", "ok")), "passed", "was not validated"),
     "one of two failed": (
         _tell(("agent", "ok"), ("validate", "failed"), ("validate", "ok")), "passed", "not every validation passed",
     ),
@@ -191,7 +191,7 @@ def test_one_taken_back_and_brought_back(site: Site) -> None:
     site.step("validate")
     site.end()
     site.service.rollback_pre_run()
-    with pytest.raises(RunError, match="was taken back to pre_run"):
+    with pytest.raises(RunError, match="was rolled back to pre_run"):
         accept.accept(site.context, "r")
     open_workspace(site.there.path).undo()
     run, _ = accept.accept(site.context, "r")
@@ -204,7 +204,7 @@ def test_one_at_work_or_unheard_of(site: Site) -> None:
     with pytest.raises(RunError, match="has not passed, it is open"):
         accept.accept(site.context, "r")
     site.end()
-    with lock.hold(site.context.location, "r"), pytest.raises(LockedError, match="run 'r' is at work"):
+    with lock.hold(site.context.location, "r"), pytest.raises(LockedError, match="run 'r' is running"):
         accept.accept(site.context, "r")
     with pytest.raises(RunError, match="no run 'x'"):
         accept.accept(site.context, "x")
@@ -232,8 +232,8 @@ def _merging(there: Repo) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (_edited, "not as it was validated"),
-        (_added, "not as it was validated"),
+        (_edited, "has changed since it was validated"),
+        (_added, "has changed since it was validated"),
         (_elsewhere, "not on its branch"),
         (_merging, "merge is in progress"),
         (lambda there: shutil.rmtree(there.path), "is not in"),
@@ -298,7 +298,9 @@ def test_one_that_was_killed_is_done_again(site: Site, monkeypatch: pytest.Monke
     site.step("agent", work)
     site.step("validate", junk)
     site.end()
-    owner, name = {"index": (landing, "_index"), "merge": (agent_merge, "merge"), "event": (Evidence, "event")}[when]
+    owner, name = {"index": (accept, "_reset_index"), "merge": (agent_merge, "merge"), "event": (Evidence, "event")}[
+        when
+    ]
     real = getattr(owner, name)
     with monkeypatch.context() as patch:
         patch.setattr(owner, name, strike)

@@ -14,9 +14,9 @@ from git_agentos import GitWorktreeWorkspaceService, NullWorkspaceService, Works
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import RunError, UsageError, WorktreeError
 from git_agentos.git import refs
-from git_agentos.run import commands, doctor, evidence_store, landing, lock, sealing
+from git_agentos.run import accept, commands, doctor, evidence_store, lock, sealing
+from git_agentos.run.accept import NotAsValidated
 from git_agentos.run.evidence import Evidence
-from git_agentos.run.landing import NotAsValidated
 from git_agentos.run.snapshot import run_context
 from git_agentos.worktree import agent_branch, agent_merge, creation, layout, record, removal, repair, status
 from git_agentos.worktree.agent_merge import Merge
@@ -176,7 +176,7 @@ def test_any_name_that_git_takes(repo: Repo) -> None:
 def test_it_is_open_between_two_calls(driven: Driven) -> None:
     context = driven.context
     run = commands.show(context, "r")
-    assert (run.state, run.tool, run.is_driven, run.reason, run.process) == ("open", "tdd", True, None, None)
+    assert (run.state, run.tool, run.is_external, run.reason, run.process) == ("open", "tdd", True, None, None)
     assert (doctor.interrupted(context), [*doctor.examine(context)], doctor.open_(context)) == ([], [], ["r"])
     assert doctor.open_(context, "another") == []
     with lock.hold(context.location, "r"):
@@ -243,10 +243,8 @@ def _validated(driven: Driven) -> tuple[str, str]:
 
 def _land(driven: Driven, before: str, after: str, **options: Any) -> Merge:
     here = run_context(driven.context, driven.run)
-    text = landing.commit_message("feat: issue 87", [("Agentos-Task", " 87\n"), ("Agentos-Nothing", None)])
-    return landing.merge_validated(
-        driven.context, here, driven.run, before, after, into="main", message=text, **options
-    )
+    text = accept.commit_message("feat: issue 87", [("Agentos-Task", " 87\n"), ("Agentos-Nothing", None)])
+    return accept.merge_validated(driven.context, here, driven.run, before, after, into="main", message=text, **options)
 
 
 @pytest.mark.parametrize("squash", [False, True])
@@ -284,7 +282,7 @@ def test_what_is_another_by_now_is_not(driven: Driven) -> None:
     before, after = _validated(driven)
     refs_before = driven.repo.git("for-each-ref", "refs/heads")
     driven.there.append("src/new.py", "more\n")
-    with pytest.raises(NotAsValidated, match="not as it was validated") as caught:
+    with pytest.raises(NotAsValidated, match="has changed since it was validated") as caught:
         _land(driven, before, after)
     assert after[:12] in str(caught.value.hint)
     driven.there.write("src/new.py", "new\n")
@@ -299,13 +297,13 @@ def test_what_is_another_by_now_is_not(driven: Driven) -> None:
     assert driven.repo.oid() == driven.run.base_sha
 
 
-@pytest.mark.parametrize("when", ["_bring", "_index", "merge", "after"])
+@pytest.mark.parametrize("when", ["_commit_to_branch", "_reset_index", "merge", "after"])
 def test_killed_anywhere_it_is_done_again(driven: Driven, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
     class Killed(BaseException):
         pass
 
     before, after = _validated(driven)
-    owner: Any = agent_merge if when in ("merge", "after") else landing
+    owner: Any = agent_merge if when in ("merge", "after") else accept
     name = "merge" if when == "after" else when
     real = getattr(owner, name)
 

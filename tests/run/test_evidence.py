@@ -186,7 +186,7 @@ def test_one_at_a_time(repo: Repo) -> None:
     with lock.hold(location, "r"):
         assert lock.holder(location, "r") == os.getpid()
         with (
-            pytest.raises(LockedError, match=rf"run 'r' is at work \(process {os.getpid()}\)"),
+            pytest.raises(LockedError, match=rf"run 'r' is running \(process {os.getpid()}\)"),
             lock.hold(location, "r", patience=0),
         ):
             pass
@@ -238,7 +238,7 @@ def test_the_run_that_is_told(kept: Evidence) -> None:
     assert (run.state, folded(kept, alive=True).state) == ("passed", "passed")
     run = tell(kept, ("accepted", {"into": "main", "merge_commit": "m"}), ("sealed", {"checkpoint": "c9"}))
     assert (run.state, run.accepted_into, run.merge_commit, run.final_checkpoint) == ("accepted", "main", "m", "c9")
-    assert events.points(kept.events()) == {1: "c1b", 2: "c4"}
+    assert events.state_of("r", kept.events()).points == {1: "c1b", 2: "c4"}
 
 
 @pytest.mark.parametrize(

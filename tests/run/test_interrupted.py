@@ -257,7 +257,7 @@ def test_a_run_at_work_is_cancelled(repo: Repo, on_failure: str) -> None:
     context = context_of(repo)
     at_work = commands.show(context, "T-1")
     assert (at_work.state, at_work.process) == ("running", worker.process.pid)
-    with pytest.raises(LockedError, match=f"run 'T-1' is at work \\(process {worker.process.pid}\\)"):
+    with pytest.raises(LockedError, match=f"run 'T-1' is running \\(process {worker.process.pid}\\)"):
         commands.rollback(context, "T-1", "pre_run")
     run = commands.cancel(context, "T-1")
     assert worker.ended() == "cancelled"
@@ -273,7 +273,7 @@ def test_a_run_is_begun_once(repo: Repo) -> None:
     for worker in workers:
         _, said = worker.process.communicate(timeout=60)
         codes.append(worker.process.returncode)
-        assert worker.process.returncode == 0 or "is at work" in said or "there is a run 'T-1' already" in said
+        assert worker.process.returncode == 0 or "is running" in said or "there is a run 'T-1' already" in said
     assert sorted(codes) == [0, 1]
     assert state(repo).state == "passed"
     check_sound(repo)

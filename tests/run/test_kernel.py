@@ -315,7 +315,7 @@ def test_a_run_at_work_is_nobody_elses(repo: Repo) -> None:
             lambda: commands.resume(context, "T-1"),
             lambda: commands.rollback(context, "T-1", "pre_run"),
         ):
-            with pytest.raises(LockedError, match=re.escape(f"run 'T-1' is at work (process {os.getpid()})")):
+            with pytest.raises(LockedError, match=re.escape(f"run 'T-1' is running (process {os.getpid()})")):
                 act()
     assert commands.show(context, "T-1").process is None
 
@@ -353,7 +353,7 @@ def test_a_kernel_that_cannot_go_on(repo: Repo, monkeypatch: pytest.MonkeyPatch)
         patched.setattr(branches, "protected_heads", fail)
         with pytest.raises(StorageError, match="no space left") as failed:
             start(repo, "echo > new", validate=["test -e new"], run_id="T-1")
-    assert "git agentos run resume T-1 goes on with the run" in (failed.value.hint or "")
+    assert "git agentos run resume T-1 continues the run" in (failed.value.hint or "")
     context = context_of(repo)
     assert (commands.show(context, "T-1").state, events(repo, "T-1")[-1]["error"]) == ("interrupted", str(failed.value))
     run = commands.resume(context, "T-1")

@@ -313,7 +313,7 @@ def test_a_repository_that_was_moved(repo: Repo, tmp_path: Path) -> None:
         repo = Repo(repo.path.rename(target))
         assert commands.show(context_of(repo), "T-2").state == "passed"
         assert commands.show(context_of(repo), "T-1").state == ("interrupted" if name == "elsewhere" else "cancelled")
-        assert evidence_store.open_existing(context_of(repo).location, "T-2").vouched() is None
+        assert evidence_store.open_existing(context_of(repo).location, "T-2").why_unverified() is None
         if name == "elsewhere":
             repair.repair(context_of(repo))  # git's own links to the worktrees
             assert commands.cancel(context_of(repo), "T-1").state == "cancelled"

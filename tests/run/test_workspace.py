@@ -247,7 +247,7 @@ def test_a_run_has_one_workspace(repo: Repo) -> None:
         service.prepare_pre_run(run_id="s")
     with lock.hold(context_of(repo).location, "r"):
         for change in (lambda: service.mark_step(1), service.rollback_pre_run):
-            with pytest.raises(LockedError, match="run 'r' is at work"):
+            with pytest.raises(LockedError, match="run 'r' is running"):
                 change()
         assert service.current_context() == run
         held = GitWorktreeWorkspaceService(repo.path, run_id="r", held=True)
@@ -287,7 +287,7 @@ KILLED: dict[str, tuple[Any, str, bool]] = {
     "after the context is written": (Evidence, "write_once", True),
     "before it is recorded": (record, "write", False),
     "after it is recorded": (record, "write", True),
-    "before it is told": (preparation, "_tell", False),
+    "before it is told": (preparation, "_record_prepared", False),
 }
 
 
@@ -490,8 +490,8 @@ def test_points_on_the_way(repo: Repo) -> None:
     two = service.mark_step(2)
     there.write("new.txt", "two\n")
     there.commit("work")
-    assert events.points(told(repo)) == {1: one, 2: two}
-    begin = events.pre_run(told(repo))
+    assert events.state_of("r", told(repo)).points == {1: one, 2: two}
+    begin = (events.state_of("r", told(repo)).prepared or {})["checkpoint"]
     back = service.rollback_to(2)
     assert back == run
     assert there.read("new.txt") == b"one\n"

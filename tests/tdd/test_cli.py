@@ -241,7 +241,7 @@ def test_paths_are_meant_from_where_one_stands(here: Repo, cli: Cli, useless: st
     assert answer.json["agent"].endswith(name)
 
 
-def test_missing_file_is_refused(ask: Ask) -> None:
+def test_unknown_workflow_is_an_error(ask: Ask) -> None:
     for words in ("status", "show", "resume"):
         error = ask(words, "nobody", code=1, kind="error")["error"]
         assert (error["kind"], "nobody" in error["message"]) == ("tdd", True), words

@@ -54,7 +54,7 @@ def test_line_ends_and_marks_are_kept(project: Repo) -> None:
     [
         ("../x.md", None, "it has '..' in it"),
         ("x.md", None, "'x.md' does not exist"),
-        (".env", b"A=1\n", "'.env' may hold secrets: it is called like '.env*'"),
+        (".env", b"A=1\n", "'.env' may hold secrets: its name matches '.env*'"),
         ("x.md", b"a\0b", "'x.md' is binary"),
         ("x.md", b"x" * 102_401, "'x.md' is too large"),
         (

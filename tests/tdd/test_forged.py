@@ -167,7 +167,7 @@ def test_database_changed_by_a_working_agent_is_detected(repo: Repo, tmp_path: P
     forge = tmp_path / "forge.py"
     forge.write_text(f"import sqlite3\nwith sqlite3.connect({str(database(code))!r}) as c: c.execute({copy!r})\n")
     text = f"'{sys.executable}' '{forge}'"
-    with pytest.raises(TddError, match="rows were changed while it was worked on"):
+    with pytest.raises(TddError, match="rows were changed while a process worked on it"):
         start(code, script(tmp_path, [{"run": text, "unusable": "no"}]))
     (found,) = query.list_workflows(context_of(code), environment())
     assert found.state == "tampered"

@@ -98,7 +98,7 @@ def test_killed_and_aborted(repo: Repo, agent: str, strike: str) -> None:
     assert f"git agentos tdd resume {found.id}" in named[0]["hint"]
     assert f"git agentos tdd abort {found.id}" in named[0]["hint"]
     Path(agent.removeprefix("mock:")).unlink()
-    with pytest.raises(TddError, match="does not wait"):
+    with pytest.raises(TddError, match="is not waiting for a decision"):
         decide(code, found.id, "approve")
     ended = decide(code, found.id, "abort")
     assert (ended.state, ended.human_decision, ended.merge_commit) == ("aborted", "abort", None)
@@ -213,7 +213,7 @@ def test_two_processes_on_one_workflow(repo: Repo, tmp_path: Path) -> None:
         assert process.poll() is None
     (found,) = query.list_workflows(context_of(code), environment())
     assert (found.state, found.node) == ("running", "N1_scaffold_tests")
-    with pytest.raises(Exception, match="at work"):
+    with pytest.raises(Exception, match="another process works"):
         resume(code, found.id)
     with pytest.raises(Exception, match="unfinished workflow"):
         start(code, agent)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from git_agentos import open_workspace
-from git_agentos.worktree.conflicts import Pair, order
+from git_agentos.worktree.conflicts import Conflict, order
 from tests.cli.test_documents import check_document
 from tests.support.agents import agent, work
 from tests.support.refusal import assert_refused
@@ -192,8 +192,8 @@ def test_from_any_worktree_and_where_objects_are_borrowed(repo: Repo, tmp_path: 
 
 
 def test_the_order_is_greedy() -> None:
-    def pair(a: str, b: str) -> Pair:
-        return Pair(a, b, ["f"], [])
+    def pair(a: str, b: str) -> Conflict:
+        return Conflict(a, b, ["f"], [])
 
     # c conflicts with three; once a is through, b, d and e have only c left, and it comes last.
     pairs = [pair("a", "b"), pair("b", "c"), pair("c", "d"), pair("c", "e")]

@@ -706,7 +706,7 @@ def test_all_at_once_and_commits_between(repo: Repo) -> None:
 @pytest.mark.parametrize("into", ["main", "other"])
 def test_the_target_moves_meanwhile(repo: Repo, monkeypatch: pytest.MonkeyPatch, into: str) -> None:
     work(repo, "dev-001", {"one.txt": "one\n"})
-    real = merging._Making.run
+    real = merging._MergeBuilder.build
     moved: list[bool] = []
 
     def run_and_commit(self: Any) -> Any:
@@ -723,7 +723,7 @@ def test_the_target_moves_meanwhile(repo: Repo, monkeypatch: pytest.MonkeyPatch,
                 )
         return made
 
-    monkeypatch.setattr(merging._Making, "run", run_and_commit)
+    monkeypatch.setattr(merging._MergeBuilder, "build", run_and_commit)
     done = merging.merge(open_workspace(repo.path).context, ["dev-001"], into=into)
     assert done.merged
     assert repo.text("log", "-1", "--format=%s", f"{into}^1") == "between"

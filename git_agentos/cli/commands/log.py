@@ -109,7 +109,7 @@ def list_(
     if follow:
         raise typer.Exit(_follow(ctx, workspace, query, maximum))
     result = domain.read(workspace.context, limit=maximum, **query)
-    result.tell(empty=not result.entries and maximum != 0)
+    result.report(empty=not result.entries and maximum != 0)
     fields = {"entries": result.entries, "complete": result.complete}
     ctx.output.show("log-list", fields, lambda style: render.entries(result.entries, style))
 
@@ -131,7 +131,7 @@ def search(
     maximum = number(limit)
     workspace = ctx.workspace()
     result = domain.read(workspace.context, limit=maximum, text=text, **filter_.query(workspace))
-    result.tell(empty=not result.entries and maximum != 0)
+    result.report(empty=not result.entries and maximum != 0)
     fields = {"entries": result.entries, "complete": result.complete}
     ctx.output.show("log-list", fields, lambda style: render.entries(result.entries, style, empty="no entry matches"))
 

@@ -16,6 +16,7 @@ from git_agentos.guard.call import Call
 from git_agentos.guard.decision import Operation
 from git_agentos.guard.harness import protected_files
 from git_agentos.guard.identity import Identity
+from git_agentos.guard.paths import is_below
 from git_agentos.guard.shell.file_programs import first_line
 
 _MOST_SEARCHED = 100_000  # entries of a folder that is looked through for repositories
@@ -25,7 +26,7 @@ _SYSTEM = frozenset(
 )
 
 
-class Targets:
+class FileOwners:
     """Answers about the files of one command that `identity` gives as `call`."""
 
     def __init__(self, call: Call, identity: Identity) -> None:
@@ -59,13 +60,13 @@ class Targets:
             return "file-outside"
         root = self.worktree(path)
         if root is not None and self.root is None and self.identity.source == "harness":
-            return None  # a person's harness that stands in no worktree has none that is another
+            return None  # a person's harness outside of worktrees has no other worktree
         if root is not None and not self._owns(root):
             return "other-worktree" if self.is_sibling(root) else "file-outside"
         if whole and os.path.isdir(path) and not os.path.islink(path):
             if any(is_below(each, path) and not self._owns(each) for each in self._worktrees()):
                 return "other-worktree"
-            # What else is inside of the agent's own worktree is saved with it.
+            # Other repositories inside of the agent's own worktree are saved with it.
             inner = _repository_below(path) if root is None else None
             if inner is not None and not self._owns(inner):
                 return "other-worktree" if self.is_sibling(inner) else "file-outside"
@@ -109,13 +110,13 @@ class Targets:
 
     def _is_inside(self, root: str, managed: str | None) -> bool:
         """Whether a repository is in the agent's own worktree, and is not another agent's."""
-        mine = self.root
-        return managed is None and mine is not None and mine != root and is_below(root, mine) and self._owns(mine)
+        own = self.root
+        return managed is None and own is not None and own != root and is_below(root, own) and self._owns(own)
 
     def is_sibling(self, root: str) -> bool:
         """Whether a worktree belongs to the same repository as the agent's."""
-        mine, other = gitfile.find(self.call.cwd), gitfile.find(root)
-        return mine is not None and other is not None and gitfile.common_dir(mine[1]) == gitfile.common_dir(other[1])
+        own, other = gitfile.find(self.call.cwd), gitfile.find(root)
+        return own is not None and other is not None and gitfile.common_dir(own[1]) == gitfile.common_dir(other[1])
 
 
 def settings_files(environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -127,10 +128,6 @@ def settings_files(environment: Mapping[str, str]) -> tuple[str, ...]:
     found += [environment[name] for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM") if environment.get(name)]
     plain = [os.path.normpath(each) for each in found if os.path.isabs(each) and each != os.devnull]
     return tuple(dict.fromkeys([*plain, *(os.path.realpath(each) for each in plain)]))
-
-
-def is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
 def _is_precious(path: str, environment: Mapping[str, str]) -> bool:
@@ -148,19 +145,19 @@ def _existing(path: str) -> str:
 def _repository_below(folder: str) -> str | None:
     """A worktree or a bare repository at or below a folder; the folder itself if it has too many entries to look
     through."""
-    waiting = [folder]
+    pending = [folder]
     seen = 0
-    while waiting:
-        place = waiting.pop()
+    while pending:
+        current = pending.pop()
         try:
-            with os.scandir(place) as entries:
+            with os.scandir(current) as entries:
                 found = {each.name: each.is_dir(follow_symlinks=False) for each in entries}
         except OSError:
             continue
         if ".git" in found or ("HEAD" in found and found.get("objects") and found.get("refs")):
-            return place
+            return current
         seen += len(found)
         if seen > _MOST_SEARCHED:
             return folder
-        waiting += [os.path.join(place, name) for name, is_folder in found.items() if is_folder]
+        pending += [os.path.join(current, name) for name, is_folder in found.items() if is_folder]
     return None

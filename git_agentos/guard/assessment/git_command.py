@@ -21,9 +21,10 @@ from git_agentos.guard.configuration.settings import GuardSettings
 from git_agentos.guard.decision import Operation
 from git_agentos.guard.identity import Identity
 from git_agentos.guard.ownership import Caller
+from git_agentos.guard.paths import is_really_below
 from git_agentos.guard.policy import config_keys, git_line, subcommands, variables
 from git_agentos.guard.policy.analysis import Analysis
-from git_agentos.guard.policy.facts import Facts, is_below
+from git_agentos.guard.policy.facts import Facts
 from git_agentos.guard.policy.options import UNKNOWN
 from git_agentos.guard.policy.own_work import NO_EARLIER_COMMANDS, BranchMove, EarlierCommands
 
@@ -96,7 +97,7 @@ class GitCommandReader:
         is_elsewhere = bool(line.location_options) or by_variable
         if self.given_settings is not None and not is_elsewhere:
             return self.given_settings
-        # Configuration that comes with the command is judged by itself; git refuses to run with what it cannot read.
+        # `_read_overrides` reads configuration that comes with the command; git refuses to run if it cannot parse it.
         clean = {key: value for key, value in call.environment.items() if not key.startswith(_CONFIGURING)}
         is_unknown = any(UNKNOWN in word for word in line.location_options)
         if is_unknown or not os.path.isdir(os.path.join(call.cwd, *line.folders)):
@@ -225,7 +226,7 @@ class GitCommandReader:
         """git appends to a trace file. That changes the file, and damages a git directory."""
         if self.facts.in_git_dir(path):
             self.operations.append(Operation("git-dir-write", path))
-        elif os.path.isfile(path) and self.facts.root is not None and is_below(path, self.facts.root):
+        elif os.path.isfile(path) and self.facts.root is not None and is_really_below(path, self.facts.root):
             self.require_checkpoint(ignored=self.facts.ignored([path]))
 
     def require_checkpoint(self, *, ignored: frozenset[bytes] = frozenset(), commits: Sequence[str] = ()) -> None:

@@ -24,7 +24,7 @@ _MOVES_BRANCH = frozenset(
 _DELETES_REFS = frozenset({"branch-delete", "tag-delete", "ref-delete", "branch-rename", "notes-change"})
 # Commands that pack refs: what looks like a deletion only removes a copy.
 _PACKS_REFS = ("gc", "maintenance", "pack-refs", "refs")
-# Refs that git moves as a part of other operations, and that nobody works on.
+# Refs that git moves as a part of other operations.
 _INTERNAL_REFS = ("refs/remotes/", "refs/bisect/", "refs/rewritten/", "refs/worktree/")
 _HEADS, _TAGS = "refs/heads/", "refs/tags/"
 
@@ -87,24 +87,32 @@ def _operations_of(reader: GitCommandReader, update: RefUpdate, names: Collectio
         if old is not None:
             yield Operation("agentos-refs", name)
         return
+    if name.startswith("refs/replace/"):
+        yield Operation("replace", name)
+        return
     branch = name.removeprefix(_HEADS) if name.startswith(_HEADS) else None
     if branch is not None and old is not None and facts.is_protected(branch):
         yield Operation("protected-branch", branch)
-    if name.startswith("refs/replace/"):
-        yield Operation("replace", name)
-    elif update.is_deletion:
+    if update.is_deletion:
         if _DELETES_REFS.isdisjoint(names):
             operation = "branch-delete" if branch is not None else "tag-delete" if _TAGS in name else "ref-delete"
             yield Operation(operation, name)
     elif update.new.startswith("ref:"):
         if "symbolic-ref" not in names:
             yield Operation("symbolic-ref", name)
-    elif old is not None and _MOVES_BRANCH.isdisjoint(names) and old != update.new:
-        if name.startswith(_TAGS):
-            if "tag-move" not in names and "fetch" not in names:
-                yield Operation("tag-move", name)
-        elif not facts.is_ancestor(old, update.new):
-            yield Operation("ref-rewrite", name)
+    elif old is not None and old != update.new and _MOVES_BRANCH.isdisjoint(names):
+        yield from _operations_of_move(reader, update, old, names)
+
+
+def _operations_of_move(
+    reader: GitCommandReader, update: RefUpdate, old: str, names: Collection[str]
+) -> Iterator[Operation]:
+    """The operation of moving a ref away from `old`, which the command does not explain."""
+    if update.name.startswith(_TAGS):
+        if "tag-move" not in names and "fetch" not in names:
+            yield Operation("tag-move", update.name)
+    elif not reader.facts.is_ancestor(old, update.new):
+        yield Operation("ref-rewrite", update.name)
 
 
 def read_push(reader: GitCommandReader, lines: Sequence[str], remote: str) -> None:

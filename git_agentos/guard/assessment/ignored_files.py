@@ -50,7 +50,7 @@ def save_of(
         else:
             ignored.add(path)
             total += size
-    return SaveScope(frozenset(ignored), repositories=repositories, left_out=_told(left, len(sizes)))
+    return SaveScope(frozenset(ignored), repositories=repositories, left_out=_not_saved_note(left, len(sizes)))
 
 
 def _ignored(root: str, paths: Sequence[str], collapse: bool) -> list[bytes]:
@@ -78,7 +78,7 @@ def _limit(values: Mapping[str, Sequence[str]]) -> int:
         return config.DEFAULT_MAX_FILE_SIZE
 
 
-def _told(left: Sequence[bytes], total: int) -> str:
+def _not_saved_note(left: Sequence[bytes], total: int) -> str:
     """What is said of files that are not saved."""
     if not left:
         return ""

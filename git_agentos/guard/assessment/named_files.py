@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from git_agentos.guard.assessment import ignored_files
-from git_agentos.guard.assessment.file_owners import Targets, is_below
+from git_agentos.guard.assessment.file_owners import FileOwners
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import Operation, SaveScope
 from git_agentos.guard.identity import Identity
-from git_agentos.guard.paths import is_device
+from git_agentos.guard.paths import is_below, is_device
 from git_agentos.guard.shell import file_programs
 from git_agentos.guard.shell.file_programs import Files
 from git_agentos.guard.shell.simple_commands import Program
 from git_agentos.guard.shell.words import UNKNOWN, known
 
-# All of a folder whose name is not known: all of `/`, where the variable is not set.
+# Everything in a folder whose name is unknown: everything in `/` if the variable is not set.
 _ALL_OF_UNKNOWN = re.compile(UNKNOWN + r"/+\.?\*")
 
 
@@ -45,8 +45,8 @@ class NamedFiles:
         self.call = call
         self.identity = identity
         self.values = values
-        self.targets = Targets(call, identity)
-        self.links: dict[str, str] = {}  # those that the text makes, and where they lead
+        self.owners = FileOwners(call, identity)
+        self.links: dict[str, str] = {}  # links that the text makes -> their targets
 
     def named_by(self, program: Program) -> Iterator[FileEffect]:
         """What a program does to files that it names, and to those that the shell writes its output to."""
@@ -60,7 +60,7 @@ class NamedFiles:
         if argv and file_programs.plain(argv[0]) == "ln":
             made = file_programs.links(argv, program.directory)
             if not file_programs.is_symbolic(argv):
-                # Whoever writes to a hard link writes to the file.
+                # A write to a hard link changes the file.
                 yield from self._of(program, Files(into=tuple(made.values())), follows=True)
             self.links |= made
 
@@ -78,7 +78,7 @@ class NamedFiles:
         if found is not None:
             yield FileEffect([Operation("git-dir-write", found.replace(UNKNOWN, "…"))])
             return
-        asked = self._not_ones_own(program, files, follows)
+        asked = self._others_files(program, files, follows)
         asked += [
             Operation("unresolved", w.replace(UNKNOWN, "…"))
             for w in files.deleted_trees
@@ -89,20 +89,20 @@ class NamedFiles:
         if files.overwrites and file_programs.exists(files, program.directory):
             yield from self._saves(program, files, named=True)
 
-    def _not_ones_own(self, program: Program, files: Files, follows: bool) -> list[Operation]:
+    def _others_files(self, program: Program, files: Files, follows: bool) -> list[Operation]:
         """The operations on files that are not the agent's to change; with `follows`, also on what links lead to."""
         found: list[Operation] = []
         for word in dict.fromkeys((*files.paths, *files.deleted_trees, *files.into)):
             if program.cwd_unknown and not os.path.isabs(word):
                 continue
-            # Of a word that is not wholly known, the folder counts that it begins with.
+            # Of a partly unknown word, the folder with which it begins counts.
             whole = known(word) and (word in files.deleted_trees or (files.below and word in files.into))
             for path in file_programs.named(word, program.directory):
                 if is_device(path):
                     continue
                 through = follows or word.endswith("/")
-                place = self._without_links(path, through)
-                operation = self.targets.operation(place, whole=whole, follows=through)
+                target = self._without_links(path, through)
+                operation = self.owners.operation(target, whole=whole, follows=through)
                 if operation is not None:
                     found.append(operation._replace(subject=word.replace(UNKNOWN, "…")))
         return list(dict.fromkeys(found))
@@ -119,19 +119,19 @@ class NamedFiles:
         these files are its `named` targets, the ignored ones among them."""
         words = [word for word in (*files.paths, *files.deleted_trees, *files.into) if known(word)]
         paths = [path for word in words for path in file_programs.named(word, program.directory)]
-        places: dict[str, list[str]] = {}
-        stands = (program.directory, self.call.cwd) if program.cwd_unknown else (program.directory,)
-        for path in (*stands, *paths):
-            root = self.targets.worktree(path)
-            if root is not None and (named or path in stands or self.targets.is_sibling(root)):
+        by_root: dict[str, list[str]] = {}
+        folders = (program.directory, self.call.cwd) if program.cwd_unknown else (program.directory,)
+        for path in (*folders, *paths):
+            root = self.owners.worktree(path)
+            if root is not None and (named or path in folders or self.owners.is_sibling(root)):
                 real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-                places.setdefault(root, []).extend(each for each in (real, os.path.realpath(path)) if path in paths)
+                by_root.setdefault(root, []).extend(each for each in (real, os.path.realpath(path)) if path in paths)
         everywhere = len(words) < len(files.paths + files.deleted_trees + files.into) and file_programs.deletes(
             program.argv
         )
-        for root, inside in places.items():
+        for root, inside in by_root.items():
             if not os.access(root, os.W_OK):
-                continue  # a sandbox keeps it as it is
+                continue  # a sandbox protects it
             below = [root] if everywhere else inside
             save = self._ignored_among(root, below if named else [], files.names, collapse=everywhere)
             yield FileEffect((), save, root)

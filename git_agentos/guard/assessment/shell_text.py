@@ -164,7 +164,7 @@ class ShellTextReader:
             self._add(program, [Operation("interpreter", name)])
         code = interpreters.code_of(name, program.argv, program.stdin, program.stdin == FILE)
         for given in code or ():
-            text = program.feeds.get(given, given)
+            text = program.file_contents.get(given, given)
             if not text.strip(UNKNOWN):
                 self._add(program, [Operation("unresolved", name)] if text else [])
             elif name in interpreters.AWK:
@@ -174,7 +174,7 @@ class ShellTextReader:
                 self._add(program, [Operation("interpreter", name)])
             else:
                 for found in interpreters.commands_in(text):
-                    # What only looks like a command needs no approval.
+                    # A string that is not a command after all needs no approval.
                     with contextlib.suppress(ShellError):
                         self._run(program, RunCommand(found.argv, found.text), program.stdin)
 
@@ -187,7 +187,7 @@ class ShellTextReader:
             if text is None or not text.strip(UNKNOWN + "\n"):
                 return UNKNOWN
         if command.reads:
-            text = program.feeds.get(text, UNKNOWN) if text is not None else stdin
+            text = program.file_contents.get(text, UNKNOWN) if text is not None else stdin
             if text is None or text == FILE:
                 return UNKNOWN  # files are not read
             stdin = None
@@ -220,7 +220,7 @@ class ShellTextReader:
             else:
                 environment[key] = value
         state = State(environment, program.directory, program.cwd_unknown or command.guessed)
-        state.positional, state.feeds = command.positional, dict(program.feeds)
+        state.positional, state.file_contents = command.positional, dict(program.file_contents)
         state.functions = dict(self._shell.exported)
         if command.name is not None:
             state.variables["0"] = ((command.name,),)
@@ -231,14 +231,16 @@ class ShellTextReader:
     @staticmethod
     def _script_text(program: Program, name: str) -> str | None:
         """The text of a script that the same text has written; None for another, which is not read."""
-        return program.feeds.get(builtins.place(name, State({}, program.directory, program.cwd_unknown)) or "")
+        return program.file_contents.get(
+            builtins.resolve_path(name, State({}, program.directory, program.cwd_unknown)) or ""
+        )
 
     def _read_startup_file(self, program: Program) -> None:
         """Read the file that a shell reads before it begins, where the command chooses it."""
         for name in ("BASH_ENV", "ENV"):
             given = program.environment.get(name, "")
             if given and given != self.call.environment.get(name):
-                self._run(program, RunCommand(text=program.feeds.get(given, UNKNOWN)), None)
+                self._run(program, RunCommand(text=program.file_contents.get(given, UNKNOWN)), None)
         if any(key.startswith("BASH_FUNC_") and key not in self.call.environment for key in program.environment):
             self._add(program, [Operation("unresolved", "BASH_FUNC_*")])
 
@@ -263,8 +265,7 @@ class ShellTextReader:
         self._earlier = _after(self._earlier, assessment)
         changed = [name for name in PLACES if given.get(name) != call.environment.get(name)]
         if changed:
-            # A command that chooses which configuration is the user's does not choose the policy: the stricter of both
-            # holds.
+            # A command that chooses which configuration is the user's does not choose the policy: the stricter counts.
             environment = {name: value for name, value in call.environment.items() if name not in changed}
             environment |= {name: given[name] for name in changed if name in given}
             other = self._assess_git(call._replace(environment=environment), self.identity, trusted=given)

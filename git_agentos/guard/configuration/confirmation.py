@@ -126,7 +126,7 @@ def _standing(key: str, entries: Sequence[Entry], known: Record, place: Place) -
     for each in entries:
         if each.key == key:
             setting = _setting(each, place)
-            values = live.pop(setting, [])  # the last value of a file says where it stands in the order
+            values = live.pop(setting, [])  # the last value of a file has its place in git's order
             live[setting] = [*values, each]
     gone = [each for each in known if each.key == key and each not in live and _is_read(each, place)]
     for scope in _SCOPES:

@@ -46,7 +46,7 @@ STRICT, SAVE = "strict", "save"
 RECOVERABLE = "recoverable"  # a preset; `policy.effects` says what it means
 AUTO = ("beforeRisky", "afterCommit", "beforeMerge", "onTaskComplete", "onPhaseComplete")
 _LONGEST_EXPIRY = 10 * 365 * 86400.0
-# What says which files are the system's and the user's configuration.
+# Variables that say which files are the system's and the user's configuration.
 PLACES = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
 
 
@@ -226,7 +226,7 @@ def _place(cwd: str, env: Mapping[str, str], options: Sequence[str]) -> Place:
     status, out, _ = process.finish(process.spawn(args, cwd=cwd, env=env, neutral_config=False))
     lines = [os.path.realpath(os.fsdecode(line)) for line in out.split(b"\n") if line]
     common_dir = lines[0] if lines else None
-    # git names the files of a repository relative to where it went itself: the top, or a bare repository.
+    # git prints the files of a repository relative to the top, or to a bare repository.
     top = lines[1] if status == 0 and len(lines) > 1 else common_dir or cwd
     return Place(top, common_dir, _normalized(user_files(env)), system="GIT_CONFIG_SYSTEM" not in env)
 
@@ -259,7 +259,7 @@ def _remotes(values: Mapping[str, Sequence[str]]) -> dict[str, Remote]:
             continue
         remote = found.get(name, Remote())
         if variable == "mirror":
-            # A word that is no boolean makes git itself stop.
+            # git itself rejects a value that is not a boolean.
             remote = remote._replace(mirror=parse_boolean(texts[-1]) is not False)
         elif variable == "push":
             remote = remote._replace(push=tuple(texts))

@@ -50,11 +50,11 @@ def save(
     trigger: str = TRIGGER,
     needed: Callable[[Skipped], bool] | None = None,
 ) -> Saved:
-    """Take a checkpoint of the worktree with what `wanted` names.
+    """Create a checkpoint of the worktree with what `wanted` names.
 
-    `whole` takes in the files that the command may change, however large they are: it is going to run, and nothing else
-    will hold them. Where `needed` holds for something that the checkpoint would lack, none is taken. A state that was
-    saved before makes no new checkpoint, unless commits have to be kept that nothing of ours reaches yet. Raises as
+    `whole` includes the files that the command may change, of any size: it is going to run, and nothing else will hold
+    them. If `needed` is true for something that the checkpoint would not hold, none is created. A state that was saved
+    before makes no new checkpoint, unless commits must be kept that the timeline does not reach yet. Raises as
     `take.take` does.
     """
     request = CaptureRequest(

@@ -41,7 +41,7 @@ def digest_of(location: Location) -> str:
     except (AgentosError, OSError):
         return ""
     if found.nested or any(change.unstaged != "." and change.worktree_mode == 0o160000 for change in found.changed):
-        return ""  # repositories inside are states of their own
+        return ""  # nested repositories have states of their own
     digest = hashlib.sha256(repr((found._replace(config={}), sorted(found.config.items()))).encode())
     root = os.fsencode(location.root)
     paths = [

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from git_agentos.guard import ownership
 from git_agentos.guard.decision import Operation, SaveScope
 from git_agentos.guard.ownership import Caller
-from git_agentos.guard.paths import is_device, leads_through_a_process
+from git_agentos.guard.paths import is_device, is_really_below, leads_through_a_process
 from git_agentos.guard.policy import config_keys, harmless_programs, options
-from git_agentos.guard.policy.facts import Facts, is_below
+from git_agentos.guard.policy.facts import Facts
 from git_agentos.guard.policy.options import UNKNOWN, Options
 from git_agentos.guard.policy.own_work import NO_EARLIER_COMMANDS, BranchMove, EarlierCommands, OwnWork
 
@@ -71,6 +71,12 @@ class Analysis:
         """Add an operation (`decision.Operation`)."""
         self.operations.append(Operation(name, subject.replace(UNKNOWN, "…"), own, limited))
 
+    def add_protected_branch(self) -> None:
+        """Add that the command moves the branch that is checked out, if that branch is protected."""
+        branch = self.facts.branch if self.facts.protected else None
+        if branch is not None and self.facts.is_protected(branch):
+            self.add("protected-branch", branch)
+
     def add_branch_move(
         self, name: str, subject: str = "", *, to: str | None, keeps: Sequence[str] | None = None, limited: bool = True
     ) -> None:
@@ -104,7 +110,7 @@ class Analysis:
         if path.startswith(":") or UNKNOWN in path or not path.strip("*?/."):
             return False
         whole = os.path.normpath(os.path.join(os.path.realpath(self.facts.folder), path))
-        return not is_below(root, whole) and whole != root
+        return not is_really_below(root, whole) and whole != root
 
     def require_checkpoint(
         self,
@@ -201,7 +207,7 @@ class Analysis:
                 hidden = leads_through_a_process(name)
                 self.add("write-file" if inside or hidden else "file-outside", name, limited=inside and not hidden)
             if inside:
-                # By its name it is saved whether it is ignored or not, and however large it is.
+                # A file that is named is saved even if it is ignored or large.
                 self.require_checkpoint(ignored=self.facts.from_root(name), touches=[name])
 
     def add_files_in(self, folder: str, pattern: str, *, after_checkpoint: bool = False) -> None:

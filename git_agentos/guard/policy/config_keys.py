@@ -20,7 +20,7 @@ _GUARD = (
     "core.hookspath core.fsmonitor core.fsmonitorhookversion hook.* agentos.* include.path includeif.*.path "
     "core.worktree core.bare core.repositoryformatversion extensions.*"
 ).split()
-# Keys whose value git runs, by what it runs it for.
+# Keys whose value git runs, by the role of the program.
 _COMMANDS = {
     harmless_programs.EDITOR: "core.editor sequence.editor",
     harmless_programs.PAGER: "core.pager pager.* interactive.difffilter",
@@ -38,7 +38,7 @@ _COMMANDS = {
     "uploadpack.packobjectshook tar.*.command guitool.*.cmd lfs.customtransfer.*.path instaweb.httpd",
 }
 _ROLES = {pattern: role for role, patterns in _COMMANDS.items() for pattern in patterns.split()}
-# Keys whose value is the name of a tool that git knows, and with a slash in it a file that git runs.
+# Keys whose value is the name of a tool that git knows, or, with a slash in it, a file that git runs.
 _TOOLS = (
     "diff.tool diff.guitool merge.tool merge.guitool help.browser web.browser instaweb.browser man.viewer "
     "sendemail.smtpserver sendemail.*.smtpserver"
@@ -53,9 +53,9 @@ _RISKY = (
     "notes.*"
 ).split()
 _PUSHES = ("remote.*.push", "remote.*.mirror")
-# Settings of the above in which an editor or a pager is all there is, and words that are nothing but one.
+# Keys above that hold nothing but an editor or a pager.
 _SHOWS = ("core.editor", "core.pager", "sequence.editor", "pager.*")
-# Text that a shell runs as it stands, one program with plain words, and that names neither git nor a deleting program.
+# Shell text that is one program with plain words, and names neither git nor a program that deletes.
 _SIMPLE = re.compile(r"[\w./=:,@%+^~ -]*\Z")
 _SUSPECT = re.compile(
     r"(^|[/ ])(git|git-[\w-]+|hub|sh|bash|dash|zsh|env|eval|xargs|python\S*|perl|node|rm|mv)( |$)|\.git\b"
@@ -115,7 +115,7 @@ def effect_of_override(item: ConfigOverride) -> ConfigEffect:
     if what == GUARD:
         return ConfigEffect("config-guard")
     if what == ALIAS:
-        # By `-c` it is judged by what it expands to, if it is run; a variable is there to be met by others.
+        # An alias given by `-c` is read as what it stands for, if it is run. One in a variable changes later commands.
         return ConfigEffect(None if item.source == "-c" else "config-guard")
     if item.source != "-c" and any(fnmatchcase(item.key, pattern) for pattern in _PUSHES):
         return ConfigEffect("config-guard")

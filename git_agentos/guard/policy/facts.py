@@ -17,11 +17,12 @@ from typing import NamedTuple
 from git_agentos.errors import RepositoryError
 from git_agentos.git import gitfile, process
 from git_agentos.guard.configuration.settings import GuardSettings, Remote
+from git_agentos.guard.paths import is_really_below
 from git_agentos.guard.policy.git_line import GitLine
 from git_agentos.guard.policy.options import UNKNOWN
 from git_agentos.util.values import parse_boolean
 
-# Of the command's environment these would make our own git do something else than answer.
+# With these variables of the command's environment, our own git would do more than answer.
 _LEFT_OUT = (
     "GIT_EXTERNAL_DIFF",
     "GIT_TRACE",
@@ -191,12 +192,12 @@ class Facts:
 
     def is_in_worktree(self, name: str) -> bool:
         """Whether a file name is below the top of the worktree; true outside of a worktree."""
-        return self.root is None or is_below(self.path(name), self.root)
+        return self.root is None or is_really_below(self.path(name), self.root)
 
     def from_root(self, name: str) -> frozenset[bytes]:
         """The path of a file relative to the top, as a checkpoint lists it; empty if there is no such file."""
         path = os.path.realpath(self.path(name))
-        if self.root is None or not is_below(path, self.root) or not os.path.isfile(path):
+        if self.root is None or not is_really_below(path, self.root) or not os.path.isfile(path):
             return frozenset()
         return frozenset({os.fsencode(os.path.relpath(path, self.root))})
 
@@ -282,7 +283,7 @@ class Facts:
                 fields = record.split(b" ", 8 if record[:1] == b"1" else 10)
                 state = fields[1].decode("ascii", "replace")
                 found.append(StatusEntry(fields[-1], state[0], state[1], record[:1] == b"u"))
-        # Files that git is told not to look at: what is in them cannot be told from status.
+        # status does not list changes of files that git is told to skip.
         status, out = self.git("ls-files", "-v", "-z", "--", *pathspecs)
         for record in out.split(b"\0") if status == 0 else ():
             tag, _, path = record.partition(b" ")
@@ -447,9 +448,3 @@ def _occupants(top: bytes, path: bytes) -> list[bytes]:
         if os.path.isdir(there):
             break
     return []
-
-
-def is_below(path: str, folder: str) -> bool:
-    """Whether a path is in a folder, with symbolic links resolved."""
-    real = os.path.realpath(path)
-    return real.startswith(os.path.realpath(folder).rstrip(os.sep) + os.sep)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from git_agentos.guard.policy.options import UNKNOWN
 from git_agentos.util import git_command_line
 
-# git's own options that say where it works: they are handed on to a git that is asked about the same repository.
+# git's own options that say where it works; another git is asked about the same repository with them.
 _WHERE = frozenset({"-C", "--git-dir", "--work-tree", "--namespace", "--bare"})
 _FLAGS = frozenset(
     "-p --paginate -P --no-pager --no-replace-objects --no-lazy-fetch --no-optional-locks --no-advice --bare "
@@ -72,7 +72,7 @@ def parse(argv: Sequence[str], environment: Mapping[str, str]) -> GitLine:
         if name == "-c" and value is not None:
             given.append(_given(value))
         elif name.startswith("-c"):
-            # git does not take it so; should it learn to, it means this.
+            # git does not accept this form; a later version may.
             given.append(_given(name[2:]))
         elif name == "--config-env":
             key, _, variable = (value or "").rpartition("=")

@@ -17,7 +17,7 @@ PAGER, EDITOR, VIEWER, SSH, CREDENTIAL, ASKPASS, SIGNATURE, FILTER, TRANSPORT, O
 
 _NO_ARGUMENTS = r"(?!)"
 _SWITCHES = r"-[A-Za-z0-9]+"
-# A program, and what an argument of it may be. Options that write a file or run something are left out.
+# Programs, and the arguments that they may have. Options that write a file or run something are left out.
 _PAGERS: Mapping[str, str] = {
     **dict.fromkeys(("true", "false", ":", "diff-so-fancy", "diff-highlight"), _NO_ARGUMENTS),
     "cat": r"-[AbeEnstTuv]+",
@@ -72,7 +72,7 @@ _PROGRAMS: Mapping[str, Mapping[str, str]] = {
     TRANSPORT: dict.fromkeys("git-upload-pack git-receive-pack git-upload-archive none".split(), _NO_ARGUMENTS),
     OTHER: {},
 }
-# Where the system has its programs: a name there is that program, and elsewhere another.
+# The folders of the system's programs: elsewhere a name may be another program.
 _SYSTEM = re.compile(r"(/usr(/local)?|/opt/homebrew)?/s?bin/")
 _PLAIN = re.compile(r"[\w./=:,@%+^~ '\"|$#*\[\]-]*\Z")
 _GIVEN_FILES = frozenset({"$LOCAL", "$REMOTE", "$BASE", "$MERGED"})
@@ -105,7 +105,7 @@ def is_harmless(text: str, role: str) -> bool:
             commands.append([])
         else:
             commands[-1].append(word)
-    # Behind a pipe a program reads its input, whatever the first is run for.
+    # A program behind a pipe reads its input, whatever the role of the first.
     return all(_is_known(command, role if n == 0 else PAGER) for n, command in enumerate(commands))
 
 

@@ -41,7 +41,6 @@ SPECS = {
     "archive": "format= prefix= add-file= add-virtual-file= o,output= worktree-attributes v,verbose l,list remote= "
     "exec= mtime=",
     "bisect": "",
-    "bisect start": "term-new= term-bad= term-old= term-good= no-checkout first-parent",
     "branch": "v,verbose q,quiet t,track? u,set-upstream-to= unset-upstream color? r,remotes contains= no-contains= "
     "abbrev? a,all d,delete D m,move M c,copy C l,list show-current create-reflog edit-description f,force merged= "
     "no-merged= column? sort= points-at= i,ignore-case recurse-submodules format= omit-empty set-upstream with= "
@@ -120,7 +119,6 @@ SPECS = {
     "remote": "v,verbose",
     "remote add": "f,fetch tags t,track= m,master= mirror?",
     "remote prune": "n,dry-run",
-    "remote set-url": "push add delete",
     "remote update": "p,prune v,verbose",
     "repack": "a A d f F n q,quiet l,local b,write-bitmap-index i,delta-islands unpack-unreachable= k,keep-unreachable "
     "window= window-memory= depth= threads= max-pack-size= pack-kept-objects keep-pack= g,geometric= m,write-midx "
@@ -157,11 +155,11 @@ SPECS = {
     "worktree remove": "f,force",
 }
 
-# Every command that may show a difference takes these of diff, and there are more of them than say so (`blame`, `stash
-# show`, `bisect view`): they count for all commands.
+# Every command that may show a difference has these options of diff, also some that do not document it (`blame`,
+# `stash show`, `bisect view`), so they count for all commands.
 EVERYWHERE = "output="
 # The files that a command writes because its command line names them: an option with a value (`name=`, `letter=`), `@`
-# for all operands, `@1` for the first. A folder that is written into is `name/`: `outputs` knows by which names.
+# for all operands, `@1` for the first. A folder that is written into is `name/`: `written_files` knows the names.
 WRITES = {
     "apply": "build-fake-ancestor=",
     "archive": "output= o=",
@@ -180,7 +178,7 @@ WRITES = {
     "merge-file": "@1",
     "read-tree": "index-output=",
 }
-# All other commands of git: they write into the git directory, the worktree (as their families say), or nothing.
+# All other commands of git: they write into the git directory, into the worktree (`commands` says what), or nothing.
 WRITES_NOTHING_NAMED = frozenset(
     """
     add add--interactive am annotate archimport backfill bisect bisect--helper blame branch cat-file check-attr

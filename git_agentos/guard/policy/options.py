@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from git_agentos.guard.policy.option_table import SPECS
 
-# Stands in argv for text that only a shell knows (`words.UNKNOWN`); no real argument can hold it.
+# In argv: text that is known only at run time (`shell.words`); no real argument can contain it.
 UNKNOWN = "\0"
 
 NONE, OPTIONAL, REQUIRED = "", "?", "="

@@ -35,14 +35,14 @@ _MOST = 1000  # commits that one command takes away
 _MAKING = re.compile(
     rb"([0-9a-f]+) ([0-9a-f]+) (.*)\t(?:commit(?: \([a-z-]+\))?|cherry-pick|revert|am|"
     rb"(?:rebase|pull)\b[^(:]*\((?:pick|squash|fixup|reword|edit|merge|continue)\)|(?:merge|pull)\b.*: Merge made by)"
-    # What moves HEAD to a commit that is there, though GIT_REFLOG_ACTION calls it something else.
+    # Moves of HEAD to an existing commit, though GIT_REFLOG_ACTION calls them something else.
     rb"(?!.*: (?:[Ff]ast-forward|updating HEAD|moving from .* to .*)\Z)[: ]"
 )
 _FROM_HEAD = re.compile(r"(?:HEAD|@)((?:~\d*|\^1?)*)\Z")
 _RENAMED = re.compile(rb"\tBranch: renamed (refs/heads/\S+) to (refs/heads/\S+)\Z")
-# `git agentos restore` makes a branch for what it brings back.
+# `git agentos restore` makes a branch for the state that it restores.
 _RESTORED = re.compile(rb"[0-9a-f]+ ([0-9a-f]+) .*\tagentos restore: moving from .* to (\S+)\Z")
-# Refs that publish nothing: the stash's and the agent's own operations, and our own.
+# Refs that do not publish commits: those of the stash, of the agent's own operations, and of git-agentos.
 _PRIVATE = ("refs/stash", "refs/bisect/*", "refs/rewritten/*", "refs/worktree/*", "refs/agentos/*")
 
 
@@ -100,7 +100,7 @@ class OwnWork:
 
     @cached_property
     def _record(self) -> dict[str, object]:
-        return ownership.record(self._facts.git_dirs[0]) if self._facts.git_dirs else {}
+        return ownership.read_record(self._facts.git_dirs[0]) if self._facts.git_dirs else {}
 
     # -- commits ---------------------------------------------------------------------------------------------------
 
@@ -124,10 +124,10 @@ class OwnWork:
         `moving` are refs (full names) that move from `old` to `new`, beside the branch that is checked out."""
         if not self.may_rewrite:
             return False
-        cwd_unknown = self._commits(old, new)
-        if cwd_unknown is None or not self._were_made_here(cwd_unknown):
+        lost = self._commits(old, new)
+        if lost is None or not self._were_made_here(lost):
             return False
-        return not cwd_unknown or self._commits(old, new, not_in=self._others(moving)) == cwd_unknown
+        return not lost or self._commits(old, new, not_in=self._others(moving)) == lost
 
     def gains_only_own(self, old: str, new: str) -> bool:
         """Whether all commits that `new` reaches and `old` does not were made in this worktree."""
@@ -220,7 +220,7 @@ class OwnWork:
                 recorded = after
             if before in made:
                 made[after] = made[before]
-        # A name that was made again by somebody else has another value, or another beginning of its log.
+        # If somebody else has made the name again, its value, or the beginning of its log, differs.
         found = {name for name, value in made.items() if self._value(name) == value}
         return frozenset(found if recorded is None else {*found, recorded})
 

@@ -63,7 +63,7 @@ _HANDLERS: Mapping[str, Handler] = {
     **store.HANDLERS,
     **agentos.HANDLERS,
 }
-# Those that are programs of their own, or came after git 2.38: where they are missing, an alias may have their name.
+# Programs of their own, and subcommands added after git 2.38: if they are missing, an alias may have their name.
 _MAY_BE_ALIAS = frozenset(
     "lfs svn p4 filter-repo subtree gui citool gitk gitweb send-email instaweb imap-send quiltimport archimport "
     "cvsexportcommit cvsimport cvsserver last-modified repo replay history refs backfill url-parse format-rev "

@@ -12,7 +12,7 @@ from git_agentos.guard.paths import is_device
 from git_agentos.guard.policy import config_keys, harmless_programs
 from git_agentos.guard.policy.git_line import ConfigOverride
 
-# Variables that hold commands for git to run, and what it runs them for.
+# Variables that hold commands for git to run, and the roles of these.
 COMMANDS = {
     "GIT_EDITOR": harmless_programs.EDITOR,
     "GIT_SEQUENCE_EDITOR": harmless_programs.EDITOR,
@@ -28,7 +28,7 @@ COMMANDS = {
     "SSH_ASKPASS": harmless_programs.ASKPASS,
     "GIT_PROXY_COMMAND": harmless_programs.TRANSPORT,
 }
-# Those that other programs use as well: they are in everybody's environment.
+# Variables that other programs use as well, so most environments have them.
 _GENERAL = frozenset({"VISUAL", "EDITOR", "PAGER", "SSH_ASKPASS"})
 
 

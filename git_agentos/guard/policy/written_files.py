@@ -15,9 +15,9 @@ from git_agentos.guard.policy.analysis import Analysis
 from git_agentos.guard.policy.option_table import EVERYWHERE, SPECS, WRITES
 from git_agentos.guard.policy.options import UNKNOWN
 
-# The message that git is about to use, as a hook edits it.
+# The message files that git is about to use: a hook may edit them.
 _MESSAGES = ("COMMIT_EDITMSG", "MERGE_MSG", "SQUASH_MSG", "TAG_EDITMSG")
-# git goes to the top of the worktree first, and these take a name as it is, in some versions.
+# git changes to the top of the worktree first; in some versions these commands take the name from there.
 _FROM_TOP = ("fast-export", "interpret-trailers", "read-tree")
 _VALUED, _FOLDER = "=", "/"
 
@@ -74,7 +74,7 @@ def _operands(analysis: Analysis, command: str, args: Sequence[str], token: str)
     first, _, ending = token.removeprefix("@").partition(".")
     for name in operands[: int(first)] if first else operands:
         if command == "index-pack":
-            # git can make the index of a pack again.
+            # git can rebuild the index of a pack.
             analysis.add_written_file(os.path.splitext(name)[0] + "." + ending, after_checkpoint=True)
         elif command != "interpret-trailers" or os.path.basename(name) not in _MESSAGES:
             _writes(analysis, name, after_checkpoint=command == "merge-file")
@@ -94,7 +94,7 @@ def _into_folder(analysis: Analysis, command: str, tokens: Sequence[str], args: 
 def _patches(analysis: Analysis, folder: str) -> None:
     found = options.parse(options.spec("format-patch"), analysis.args)
     if not found.has("stdout", "output"):
-        # The names begin with a number; those of the same patches made again are overwritten.
+        # The names begin with a number; the same patches overwrite their earlier files.
         folder = folder or analysis.facts.config("format.outputdirectory") or ""
         analysis.add_files_in(folder, r"(v[^-]*-)?\d+(-.*)?", after_checkpoint=True)
 

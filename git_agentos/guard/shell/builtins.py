@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 
+from git_agentos.guard.paths import is_below
 from git_agentos.guard.shell import words
 from git_agentos.guard.shell.state import ANY, UNSET, State
 from git_agentos.guard.shell.syntax import Node, ShellError
@@ -16,7 +17,7 @@ SILENT = frozenset(
     """: true false [ test let shopt unalias wait return exit break continue umask ulimit jobs fg bg disown kill
     times logout history bind complete compopt enable dirs setopt unsetopt autoload""".split()
 )
-# A text that is not known to its end goes on being parsed: this is a variable that nobody has set.
+# Unknown parts of a text are parsed as this variable, which is never set.
 _HOLE = "AGENTOS_NOT_KNOWN_"
 _READ_FOR_VARIABLES = frozenset({"activate", ".bashrc", ".bash_profile", ".profile", ".zshrc", "nvm.sh"})
 _MOVES = re.compile(r"\b(cd|pushd|popd|chdir|eval|source)\b|^\s*\.\s", re.MULTILINE)
@@ -31,8 +32,8 @@ class Builtins:
     """The builtins of a shell; `text` reads the text that one of them runs."""
 
     def __init__(self) -> None:
-        self.changed: set[str] = set()  # folders that a program deletes or moves
-        self.exported: dict[str, tuple[Node, ...]] = {}  # functions that other shells have too
+        self.changed: set[str] = set()  # folders that programs delete or move
+        self.exported: dict[str, tuple[Node, ...]] = {}  # functions that other shells inherit
 
     def text(self, text: str, state: State, stdin: str | None = None) -> str:
         raise NotImplementedError
@@ -49,11 +50,11 @@ class Builtins:
         if argv[0] == "popd" or (argv[0] == "pushd" and not targets) or len(targets) > 1:
             state.cwd_unknown = True
             return ""
-        target = targets[0] if targets else state.one("HOME")
+        target = targets[0] if targets else state.value_of("HOME")
         if target == "-":
-            target = state.one("OLDPWD")
+            target = state.value_of("OLDPWD")
         state.assign("OLDPWD", ((UNKNOWN if state.cwd_unknown else state.directory,),))
-        if state.one("CDPATH") not in ("", UNKNOWN) or "CDPATH" in state.variables:
+        if state.value_of("CDPATH") not in ("", UNKNOWN) or "CDPATH" in state.variables:
             target = target if target.startswith(("/", "./", "../")) or target in (".", "..") else UNKNOWN
         self.move(state, target, physical="-P" in argv)
         return ""
@@ -61,12 +62,12 @@ class Builtins:
     def move(self, state: State, target: str, *, physical: bool = False) -> None:
         """Change the folder. It becomes unknown if the target does not exist (yet), or if an earlier command may have
         removed it."""
-        place = os.path.join(state.directory, target) if words.known(target) else ""
-        if place:
-            place = os.path.realpath(place) if physical else os.path.normpath(place)
-        if place and os.path.isdir(place) and not any(_below(place, changed) for changed in self.changed):
+        path = os.path.join(state.directory, target) if words.known(target) else ""
+        if path:
+            path = os.path.realpath(path) if physical else os.path.normpath(path)
+        if path and os.path.isdir(path) and not any(is_below(path, changed) for changed in self.changed):
             state.cwd_unknown = state.cwd_unknown and not os.path.isabs(target)
-            state.directory = place
+            state.directory = path
         else:
             state.cwd_unknown = True
 
@@ -75,12 +76,12 @@ class Builtins:
 
     def do_source(self, argv: list[str], state: State, stdin: str | None) -> str:
         name = argv[1] if len(argv) > 1 else ""
-        given = state.feeds.get(name, state.feeds.get(place(name, state) or ""))
+        given = state.file_contents.get(name, state.file_contents.get(resolve_path(name, state) or ""))
         if given is not None and given != FILE:
             return self.text(given, state, stdin)
         if name in ("/dev/stdin", "/dev/fd/0") and stdin is not None and stdin != FILE:
             return self.text(stdin, state)
-        # A file: it is not read, and what it sets is not known. What it does with git is judged when it runs.
+        # The file is not read, so what it sets is unknown. Its git commands are assessed when it runs.
         state.forget_variables()
         if name not in _READ_FOR_VARIABLES and os.path.basename(name) not in _READ_FOR_VARIABLES:
             self.starts(tuple(argv), state)
@@ -169,17 +170,17 @@ class Builtins:
 
     def do_printf(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
         if len(argv) > 2 and argv[1] == "-v":
-            said = words.printf(argv[3:])
-            state.assign(argv[2], ((UNKNOWN if said is None else said,),))
+            output = words.printf(argv[3:])
+            state.assign(argv[2], ((UNKNOWN if output is None else output,),))
             return ""
-        said = words.printf(argv[1:])
-        return UNKNOWN if said is None else said
+        output = words.printf(argv[1:])
+        return UNKNOWN if output is None else output
 
     def do_pwd(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
         return UNKNOWN if state.cwd_unknown else state.directory + "\n"
 
 
-def place(name: str, state: State) -> str | None:
+def resolve_path(name: str, state: State) -> str | None:
     """The path that a file's name means; None if that is not known."""
     if not words.known(name) or not name or (state.cwd_unknown and not os.path.isabs(name)):
         return None
@@ -194,10 +195,6 @@ def _may_move(path: str) -> bool:
     except OSError:
         return True
     return len(text) == MOST_OUTPUT or _MOVES.search(text) is not None
-
-
-def _below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 BUILTINS = {

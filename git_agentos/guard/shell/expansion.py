@@ -20,7 +20,7 @@ Run = Callable[[list[Node], State, str | None], str]
 
 _FEED = "/dev/fd/"
 _MOST_TEXTS = 8
-# Characters behind which a backslash is taken away.
+# Characters before which a backslash is removed.
 _ANYWHERE, _IN_QUOTES, _IN_DOCUMENT = "", '$`"\\\n', "$`\\\n"
 _ESCAPE = re.compile(r"\\(.?)", re.DOTALL)
 # An expansion of a parameter with one of these fields is not computed.
@@ -49,7 +49,7 @@ def fields(word: Node, state: State, run: Run) -> list[list[str]]:
     made: list[list[str]] = []
     for atoms in _chosen(list(_atoms(word["Parts"], state, run))):
         if atoms[:1] == ["~"] and atoms[1:2] in ([], ["/"]):
-            atoms[0] = _Fixed(state.one("HOME"))
+            atoms[0] = _Fixed(state.value_of("HOME"))
         found = []
         for one in words.braces(atoms):
             text = "".join(atom if isinstance(atom, str) else atom.text for atom in one)  # type: ignore[attr-defined]
@@ -65,7 +65,7 @@ def single(word: Node | None, state: State, run: Run) -> Alternatives:
     made = []
     for atoms in _chosen(list(_atoms(word["Parts"], state, run, whole=True))):
         if atoms[:1] == ["~"] and atoms[1:2] in ([], ["/"]):
-            atoms[0] = _Fixed(state.one("HOME"))
+            atoms[0] = _Fixed(state.value_of("HOME"))
         text = "".join(atom if isinstance(atom, str) else atom.text for atom in atoms)
         made.append((text.replace(BREAK, " ").replace(PRESENT, ""),))
     return tuple(dict.fromkeys(made))
@@ -174,14 +174,14 @@ def _part(part: Node, state: State, run: Run, escapes: str) -> Iterator[Atom]:
     elif kind == "ParamExp":
         yield _Choice(tuple(_parameter(part, state, run, quoted=escapes != _ANYWHERE)))
     elif kind == "CmdSubst":
-        said = run(part.get("Stmts") or [], state, None)
-        texts = [_checked(each.rstrip("\n") if each.strip(UNKNOWN) else each[:1]) for each in said.split(OR)]
+        output = run(part.get("Stmts") or [], state, None)
+        texts = [_checked(each.rstrip("\n") if each.strip(UNKNOWN) else each[:1]) for each in output.split(OR)]
         yield _Choice(tuple(PRESENT + text if escapes != _ANYWHERE else _split((text,), state) for text in texts))
     elif kind == "ProcSubst":
-        output = part["Op"] != "<("
-        said = run(part.get("Stmts") or [], state, UNKNOWN if output else None)
-        name = f"{_FEED}{63 + len(state.feeds)}{UNKNOWN}"
-        state.feeds[name] = UNKNOWN if output or OR in said else said
+        is_written_to = part["Op"] != "<("
+        output = run(part.get("Stmts") or [], state, UNKNOWN if is_written_to else None)
+        name = f"{_FEED}{63 + len(state.file_contents)}{UNKNOWN}"
+        state.file_contents[name] = UNKNOWN if is_written_to or OR in output else output
         yield _Fixed(name)
     elif kind == "ArithmExp":
         numbers_in(part, state, run)
@@ -296,7 +296,7 @@ def _default(word: Node | None, state: State, run: Run, quoted: bool) -> list[st
     made = []
     for chosen in _chosen(atoms):
         if chosen[:1] == ["~"] and chosen[1:2] in ([], ["/"]):
-            chosen[0] = _Fixed(state.one("HOME"))
+            chosen[0] = _Fixed(state.value_of("HOME"))
         text = "".join(
             (BREAK if atom in " \t\n" and not quoted else atom) if isinstance(atom, str) else atom.text
             for atom in chosen

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from git_agentos.git import gitfile
-from git_agentos.guard.paths import is_device
+from git_agentos.guard.paths import is_below, is_device
 from git_agentos.guard.shell.runners import base, names_a_git_directory
 from git_agentos.guard.shell.words import UNKNOWN, known
 
@@ -145,9 +145,9 @@ def links(argv: Sequence[str], directory: str) -> dict[str, str]:
     symbolic = is_symbolic(argv)
     made = {}
     for path, source in zip(paths, operands, strict=False):
-        place = os.path.normpath(os.path.join(directory, path))
+        link = os.path.normpath(os.path.join(directory, path))
         if known(source):
-            made[place] = os.path.normpath(os.path.join(os.path.dirname(place) if symbolic else directory, source))
+            made[link] = os.path.normpath(os.path.join(os.path.dirname(link) if symbolic else directory, source))
     return made
 
 
@@ -256,7 +256,7 @@ def _unpack(name: str, words: Sequence[str]) -> Files | None:
             return Files(overwrites=True, into=tuple(folders or ["."]))
         archives = _values_of(words, ("-f", "--file")) or (words[1:2] if "f" in mode else [])
         if any(word.startswith("--remove") for word in long):
-            # What was packed is deleted: where it is, `-C` tells.
+            # The packed files are deleted; `-C` says in which folder.
             packed = [word for word in words[1:] if not word.startswith("-") and word not in (*archives, *folders)]
             places = [os.path.join(folder, word) for folder in (folders or ["."]) for word in packed]
             return Files((*archives, *places), tuple(places), True)
@@ -322,14 +322,14 @@ def _without_commands(words: Sequence[str]) -> tuple[list[str], list[list[str]]]
 
 def git_directories(directory: str) -> tuple[str, ...]:
     """The `.git` of the worktree that `directory` is in, its git directory, and the common one."""
-    place = directory
+    current = directory
     while True:
-        dot = os.path.join(place, ".git")
+        dot = os.path.join(current, ".git")
         if os.path.lexists(dot):
             break
-        if os.path.dirname(place) == place:
+        if os.path.dirname(current) == current:
             return ()
-        place = os.path.dirname(place)
+        current = os.path.dirname(current)
     found = [dot]
     if os.path.isfile(dot):
         own = gitfile.resolve(dot)
@@ -360,9 +360,9 @@ def in_git_directory(files: Files, directory: str, own: Iterable[str]) -> str | 
                 return word
             real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
             for git_dir in own:
-                if _below(path, git_dir) or _below(real, git_dir) or _below(os.path.realpath(path), git_dir):
+                if is_below(path, git_dir) or is_below(real, git_dir) or is_below(os.path.realpath(path), git_dir):
                     return word
-                if word in deleted_trees and (_below(git_dir, path) or _below(git_dir, real)):
+                if word in deleted_trees and (is_below(git_dir, path) or is_below(git_dir, real)):
                     return word
     return None
 
@@ -384,14 +384,10 @@ def is_called(path: bytes, names: Sequence[str]) -> bool:
 def named(word: str, directory: str) -> list[str]:
     """The paths that a word means."""
     if not known(word):
-        # Only what is known of it: $X/.git is one, $X/build is not, .git/$X is.
+        # Only the known parts count: $X/.git is a git directory, $X/build is not, .git/$X is.
         before, after = word.partition(UNKNOWN)[0].rpartition("/"), word.rpartition(UNKNOWN)[2].partition("/")
         found = [os.path.normpath("/" + after[2])] if after[1] else []
         return [*found, os.path.normpath(os.path.join(directory, before[0] or "/"))] if before[1] else found
     path = os.path.join(directory, word)
     names = glob.glob(path) if glob.has_magic(word) else []
     return [os.path.normpath(name) for name in (names or [path])]
-
-
-def _below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)

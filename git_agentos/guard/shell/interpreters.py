@@ -22,7 +22,7 @@ _CODE: Mapping[str, str] = {
     "groovy": "e", "scala": "e", "julia": "eE", "emacs": "", "vim": "c", "nvim": "c", "vi": "c", "ex": "c", "ed": "",
     "pwsh": "", "powershell": "", "make": "", "gmake": "",
 }  # fmt: skip
-# Options whose value is joined to them, and is no code.
+# Options whose value is joined to them, and is not code.
 _JOINING: Mapping[str, str] = {
     "perl": "MmICDFx",
     "python": "WX",
@@ -81,7 +81,7 @@ _SED_RUNS = re.compile(
 )
 
 
-# By what perl runs something, or code that is put together.
+# Perl code that runs something, or code that is composed at run time.
 _PERL_RUNS = re.compile(
     r"system|exec|qx|`|open|IPC|fork|syscall|eval|require|\buse\b|\bdo\b|&\s*[{$]|->|/[a-z]*ee[a-z]*\b"
 )
@@ -102,9 +102,26 @@ def code_of(name: str, argv: Sequence[str], stdin: str | None, stdin_is_file: bo
         return None
     if plain in ("make", "gmake"):
         return [word.partition("=")[2] for word in argv[1:] if "=" in word]
+    found = _code_and_operands(plain, argv[1:])
+    if found is None:
+        return None
+    code, operands = found
+    if plain in AWK:
+        return code or operands[:1]
+    if code:
+        return code
+    if (not operands or operands[0] in ("-", "/dev/stdin")) and stdin is not None and not stdin_is_file:
+        return [stdin]
+    if operands and operands[0].startswith("/dev/fd/") and not known(operands[0]):
+        return [operands[0]]
+    return None
+
+
+def _code_and_operands(plain: str, arguments: Sequence[str]) -> tuple[list[str], list[str]] | None:
+    """The values of options that hold code, and the operands; None if the code is in a file."""
     code: list[str] = []
     operands: list[str] = []
-    words = list(argv[1:])
+    words = list(arguments)
     letters = _CODE[plain]
     while words:
         word = words.pop(0)
@@ -120,24 +137,16 @@ def code_of(name: str, argv: Sequence[str], stdin: str | None, stdin_is_file: bo
             code += [joined] if joined else words[:1]
             words = words if joined else words[1:]
         elif word == "-m" and plain in ("python", "pypy"):
-            return [" ".join(words[:1]).replace("git_filter_repo", "git filter-repo")]
+            return [" ".join(words[:1]).replace("git_filter_repo", "git filter-repo")], []
         elif word.startswith("+") and plain in ("vim", "nvim", "vi", "ex"):
             code.append(word)
         elif plain in AWK and word in ("-f", "--file"):
-            return None  # a file: it is not read
+            return None  # files are not read
         elif plain in AWK and word in ("-v", "-F"):
             words = words[1:]
         elif not word.startswith("-") or word == "-":
             operands.append(word)
-    if plain in AWK:
-        return code or operands[:1]
-    if code:
-        return code
-    if (not operands or operands[0] in ("-", "/dev/stdin")) and stdin is not None and not stdin_is_file:
-        return [stdin]
-    if operands and operands[0].startswith("/dev/fd/") and not known(operands[0]):
-        return [operands[0]]
-    return None
+    return code, operands
 
 
 def may_run_git(code: str) -> bool:
@@ -189,7 +198,7 @@ def _value(literal: str) -> str:
     return ansi(text[quotes:-quotes]) if "\\" in text else text[quotes:-quotes]
 
 
-# What prints settings for the shell, to be evaluated: the first operand that makes it do so, "" for none.
+# Programs that print settings for the shell to evaluate -> the first operands with which they do so, "" for none.
 _PRINT_SETTINGS = {
     "ssh-agent": "", "dircolors": "", "direnv": "export hook", "pyenv": "init virtualenv-init", "rbenv": "init",
     "nodenv": "init", "brew": "shellenv", "conda": "shell.bash shell.zsh shell.posix", "fnm": "env", "opam": "env",
@@ -244,7 +253,8 @@ def _awk_tokens(code: str) -> Iterator[str]:
             at, before = pattern.end(), "/"
             continue
         found = _AWK_TOKEN.match(code, at)
-        assert found is not None
+        if found is None:  # never: the pattern matches any character
+            return
         at = found.end()
         if not found[0].isspace():
             before = found[0]

@@ -38,9 +38,9 @@ class Reader(SimpleCommands):
 
     def statements(self, found: Iterable[Node], state: State, stdin: str | None = None) -> str:
         # What follows `exit` is read, and changes nothing.
-        printed = [self.statement(each, state.inner() if state.ended else state, stdin) for each in found]
-        said = "".join(printed)
-        return UNKNOWN if OR in said and len(list(filter(None, printed))) > 1 else said
+        printed = [self.statement(each, state.subshell() if state.ended else state, stdin) for each in found]
+        output = "".join(printed)
+        return UNKNOWN if OR in output and len(list(filter(None, printed))) > 1 else output
 
     def statement(self, node: Node, state: State, stdin: str | None = None) -> str:
         self.depth += 1
@@ -50,11 +50,11 @@ class Reader(SimpleCommands):
         if self.commands > _MOST_COMMANDS:
             raise ShellError("it runs too many commands")
         try:
-            inner = state.inner() if node.get("Background") or node.get("Coprocess") else state
-            said = self._statement(node, inner, stdin)
+            inner = state.subshell() if node.get("Background") or node.get("Coprocess") else state
+            output = self._statement(node, inner, stdin)
         finally:
             self.depth -= 1
-        return said if len(said) <= MOST_OUTPUT else UNKNOWN
+        return output if len(output) <= MOST_OUTPUT else UNKNOWN
 
     def _statement(self, node: Node, state: State, stdin: str | None) -> str:
         command = node.get("Cmd")
@@ -69,11 +69,11 @@ class Reader(SimpleCommands):
         handle = getattr(self, "_of_" + kind.lower(), None)
         if handle is None:
             raise ShellError(f"it has a '{kind}' that is not supported")
-        inner = state.inner() if kind == "Subshell" else state
-        said: str = handle(command, inner, stdin)
+        inner = state.subshell() if kind == "Subshell" else state
+        output: str = handle(command, inner, stdin)
         self._written(writes, state)
-        self.keep(writes, said, redirects, state)
-        return "" if writes else said
+        self.keep(writes, output, redirects, state)
+        return "" if writes else output
 
     # -- compound commands
 
@@ -104,23 +104,23 @@ class Reader(SimpleCommands):
     def _pipeline(self, parts: list[Node], state: State, stdin: str | None) -> str:
         inner = state
         for n, part in enumerate(parts):
-            inner = state.inner()
+            inner = state.subshell()
             given = stdin if n == 0 else UNKNOWN if OR in (stdin or "") else stdin or ""
             stdin = self.statement(part, inner, given)
         # Some shells run the last part in themselves.
         inner.ended = ""
-        state.join(inner)
+        state.merge(inner)
         return stdin or ""
 
     def _list(self, parts: list[Node], operators: list[str], state: State, stdin: str | None) -> str:
         """`a && b || c`: the state afterwards joins those in which the list succeeds and fails."""
-        said, success, failure = self._attempt(parts[0], state.inner(), stdin)
+        output, success, failure = self._attempt(parts[0], state.subshell(), stdin)
         # What is printed if it succeeds, and if it fails: then it may be nothing.
-        prints = ([said] if success else [], ["", said] if failure else [])
+        prints = ([output] if success else [], ["", output] if failure else [])
         for operator, part in zip(operators, parts[1:], strict=True):
             start, other = (success, failure) if operator == "&&" else (failure, success)
             # A part that is never reached is read all the same.
-            more, then, otherwise = self._attempt(part, (start or other or state).inner(), stdin)
+            more, then, otherwise = self._attempt(part, (start or other or state).subshell(), stdin)
             if start is None:
                 then = otherwise = None
             before, rest = prints if operator == "&&" else prints[::-1]
@@ -128,51 +128,51 @@ class Reader(SimpleCommands):
             done, failed = done if then else [], failed if otherwise else []
             prints = (done, rest + failed) if operator == "&&" else (rest + done, failed)
             success, failure = (
-                (then, _either(other, otherwise)) if operator == "&&" else (_either(other, then), otherwise)
+                (then, _merged(other, otherwise)) if operator == "&&" else (_merged(other, then), otherwise)
             )
-        end = _either(success, failure)
+        end = _merged(success, failure)
         if end is None:
             state.ended = "exit"
         else:
-            state.become(end)
+            state.replace_with(end)
         return one_of([text if text.count(OR) == 0 else UNKNOWN for text in (*prints[0], *prints[1])])
 
     def _attempt(self, node: Node, state: State, stdin: str | None) -> tuple[str, State | None, State | None]:
         """Read a part; the result is what it prints, and the states if it succeeds and if it fails, None if it does
         not."""
-        before = state.inner()
-        said = self.statement(node, state, stdin)
+        before = state.subshell()
+        output = self.statement(node, state, stdin)
         if state.ended:
-            return said, None, None
+            return output, None, None
         success: State | None = state
         failure: State | None = state
         name = _name(node)
         if name is None or name in before.functions or name in before.aliases:
-            return said, success, failure
+            return output, success, failure
         if name in _SURE:
             failure = None
         elif name == "false":
             success = None
         elif BUILTINS.get(name) == "cd":
             failure = before if state.cwd_unknown else None
-        return (said, failure, success) if node.get("Negated") else (said, success, failure)
+        return (output, failure, success) if node.get("Negated") else (output, success, failure)
 
     def _of_ifclause(self, node: Node, state: State, stdin: str | None) -> str:
         condition = node.get("Cond") or []
         if not condition:  # else
             return self.statements(node.get("Then") or [], state, stdin)
-        said = self.statements(condition[:-1], state, stdin)
-        more, success, failure = self._attempt(condition[-1], state.inner() if state.ended else state, stdin)
-        then, otherwise = (success or state).inner(), (failure or state).inner()
+        output = self.statements(condition[:-1], state, stdin)
+        more, success, failure = self._attempt(condition[-1], state.subshell() if state.ended else state, stdin)
+        then, otherwise = (success or state).subshell(), (failure or state).subshell()
         printed = [self.statements(node.get("Then") or [], then, stdin)]
         printed.append(self._of_ifclause(node["Else"], otherwise, stdin) if node.get("Else") else "")
-        said = one_of(printed) if not said + more else UNKNOWN
-        end = _either(then if success is not None else None, otherwise if failure is not None else None)
+        output = one_of(printed) if not output + more else UNKNOWN
+        end = _merged(then if success is not None else None, otherwise if failure is not None else None)
         if end is None:
             state.ended = "exit"
         else:
-            state.become(end)
-        return said
+            state.replace_with(end)
+        return output
 
     def _of_whileclause(self, node: Node, state: State, stdin: str | None) -> str:
         return self._loop([*(node.get("Cond") or []), *(node.get("Do") or [])], state, stdin)
@@ -187,7 +187,7 @@ class Reader(SimpleCommands):
             given = combined([fields(word, state, self._inside) for word in loop.get("Items") or []])
         else:
             given = [list(state.positional) if state.positional is not None else [UNKNOWN]]
-        inner = state.inner()
+        inner = state.subshell()
         left: list[State] = []
         for item in (item for items in given for item in items):
             inner.assign(name, ((item,),))
@@ -196,59 +196,59 @@ class Reader(SimpleCommands):
             else:
                 self._loop(body, inner, stdin)
         for each in (inner, *left):
-            state.join(each)
+            state.merge(each)
         return UNKNOWN
 
     def _loop(self, body: list[Node], state: State, stdin: str | None) -> str:
         """Read rounds, as long as one leads to a new state."""
-        said = ""
+        output = ""
         left: list[State] = []
         for n in range(_MOST_ROUNDS):
-            before = state.known()
-            inner = state.inner()
+            before = state.snapshot()
+            inner = state.subshell()
             if n == _MOST_ROUNDS - 1:
                 inner.forget_variables()
                 inner.cwd_unknown = True
-            said += self._round(body, inner, stdin, left)
+            output += self._round(body, inner, stdin, left)
             for each in (inner, *left):
-                state.join(each)
-            if state.known() == before:
+                state.merge(each)
+            if state.snapshot() == before:
                 break
-        return said and UNKNOWN
+        return output and UNKNOWN
 
     def _round(self, body: list[Node], state: State, stdin: str | None, left: list[State]) -> str:
         """Read one round of a loop. The states in which the loop is left are added to `left`. A round that ends the
         shell is not taken as the last."""
-        before, outer = state.inner(), state.left_loop
+        before, outer = state.subshell(), state.left_loop
         state.left_loop = left
-        said = self.statements(body, state, stdin)
+        output = self.statements(body, state, stdin)
         if state.ended:
-            state.become(before)
+            state.replace_with(before)
         for each in left:
-            state.join(each)
+            state.merge(each)
         state.left_loop = outer
-        return said
+        return output
 
     def _of_caseclause(self, node: Node, state: State, stdin: str | None) -> str:
         fields(node["Word"], state, self._inside)
-        begin, printed, falls = state.inner(), [], False
+        begin, printed, falls = state.subshell(), [], False
         ends: list[State] = []
         complete = False
         for item in node.get("Items") or []:
-            inner = begin.inner()
+            inner = begin.subshell()
             if falls:
-                inner.join(ends[-1])
+                inner.merge(ends[-1])
             for pattern in item["Patterns"]:
                 complete = complete or literal(pattern) == "*"
                 commands_in(pattern, state, self._inside)
-            said = self.statements(item.get("Stmts") or [], inner, stdin)
-            printed.append(UNKNOWN if falls else said)
+            output = self.statements(item.get("Stmts") or [], inner, stdin)
+            printed.append(UNKNOWN if falls else output)
             ends.append(inner)
             falls = item.get("Op", ";;") != ";;"
         first, *rest = ends if complete else [begin, *ends]
         for each in rest:
-            first.join(each)
-        state.become(first)
+            first.merge(each)
+        state.replace_with(first)
         return one_of(printed if complete else [*printed, ""])
 
     def _of_funcdecl(self, node: Node, state: State, stdin: str | None) -> str:  # noqa: ARG002 (one form for all)
@@ -263,7 +263,7 @@ class Reader(SimpleCommands):
         return self.statement(node["Stmt"], state, stdin) if node.get("Stmt") else ""
 
     def _of_coprocclause(self, node: Node, state: State, stdin: str | None) -> str:
-        self.statement(node["Stmt"], state.inner(), stdin)
+        self.statement(node["Stmt"], state.subshell(), stdin)
         return ""
 
     def _of_testclause(self, node: Node, state: State, stdin: str | None) -> str:  # noqa: ARG002
@@ -293,22 +293,22 @@ class Reader(SimpleCommands):
 
     def _inside(self, found: list[Node], state: State, stdin: str | None = None) -> str:
         """What a substitution prints: it is a subshell."""
-        return self.statements(found, state.inner(), stdin)
+        return self.statements(found, state.subshell(), stdin)
 
     def perhaps(self, text: str, state: State, stdin: str | None) -> None:
         """Read a text that may run at any time, or never."""
-        inner = state.inner()
+        inner = state.subshell()
         self.text(text, inner, stdin)
-        state.join(inner)
+        state.merge(inner)
 
 
-def _either(one: State | None, other: State | None) -> State | None:
+def _merged(one: State | None, other: State | None) -> State | None:
     """The state after either of two."""
     if one is None or other is None or one is other:
         return one if other is None else other
-    joined = one.inner()
+    joined = one.subshell()
     joined.ended = one.ended
-    joined.join(other)
+    joined.merge(other)
     return joined
 
 

@@ -85,7 +85,7 @@ _WRAPPERS: Mapping[str, tuple[str, int]] = {
     "ssh-agent": ("-a -t", 0),
 }
 
-# Their words are searched for a program that is known here.
+# Programs whose words are searched for a program that is known here.
 _LOOSE = frozenset(
     """docker podman nerdctl kubectl nsenter unshare bwrap flatpak snap systemd-run lxc lxc-attach incus chpst direnv
     nix nix-shell poetry pipenv uv uvx npx bunx pnpm yarn npm bundle mise asdf conda mamba micromamba hatch tox nox rye
@@ -97,7 +97,8 @@ _LOOSE = frozenset(
 _TEXT_OPTIONS = {"su": "-c --command", "runuser": "-c --command", "script": "-c --command", "flock": "-c --command",
                  "nix-shell": "--run --command", "sg": "-c", "watch": "", "entr": ""}  # fmt: skip
 
-# What a git directory is called, and has at its top: a search for a name that matches one of them finds it there.
+_ENV_VALUED = frozenset({"-u", "--unset", "-C", "--chdir", "-S", "--split-string"})
+# The name of a git directory, and the names at its top: `find` may find it by these.
 _INSIDE = (
     ".git", "HEAD", "config", "index", "objects", "refs", "packed-refs", "hooks", "logs", "ORIG_HEAD", "worktrees",
 )  # fmt: skip
@@ -149,7 +150,7 @@ def _past(words: list[str], values: frozenset[str]) -> list[str]:
         if word.startswith("--"):
             takes = word in values
         else:
-            # A cluster ends at the first that takes a value: what is behind it is the value, else the next word.
+            # A cluster ends at the first option that takes a value: the rest of the word, or the next word.
             takes = next((n == len(word) - 1 for n in range(1, len(word)) if f"-{word[n]}" in values), False)
         if takes and words:
             words.pop(0)
@@ -259,39 +260,40 @@ def _env(argv: list[str], stdin: str | None) -> list[RunCommand]:  # noqa: ARG00
     directory: str | None = None
     while words and words[0].startswith("-"):
         word = words.pop(0)
-        name, equals, value = word.partition("=")
         if word == "--":
             break
         if word in ("-", "-i", "--ignore-environment"):
             cleared = True
-        elif word in ("-u", "--unset") and words:
-            environment[words.pop(0)] = None
-        elif name == "--unset" and equals:
+            continue
+        name, value = _env_option(word, words)
+        if name in ("-u", "--unset"):
             environment[value] = None
-        elif word in ("-C", "--chdir") and words:
-            directory = words.pop(0)
-        elif name == "--chdir" and equals:
+        elif name in ("-C", "--chdir"):
             directory = value
-        elif word in ("-S", "--split-string") and words:
-            words = _split(words.pop(0)) + words
-        elif name == "--split-string" and equals:
+        elif name in ("-S", "--split-string"):
             words = _split(value) + words
-        elif word.startswith("-") and not word.startswith("--") and len(word) > 2:
-            # A cluster, or a value that is joined to its option.
-            if word[1] == "S":
-                words = _split(word[2:]) + words
-            elif word[1] == "u":
-                environment[word[2:]] = None
-            elif word[1] == "C":
-                directory = word[2:]
-            else:
-                words = ["-" + word[1], "-" + word[2:], *words]
     while words and (_ASSIGNMENT.match(words[0]) or ("=" in words[0] and known(words[0].partition("=")[0]))):
         key, _, value = words.pop(0).partition("=")
         environment[key] = value
     if not words:
         return []
     return [RunCommand(tuple(words), environment=environment, cleared=cleared, directory=directory)]
+
+
+def _env_option(word: str, words: list[str]) -> tuple[str, str]:
+    """An option of `env` and its value, which is joined to it, or the next of `words`. What else is in a cluster goes
+    back to `words`."""
+    name, equals, value = word.partition("=")
+    if equals and name.startswith("--"):
+        return name, value
+    if word in _ENV_VALUED:
+        return (word, words.pop(0)) if words else ("", "")
+    if word.startswith("--") or len(word) < 3:
+        return "", ""
+    if word[:2] in _ENV_VALUED:
+        return word[:2], word[2:]
+    words[:0] = [word[:2], "-" + word[2:]]
+    return "", ""
 
 
 def _split(text: str) -> list[str]:
@@ -301,7 +303,7 @@ def _split(text: str) -> list[str]:
         return [UNKNOWN]
 
 
-# Options with a value of its own word or joined, and with one that is joined or missing.
+# Options whose value is the next word or joined, and options whose value is joined or missing.
 _XARGS_VALUES, _XARGS_JOINED = "aEILnPsdJRS", "iel"
 _XARGS_LONG = ("--arg-file", "--delimiter", "--max-args", "--max-procs", "--max-chars", "--process-slot-var")
 _MOST_ITEMS = 50

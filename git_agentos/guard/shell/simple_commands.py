@@ -19,8 +19,8 @@ _PLAIN_PREFIXES = frozenset({"!", "command", "builtin", "exec", "time", "coproc"
 
 class Program(NamedTuple):
     """A program that a shell text starts. `cwd_unknown`: `directory` may be another. `stdin` is what it reads, None if
-    it reads the shell's own input; `writes` are the files that its output goes to; `feeds` are known contents of files.
-    """
+    it reads the shell's own input; `writes` are the files that its output goes to; `file_contents` are those of the
+    text's state."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
@@ -28,7 +28,7 @@ class Program(NamedTuple):
     cwd_unknown: bool = False
     stdin: str | None = None
     writes: tuple[str, ...] = ()
-    feeds: Mapping[str, str] = {}
+    file_contents: Mapping[str, str] = {}
 
 
 Start = Callable[[Program], str]
@@ -61,21 +61,21 @@ class SimpleCommands(Builtins):
         if not node.get("Args"):
             self._written(writes, state)
             return stdin if stdin is not None and not writes else ""
-        printed, begin, ends = [], state.inner(), []
+        printed, begin, ends = [], state.subshell(), []
         for argv in found:
-            # One of several that it may be: each begins where this one does.
-            inner = begin.inner()
+            # One of the commands that it may be: each begins in the same state.
+            inner = begin.subshell()
             if argv:
                 printed.append(self._start(argv, inner, stdin, writes, overlay))
             else:
                 self._written(writes, inner)
             ends.append(inner)
-        state.become(ends[0])
+        state.replace_with(ends[0])
         for end in ends[1:]:
-            state.join(end)
-        said = one_of(printed)
-        self.keep(writes, said, redirects, state)
-        return "" if writes else said
+            state.merge(end)
+        output = one_of(printed)
+        self.keep(writes, output, redirects, state)
+        return "" if writes else output
 
     def _value(self, node: Node, state: State) -> Alternatives:
         """The value of an assignment."""
@@ -111,25 +111,25 @@ class SimpleCommands(Builtins):
                 if operator == "<<<":
                     given = target + "\n"
                 elif operator == "<":
-                    given = state.feeds.get(target, FILE)
+                    given = state.file_contents.get(target, FILE)
                 elif operator == "<&":
                     given = UNKNOWN if target not in ("-", "0") else None
                 elif operator in _WRITING:
-                    writes += [t for t in targets if not t.isdigit() and t != "-" and t not in state.feeds]
+                    writes += [t for t in targets if not t.isdigit() and t != "-" and t not in state.file_contents]
                 else:
                     raise ShellError(f"it has a '{operator}' that is not supported")
             if given is not None and (each.get("N") or {}).get("Value", "0") == "0":
                 stdin = given
         return stdin, tuple(writes)
 
-    def keep(self, writes: tuple[str, ...], said: str, redirects: list[Node], state: State) -> None:
+    def keep(self, writes: tuple[str, ...], output: str, redirects: list[Node], state: State) -> None:
         """Remember the contents of a file that the text writes: it may be run."""
-        said = UNKNOWN if OR in said else said
+        output = UNKNOWN if OR in output else output
         adds = any(each["Op"] in (">>", "&>>", "<>") for each in redirects)
         for name in writes:
-            path = builtins.place(name, state)
+            path = builtins.resolve_path(name, state)
             if path is not None:
-                state.feeds[path] = state.feeds.get(path, "") + said if adds else said
+                state.file_contents[path] = state.file_contents.get(path, "") + output if adds else output
 
     def starts(self, argv: tuple[str, ...], state: State) -> None:
         self._program(argv, state, None, (), {})
@@ -145,10 +145,10 @@ class SimpleCommands(Builtins):
         name = argv[0]
         if name in state.aliases:
             text = " ".join([state.aliases[name], *map(words.requoted, argv[1:])])
-            inner = state.inner()
+            inner = state.subshell()
             inner.aliases.pop(name)
             self.text(text, inner, stdin)
-            state.join(inner)
+            state.merge(inner)
         if name in state.functions:
             self._call(argv, state, stdin)
         if BUILTINS.get(name) == "cd" and (name in state.functions or name in state.aliases):
@@ -173,28 +173,28 @@ class SimpleCommands(Builtins):
         how = "declare" if argv[0] in DECLARING else BUILTINS.get(argv[0], "")
         builtin = getattr(self, "do_" + how, None)
         if builtin is not None:
-            said: str = builtin(argv, state, stdin)
+            output: str = builtin(argv, state, stdin)
             self._written(writes, state)
-            return said
+            return output
         return self._program(tuple(argv), state, stdin, writes, overlay)
 
     def _call(self, argv: list[str], state: State, stdin: str | None) -> None:
         """Call a function: any of those that it may be."""
-        begin, ends = state.inner(), []
+        begin, ends = state.subshell(), []
         for body in begin.functions[argv[0]]:
-            inner = begin.inner()
+            inner = begin.subshell()
             inner.positional, inner.left_function, inner.local = tuple(argv[1:]), [], set()
             self.statement(body, inner, stdin)
             if inner.ended == "return":
-                inner.ended = "exit"  # the states in which it was left are these
+                inner.ended = "exit"  # `left_function` has the states in which it was left
             for each in inner.left_function or []:
-                inner.join(each)
+                inner.merge(each)
             for name in inner.local or ():
                 inner.variables[name] = ANY
             ends.append(inner)
-        state.become(ends[0])
+        state.replace_with(ends[0])
         for end in ends[1:]:
-            state.join(end)
+            state.merge(end)
         state.positional, state.left_function, state.local = begin.positional, begin.left_function, begin.local
 
     def _program(
@@ -213,7 +213,9 @@ class SimpleCommands(Builtins):
                 else:
                     environment[name] = values[0][0] if len(values) == 1 and values[0] else UNKNOWN
         environment.update(overlay)
-        return self.start(Program(argv, environment, state.directory, state.cwd_unknown, stdin, writes, state.feeds))
+        return self.start(
+            Program(argv, environment, state.directory, state.cwd_unknown, stdin, writes, state.file_contents)
+        )
 
 
 def _leave(how: str, state: State) -> None:
@@ -222,5 +224,5 @@ def _leave(how: str, state: State) -> None:
     if how == "exit":
         state.ended = how
     elif left is not None:
-        left.append(state.inner())
+        left.append(state.subshell())
         state.ended = how

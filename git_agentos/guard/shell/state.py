@@ -22,9 +22,9 @@ MOST_ALTERNATIVES = 24
 @dataclass
 class State:
     """One shell. `variables` were set in the text; others are in `environment`. `directory` is its folder;
-    `cwd_unknown`: it may be another. `feeds` are the known contents of files: those that the text writes, and `<(…)`;
-    all shells of a text share it. `ended` says what ended the shell (`exit`, `return`, `break`): what follows does not
-    run.
+    `cwd_unknown`: it may be another. `file_contents` has files whose contents are known, by path: those that the text
+    writes, and `<(…)`; all shells of a text share it. `ended` says what ended the shell (`exit`, `return`, `break`):
+    what follows does not run.
 
     `left_loop` and `left_function` are the states in which a loop (`break`, `continue`) or a function (`return`) was
     left early; None outside of both, where these do nothing. `local` are the names that a function has declared.
@@ -38,24 +38,24 @@ class State:
     functions: dict[str, tuple[Node, ...]] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     positional: Array | None = None
-    feeds: dict[str, str] = field(default_factory=dict)
+    file_contents: dict[str, str] = field(default_factory=dict)
     ended: str = ""
     left_loop: list[State] | None = None
     left_function: list[State] | None = None
     local: set[str] | None = None
 
-    def inner(self) -> State:
+    def subshell(self) -> State:
         """A subshell: it begins like this one, and does not change it."""
         return replace(
             self, variables=dict(self.variables), functions=dict(self.functions), aliases=dict(self.aliases), ended=""
         )
 
-    def become(self, other: State) -> None:
+    def replace_with(self, other: State) -> None:
         """Take over everything from another state."""
         for each in fields(self):
             setattr(self, each.name, getattr(other, each.name))
 
-    def known(self) -> tuple[object, ...]:
+    def snapshot(self) -> tuple[object, ...]:
         """Everything on which a command may depend, for comparison."""
         return (
             self.directory, self.cwd_unknown, dict(self.variables), self.exported, dict(self.functions),
@@ -65,17 +65,17 @@ class State:
     def assign(self, name: str, values: Alternatives) -> None:
         self.variables[name] = values if len(values) <= MOST_ALTERNATIVES else ANY
 
-    def join(self, other: State) -> None:
+    def merge(self, other: State) -> None:
         """Become the state after either this one or `other`."""
         if other.ended:
             return
         if self.ended:
-            self.become(other)
+            self.replace_with(other)
             return
         for name in {**self.variables, **other.variables}:
-            one, two = self.values(name) or UNSET, other.values(name) or UNSET
-            if one != two:
-                self.assign(name, tuple(dict.fromkeys((*one, *two))))
+            value_of, two = self.values(name) or UNSET, other.values(name) or UNSET
+            if value_of != two:
+                self.assign(name, tuple(dict.fromkeys((*value_of, *two))))
         for name, bodies in other.functions.items():
             own = self.functions.get(name, ())
             self.functions[name] = (*own, *(body for body in bodies if body not in own))
@@ -92,7 +92,7 @@ class State:
             self.variables[name] = ANY
         self.positional = None
 
-    def one(self, name: str) -> str:
+    def value_of(self, name: str) -> str:
         """The value of a variable, UNKNOWN if it is not certain."""
         values = self.values(name)
         return values[0][0] if values is not None and len(values) == 1 and values[0] else UNKNOWN

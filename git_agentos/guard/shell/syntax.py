@@ -68,7 +68,7 @@ def parse(text: str) -> list[Node]:
     if path is None:
         raise missing()
     try:
-        code, out, said = programs.feed(
+        code, out, errors = programs.feed(
             [path, "-ln", "bash", "--to-json"], text.encode("utf-8", "surrogateescape"), timeout=_MOST_SECONDS
         )
     except UnicodeEncodeError:
@@ -76,7 +76,7 @@ def parse(text: str) -> list[Node]:
     except (OSError, programs.TimeoutExpired) as error:
         raise GuardError(f"shell text cannot be read: '{path}' cannot be started: {error}", missing().hint) from error
     if code != 0:
-        raise ShellError(said.decode("utf-8", "replace").strip() or f"shfmt ended with {code}")
+        raise ShellError(errors.decode("utf-8", "replace").strip() or f"shfmt ended with {code}")
     if len(out) > _MOST_TREE:
         raise ShellError("it is too long")
     return _statements(out)

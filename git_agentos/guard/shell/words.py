@@ -14,7 +14,7 @@ UNKNOWN = "\0"
 FILE = UNKNOWN + UNKNOWN
 """The input of a program that reads a file."""
 
-# More than this is not a list that somebody wrote.
+# Longer lists are not written by hand.
 _MOST = 200
 
 _SIMPLE = {

@@ -1,9 +1,8 @@
-"""`--sandbox`: a command line for bubblewrap, in which tests have no network and write nothing but the worktree.
+"""`--sandbox`: a command line for bubblewrap, in which tests have no network and can write only to the worktree.
 
-Everything is as outside, but read-only; the worktree and the folder of the report can be written, without what is
-git's in it. `/tmp` and `/dev` are of its own, and `/run` is empty: there are no sockets of services, through which
-something outside could be had to write. What lies below these and is needed (the interpreter, the repository) is there,
-read-only.
+All files are visible and read-only, except the worktree (without git's files in it) and the folder of the results. The
+sandbox has its own `/tmp` and `/dev`, and an empty `/run`: a socket of a service there could be used to write outside.
+What is needed and lies below these (the interpreter, the repository) is visible, read-only.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ _NOT_WRITTEN = (".git", ".agentos")
 
 
 def program(environment: Mapping[str, str]) -> str:
-    """Where bubblewrap is. TddError if it is missing, or cannot make a sandbox."""
+    """The path of bubblewrap. TddError if it is missing, or cannot make a sandbox."""
     found = bubblewrap.find(environment, TddError)
     bubblewrap.require([found, *_bare()], environment, TddError)
     return found
 
 
 def within(bwrap: str, location: Location, needed: Sequence[str], writable: Sequence[str]) -> list[str]:
-    """The words to put before a command. `needed` are folders that have to be seen, `writable` those outside of the
-    worktree that can be written."""
+    """The words before a command. `needed` are folders that must be visible, `writable` those outside the worktree that
+    can be written."""
     words = [bwrap, *_bare()]
     for path in _outer_first((location.common_dir, *needed)):
         if _is_hidden(path):

@@ -262,7 +262,7 @@ def _has_changed(run: Run) -> bool:
     if any(each.moved or each.moved_refs for each in run.steps):
         return True
     if run.left is None or run.context is None:
-        return run.is_driven or any(each.changed != 0 for each in run.steps)
+        return run.is_external or any(each.changed != 0 for each in run.steps)
     left, context = run.left, run.context
     at_base = (left.branch, left.head_sha) == (context.branch_name, context.base_sha)
     return not (at_base and left.changed == left.commits == 0 and not left.ignored)
@@ -351,7 +351,7 @@ def _facts(run: Run, style: Style) -> list[tuple[str, str | None]]:
         ("Accepted", merged),
         ("Task", quote.line(run.task_id) if run.task_id else None),
         ("Agent", quote.line(context.agent_id) if context else None),
-        ("Driven by", quote.line(run.tool) if run.is_driven and run.tool else None),
+        ("Driven by", quote.line(run.tool) if run.is_external and run.tool else None),
         ("Base", f"{quote.line(context.base_ref)} at {abbrev(context.base_sha)}" if context else None),
         ("Branch", quote.line(context.branch_name) if context else None),
         ("Worktree", quote.path(context.worktree_path) if context else None),

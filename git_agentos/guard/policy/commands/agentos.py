@@ -50,7 +50,9 @@ def _is_own(command: Command, request: Request, caller: Caller, where: str) -> b
     if command.target not in (HERE, WORKTREE, RUN):
         return False
     if command.target == HERE or not request.operands:
-        return ownership.owns_folder(caller, where) and (command.target != RUN or ownership.is_run(caller, where))
+        return ownership.owns_folder(caller, where) and (
+            command.target != RUN or ownership.is_run_worktree(caller, where)
+        )
     prefix = "run-" if command.target == RUN else ""
     return all(ownership.owns_id(caller, where, prefix + each) for each in request.operands)
 
@@ -70,7 +72,7 @@ def _agentos(analysis: Analysis) -> None:
             analysis.add(*each)
             analysis.unsavable |= each.name == "write-file"
         if request.path == ("guard", "exec") and request.operands:
-            analysis.commands.append(request.operands)  # it guards what it runs, all the same
+            analysis.commands.append(request.operands)  # it is assessed now, too, though `guard exec` guards it
         return
     word = request.operands[0] if request.operands else ""
     if UNKNOWN in word:

@@ -95,12 +95,12 @@ def _checkout(analysis: Analysis) -> None:
             analysis.add("checkout-merge")
         _switch_to(analysis, source, new=options.value("b") or options.value("orphan"), force=options.has("force"))
         if not words and not options.given:
-            raise ReadOnly  # tells what is changed
+            raise ReadOnly  # lists the changes
         return
     if options.has("patch"):
         analysis.add("checkout-interactive", limited=analysis.is_named(paths))
         return
-    _overwrite(analysis, options, source, paths, overlay=not options.has("no-overlay"), staged=source is not None)
+    _overwrite(analysis, options, source, paths, overlay=not options.has("no-overlay"))
 
 
 def _branch_or_paths(analysis: Analysis, words: Sequence[str], *, from_file: bool) -> tuple[str | None, list[str]]:
@@ -171,9 +171,7 @@ def _restore(analysis: Analysis) -> None:
     source = options.value("source") or ("HEAD" if options.has("staged") else None)
     if source is not None and UNKNOWN in source:
         analysis.add("unresolved")
-    _overwrite(
-        analysis, options, source, paths, overlay=options.has("overlay"), staged=source is not None, removes=True
-    )
+    _overwrite(analysis, options, source, paths, overlay=options.has("overlay"), removes=True)
 
 
 def _overwrite(
@@ -183,7 +181,6 @@ def _overwrite(
     paths: Sequence[str],
     *,
     overlay: bool,
-    staged: bool,
     removes: bool = False,
 ) -> None:
     """Files are restored from the index, or from a commit: allowed if nothing is lost."""
@@ -192,14 +189,14 @@ def _overwrite(
     asked: Sequence[str] = ["."] if unclear else paths
     found = facts.changed(asked, submodules=options.has("recurse-submodules"))
     if found is None:
-        # Not a repository, or a pathspec that git refuses: the command would fail, and if not, it is not known.
+        # Not a repository, or a pathspec that git rejects: the command would fail; if not, its effect is unknown.
         analysis.add("unresolved", " ".join(paths))
         analysis.require_checkpoint()
         return
-    # A conflict is made anew over what was staged as its resolution.
-    replaced = staged or options.has("merge", "conflict")
+    # The conflict replaces what was staged as its resolution.
+    replaced = source is not None or options.has("merge", "conflict")
     conflicts = [each for each in found if each.unmerged]
-    cwd_unknown = [
+    lost = [
         each
         for each in found
         if not each.unmerged
@@ -207,19 +204,19 @@ def _overwrite(
         and not (source is not None and overlay and each.x == "A" and not facts.in_tree(source, each.path))
     ]
     untracked = facts.untracked_in(source, asked) if source is not None and UNKNOWN not in source else []
-    if unclear and (cwd_unknown or untracked or conflicts):
+    if unclear and (lost or untracked or conflicts):
         analysis.add("unresolved", " ".join(paths))
         analysis.require_checkpoint(ignored=untracked)
         return
-    if cwd_unknown or untracked:
-        first = (cwd_unknown[0].path if cwd_unknown else untracked[0]).decode("utf-8", "replace")
-        more = len(cwd_unknown) + len(untracked) - 1
+    if lost or untracked:
+        first = (lost[0].path if lost else untracked[0]).decode("utf-8", "replace")
+        more = len(lost) + len(untracked) - 1
         subject = f"{first}, and {more} more" if more else first
         analysis.add("checkout-dirty", subject, limited=analysis.is_named(paths))
         analysis.require_checkpoint(ignored=untracked, touches=paths)
         return
     if conflicts:
-        # Over the conflict as git wrote it, if nothing was made of it yet; one of its sides, or itself again, is meant.
+        # The file may still be as git wrote it; with one of these options, overwriting it is meant.
         side = options.has("ours", "theirs", "merge", "conflict")
         subject = conflicts[0].path.decode("utf-8", "replace")
         analysis.add("checkout-conflict" if side else "checkout-dirty", subject, limited=analysis.is_named(paths))
@@ -243,7 +240,7 @@ def _clean(analysis: Analysis) -> None:
     analysis.add(name, " ".join(options.operands) if name == "clean" else "", limited=limited)
     paths = [path for path in options.operands if UNKNOWN not in path]
     ignored = analysis.facts.ignored(paths) if options.has("x", "X") and paths else frozenset()
-    # With rules of its own a clean deletes what git otherwise says is ignored.
+    # With ignore rules of its own, clean deletes files that git otherwise ignores.
     other_rules = options.has("exclude") or analysis.facts.is_overridden("core.excludesfile")
     everything = (options.has("x", "X") and not paths) or other_rules
     analysis.require_checkpoint(ignored=ignored, everything_ignored=everything, touches=paths if limited else None)

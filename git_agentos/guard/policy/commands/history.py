@@ -8,7 +8,7 @@ from git_agentos.guard.policy.options import Options
 
 def _commit(analysis: Analysis) -> None:
     options = analysis.options()
-    # The formats of a short status make it a dry run; git does not commit then.
+    # With an option for a status format, git does not commit.
     if options.has("dry-run", "short", "porcelain", "long"):
         raise ReadOnly
     facts = analysis.facts
@@ -18,14 +18,13 @@ def _commit(analysis: Analysis) -> None:
         analysis.add_branch_move("commit-amend", to=None, keeps=[analysis.own.below_head()])
     else:
         analysis.add("commit")
-    if facts.protected and facts.branch is not None and facts.is_protected(facts.branch):
-        analysis.add("protected-branch", facts.branch)
+    analysis.add_protected_branch()
     if (
         (options.operands or options.has("all", "include", "only"))
         and not facts.uses_private_index
         and facts.has_staged_over([])
     ):
-        # `commit -a` and `commit PATH` stage files over what was staged of them.
+        # `commit -a` and `commit PATH` replace what was staged of the files.
         analysis.require_checkpoint(touches=())
 
 
@@ -38,7 +37,7 @@ def _sequence(analysis: Analysis, options: Options) -> bool:
         analysis.add("skip")
         analysis.require_checkpoint(commits=_detached(analysis))
     elif options.has("abort", "quit"):
-        # What was resolved so far goes with it.
+        # The resolutions so far are lost.
         analysis.add("abort")
         analysis.require_checkpoint(commits=_detached(analysis))
     elif options.has("continue", "resolved", "retry"):
@@ -53,26 +52,20 @@ def _detached(analysis: Analysis) -> list[str]:
     return analysis.facts.unreferenced_head() if analysis.facts.branch is None else []
 
 
-def _protected(analysis: Analysis) -> None:
-    facts = analysis.facts
-    if facts.protected and facts.branch is not None and facts.is_protected(facts.branch):
-        analysis.add("protected-branch", facts.branch)
-
-
 def _merge(analysis: Analysis) -> None:
     options = analysis.options()
     if options.has("no-verify"):
         analysis.add("no-verify")
     if _sequence(analysis, options):
         return
-    # What HEAD has already is not merged again.
+    # Commits that HEAD contains are not merged again.
     names = options.operands or ["@{upstream}"]
     is_there = not analysis.moves and all(analysis.facts.is_ancestor(name, "HEAD") for name in names)
     analysis.add("merge", " ".join(options.operands), own=analysis.own.may_rewrite, limited=is_there)
     if is_there:
         analysis.require_checkpoint(touches=())
         return
-    _protected(analysis)
+    analysis.add_protected_branch()
     _bring(analysis, options)
 
 
@@ -95,7 +88,7 @@ def _rebase(analysis: Analysis) -> None:
         analysis.add_shell_text(text)
     if _sequence(analysis, options):
         return
-    _protected(analysis)
+    analysis.add_protected_branch()
     _rewrite_by_rebase(analysis, options)
     names = [*options.given.get("onto", ()), *options.operands] or ["@{upstream}"]
     analysis.require_checkpoint(
@@ -123,7 +116,7 @@ def _cherry_pick(analysis: Analysis) -> None:
     if _sequence(analysis, options):
         return
     analysis.add("cherry-pick", " ".join(options.operands), own=analysis.own.may_rewrite)
-    _protected(analysis)
+    analysis.add_protected_branch()
     _bring(analysis, options)
 
 
@@ -132,8 +125,8 @@ def _revert(analysis: Analysis) -> None:
     if _sequence(analysis, options):
         return
     analysis.add("revert", " ".join(options.operands))
-    _protected(analysis)
-    # The files of before the commit come back.
+    analysis.add_protected_branch()
+    # The files from before the commit are restored.
     analysis.require_checkpoint(
         ignored=frozenset[bytes]().union(
             *(analysis.facts.ignored_in_the_way(f"{word.rpartition('..')[2] or 'HEAD'}^") for word in options.operands)
@@ -148,7 +141,7 @@ def _am(analysis: Analysis) -> None:
     if _sequence(analysis, options):
         return
     analysis.add("am", own=analysis.own.may_rewrite)
-    _protected(analysis)
+    analysis.add_protected_branch()
 
 
 def _merge_file(analysis: Analysis) -> None:

@@ -30,7 +30,7 @@ def _bundle(analysis: Analysis) -> None:
 
 def _grep(analysis: Analysis) -> None:
     options = analysis.options("grep", paths=True)
-    analysis.operations[:] = []  # of an option that is not known, git says so
+    analysis.operations[:] = []  # git itself rejects unknown options
     for text in options.given.get("open-files-in-pager", ()):
         analysis.add_program(text, harmless_programs.VIEWER)
         variable = analysis.facts.variable("GIT_PAGER") or analysis.facts.variable("PAGER")
@@ -46,7 +46,7 @@ def _difftool(analysis: Analysis) -> None:
         analysis.add_program(text, harmless_programs.VIEWER)
     for name in (*options.given.get("tool", ()), analysis.facts.variable("GIT_DIFF_TOOL")):
         if "/" in name or UNKNOWN in name:
-            # A tool is a file in a folder of git's own, or by such a name in any other.
+            # git runs a tool from a folder of its own; with a slash in its name, from any folder.
             analysis.add("run-command", name)
 
 

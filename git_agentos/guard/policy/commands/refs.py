@@ -110,9 +110,9 @@ def _update_ref(analysis: Analysis) -> None:
         analysis.add("agentos-refs" if name.startswith(AGENTOS_REFS) else "ref-delete", name)
         analysis.require_checkpoint(commits=facts.unreachable_without([name]))
         _not_protected(analysis, _branch_of(name))
-        analysis.unsavable = name == "HEAD"  # without it, it is no repository any more
+        analysis.unsavable = name == "HEAD"  # without HEAD, it is not a repository any more
     elif len(options.operands) < 2:
-        raise ReadOnly  # git asks for a value
+        raise ReadOnly  # git requires a value
     else:
         _set_ref(analysis, name, options.operands[1])
 

@@ -17,7 +17,7 @@ def _transport(analysis: Analysis, options: Options, *urls: str) -> None:
     """Programs that a transport runs: those that options name, and those in a URL (git-remote-ext(1))."""
     for name in ("upload-pack", "receive-pack", "exec"):
         for text in options.given.get(name, ()):
-            # The program that git itself would start, here or elsewhere.
+            # These are the programs that git itself would start.
             if text.rpartition("/")[2] not in ("git-upload-pack", "git-receive-pack", "git-upload-archive"):
                 analysis.add("run-command", text)
     for url in urls:
@@ -175,8 +175,7 @@ def _pull(analysis: Analysis) -> None:
     _fetched(analysis, options)
     analysis.add("pull", " ".join(options.operands))
     facts = analysis.facts
-    if facts.protected and facts.branch is not None and facts.is_protected(facts.branch):
-        analysis.add("protected-branch", facts.branch)
+    analysis.add_protected_branch()
     analysis.require_checkpoint(commits=facts.unreferenced_head(), ignored=facts.ignored_in_the_way("@{upstream}"))
 
 
@@ -206,7 +205,7 @@ def _clone(analysis: Analysis) -> None:
         effect = config_keys.effect_of_override(ConfigOverride(key.lower(), value if has_value else None, "-c"))
         commands = effect.operation == "config-guard" or effect.shell_text is not None
         if commands or config_keys.category(key) == config_keys.ALIAS:
-            # In a repository of its own; but what it runs, it runs with everybody's rights.
+            # It applies to the new repository alone, but commands in it can change anything.
             analysis.add("config-command", key)
         elif effect.operation is not None:
             analysis.add(effect.operation if effect.operation == "run-command" else "config-risky", key)
@@ -222,7 +221,7 @@ def _remote(analysis: Analysis) -> None:
     top = analysis.options("remote", stop=True)
     which, args = (top.operands[0], top.operands[1:]) if top.operands else ("show", ())
     if which in ("show", "get-url") or args[:1] in (("-h",), ("--help",)):
-        raise ReadOnly  # of a URL as a remote, see there
+        raise ReadOnly  # `Analysis.keep_only_programs` reads URLs
     if which == "add":
         options = analysis.options("remote add", args)
         _transport(analysis, options, *options.operands[1:2])
@@ -254,7 +253,7 @@ def _remote(analysis: Analysis) -> None:
         analysis.add("unresolved" if UNKNOWN in which else "unknown-command", f"remote {which}")
 
 
-# What `git submodule` asks of `git submodule--helper`, its other half, beside the subcommands of its own.
+# Subcommands of `git submodule--helper`, which `git submodule` calls.
 _HELPER_LOOKS = "list name config is-active check-name push-check print-default-remote get-default-remote".split()
 _HELPER_UPDATES = "clone add-clone update-clone ensure-core-worktree run-update-procedure".split()
 

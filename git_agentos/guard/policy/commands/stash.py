@@ -29,9 +29,9 @@ from git_agentos.util import directories, files
 _KIND = "stash"
 _PUSHED_ON = re.compile(r"(?:WIP on|On) ([^:]+): ")  # a branch's name has no colon (git-check-ref-format(1))
 _OID = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")
-# An entry by its place: a number alone counts from the newest, too.
+# An entry by its number, counted from the newest.
 _PLACE = re.compile(r"(\d+)\Z|(?:refs/)?stash(?:@\{(\d+)\})?\Z")
-# Operations of the stash whose approval is for the entries that they name, whatever is at their place later.
+# Operations whose approval applies to the entries that they name now, whatever their numbers mean later.
 OF_ENTRIES = frozenset({"stash-apply", "stash-drop", "stash-clear", "stash-other"})
 
 
@@ -100,10 +100,10 @@ def _pushed_from(common_dir: str, commit: str) -> str | None:
 def _is_genuine(path: str, git_dir: str, commit: str, environment: Mapping[str, str]) -> bool:
     try:
         document = json.loads(files.read(path, limit=1 << 12))
-        told = (document["commit"], document["worktree"])
+        owner = (document["commit"], document["worktree"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
-    if told != (commit, os.path.basename(git_dir)):
+    if owner != (commit, os.path.basename(git_dir)):
         return False
     known = signing.key(environment, make=False)
     if known is None:
@@ -178,7 +178,7 @@ def _apply(analysis: Analysis, which: str, words: Sequence[str]) -> None:
         analysis.add("stash-other", f"{entry}, {commit[:12]}")
     else:
         analysis.add("stash-apply", " ".join(words))
-    # Once it is applied, the entry goes. The commit of one that stays is what an approval is for.
+    # `pop` deletes the entry. If the entry stays, an approval is bound to its commit.
     analysis.require_checkpoint(
         ignored=analysis.facts.ignored_in_the_way(entry), commits=[commit] if commit is not None else []
     )

@@ -10,7 +10,7 @@ from git_agentos.guard.policy import config_keys
 from git_agentos.guard.policy.analysis import Analysis, ReadOnly
 from git_agentos.guard.policy.options import UNKNOWN, Options
 
-# When gc forgets what nothing reaches, and reflogs: for all refs, or for those that a pattern in the key names.
+# Keys that say when gc expires unreachable objects, and reflogs: of all refs, or of those that match a pattern.
 _EXPIRIES = re.compile(r"gc\.pruneexpire|gc\.(.*\.)?reflogexpire(unreachable)?")
 
 
@@ -109,7 +109,7 @@ def _fsmonitor_daemon(analysis: Analysis) -> None:
 
 _READS = ("get", "get-all", "get-regexp", "get-urlmatch", "list", "get-color", "get-colorbool")
 _CHANGES = ("add", "replace-all", "unset", "unset-all", "rename-section", "remove-section", "edit")
-# Subcommands since git 2.46, and the option that each is.
+# Subcommands since git 2.46, and the option that each replaces.
 _SUBCOMMANDS = {
     "list": "list",
     "get": "get",
@@ -134,7 +134,7 @@ def _config(analysis: Analysis) -> None:
     elif given:
         action = given[-1]
     elif len(words) < 2:
-        # A key alone is read.
+        # With a key alone, git prints the value.
         raise ReadOnly
     else:
         action = "set"

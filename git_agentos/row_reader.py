@@ -1,0 +1,90 @@
+"""Reading rows of the agent log or of the working memory: from this worktree's database, and from other worktrees'
+databases while they exist, from their timelines afterwards."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
+
+from git_agentos.checkpoint import log_sync, timeline
+from git_agentos.checkpoint.log_sync import CheckpointLog, Problems
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.errors import AgentosError
+from git_agentos.git import worktrees
+from git_agentos.git.location import Location
+from git_agentos.store import database, database_path
+from git_agentos.store.database import Connection
+from git_agentos.store.rows import RowOwner
+
+Row = TypeVar("Row")
+
+
+class RowReader(Generic[Row]):
+    """Reads rows of one kind, named `what` in problems.
+
+    `find` gives the rows of a worktree from an open database, `carried` those that a checkpoint of the worktree with an
+    id carries. `problems` says why rows are missing; it is empty where none are.
+    """
+
+    def __init__(
+        self,
+        context: OpenWorktree,
+        what: str,
+        find: Callable[[Connection, RowOwner], list[Row]],
+        carried: Callable[[CheckpointLog, str], Iterable[Row]],
+    ) -> None:
+        self.problems: Problems = []
+        self._context = context
+        self._what = what
+        self._find = find
+        self._carried = carried
+
+    def read_here(self) -> list[Row]:
+        """The rows of this worktree."""
+        context = self._context
+        problems: Problems = []
+        try:
+            where = (context.repository, context.settings, context.worktree_id)
+            found = list(log_sync.with_database(*where, self._find, make=True, problems=problems) or ())
+        except (AgentosError, OSError):  # nothing can be written to it; it may be readable
+            return self.read_worktree(context.worktree_id, context.location)
+        self.problems += problems
+        return found
+
+    def read_worktree(self, id_: str, location: Location | None) -> list[Row]:
+        """The rows of a worktree; `location` is None where it is gone."""
+        variable = self._context.settings.workflow_db
+        if location is None or not os.path.lexists(database_path.path_of(location, variable)):
+            return self._read_timeline(id_)
+        try:
+            path = database_path.check(location, variable)
+            owner = RowOwner(database_path.repository_id(location), id_)
+            with database.opened_to_read(path) as opened:
+                _, reached = log_sync.reached_of(opened.connection, owner)
+                found = self._find(opened.connection, owner)
+        except database.NotSetUp:
+            return self._read_timeline(id_)
+        except (AgentosError, OSError) as error:
+            text = f"the {self._what} of '{id_}' is read from its checkpoints alone"
+            self.problems.append(log_sync.Unread(text, error))
+            return self._read_timeline(id_)
+        return found + self._read_timeline(id_, reached)
+
+    def _read_timeline(self, id_: str, until: str | None = None) -> list[Row]:
+        """The rows that the checkpoints of a worktree carry, after the timeline commit `until`."""
+        context = self._context
+        if until is not None and timeline.tip(context.location, id_) == until:
+            return []
+        parts = log_sync.parts_of(context.repository, id_, until, self.problems)
+        return [row for part in parts for row in self._carried(part, id_)]
+
+
+def other_worktrees(context: OpenWorktree) -> dict[str, Location | None]:
+    """The other worktrees that this repository knows of, by id; None for those that are gone."""
+    core = context.settings.values.get("core.worktree", [None])[-1]
+    found: dict[str, Location | None] = dict.fromkeys(timeline.all_names(context.location))
+    for where in worktrees.list_existing(context.location, core):
+        found[timeline.worktree_id(where)] = where
+    found.pop(context.worktree_id, None)
+    return found
