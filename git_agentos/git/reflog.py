@@ -1,4 +1,4 @@
-"""Reading reflogs, as they are on disk: also those that a power cut has torn."""
+"""Reading reflogs from their files, also where a power cut has torn them."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ class Entry(NamedTuple):
 
     old: str
     new: str
-    said: str
+    message: str
 
 
 def read(path: str) -> list[Entry]:
-    """The entries of a reflog, oldest first; lines that are none are left out. Empty where it cannot be read."""
+    """The entries of a reflog, oldest first; invalid lines are left out. Empty where it cannot be read."""
     try:
         lines = files.read(path, limit=1 << 30).splitlines()
     except OSError:
         return []
     found = []
     for line in lines:
-        before, _, said = os.fsdecode(line).partition("\t")
+        before, _, message = os.fsdecode(line).partition("\t")
         words = before.split(" ", 2)
         if len(words) == 3 and all(len(oid) == 40 and is_hex(oid) for oid in words[:2]):
-            found.append(Entry(words[0], words[1], said.strip()))
+            found.append(Entry(words[0], words[1], message.strip()))
     return found

@@ -93,8 +93,8 @@ def is_head(path: str) -> bool:
 
 
 def unreadable_file(git_dir: str) -> str | None:
-    """The file of a worktree's entry that git would stumble over, or wait for: no regular file stands there; None where
-    there is none. (What is in them is not looked at.)"""
+    """The file of a worktree's entry that is no regular file, so that git fails on it or waits for it; None where there
+    is none. (Contents are not checked.)"""
     for name in ("HEAD", "commondir", "index"):
         path = os.path.join(git_dir, name)
         try:
@@ -152,7 +152,7 @@ _UPDATED = "rebase-merge/update-refs"  # `rebase --update-refs`: three lines for
 
 def branch_users(location: Location, ref: str, *, except_git_dir: str | None = None) -> list[BranchUser]:
     """The worktrees of the repository that use a branch (full name), as git counts them before it deletes one. What
-    cannot be read of a worktree is passed over."""
+    cannot be read of a worktree is skipped."""
     found = []
     for git_dir in (location.common_dir, *linked_git_dirs(location.common_dir)):
         if git_dir == except_git_dir:

@@ -44,7 +44,7 @@ _DECISIONS = {
     "tdd approve": "approving a workflow",
 }
 # Parameters of functions that do not change what a call does.
-_UNCHECKED = ("watcher", "consent", "environment")
+NOT_CHECKED = ("observer", "watcher", "consent", "environment")
 
 
 @contextlib.contextmanager
@@ -191,7 +191,7 @@ def _check_call(
     options: dict[str, list[str]] = {}
     for each in others:
         value = bound.arguments.get(each.name, each.default)
-        if each.name in _UNCHECKED or value is None or value == each.default:
+        if each.name in NOT_CHECKED or value is None or value == each.default:
             continue
         if is_dataclass(value) and not isinstance(value, type):
             for field in fields(value):

@@ -340,7 +340,7 @@ def _commit_to_branch(here: OpenWorktree, run: WorkspaceContext, ready: _Ready) 
     try:
         _reset_index(here, commit)
     except GitCommandError:
-        refs.update(location, ref, head, commit, reason=f"{reason}, taken back", who=who)
+        refs.update(location, ref, head, commit, reason=f"{reason}, reverted", who=who)
         raise
     refs.log(location, "HEAD", head, commit, reason, who)
 

@@ -118,7 +118,7 @@ class _BranchCheck:
         self._made = {
             each.new
             for each in (reflog.read(os.path.join(own, "logs", "HEAD")) if own is not None else ())
-            if each.said.startswith(_MADE) or _MERGED in each.said
+            if each.message.startswith(_MADE) or _MERGED in each.message
         }
         self._others = [each for each in worktrees.list_existing(location) if each.git_dir != own]
 
@@ -164,14 +164,14 @@ class _BranchCheck:
             return False  # it was damaged before
         entries = reflog.read(os.path.join(self._context.location.common_dir, "logs", name))
         last = _entry_leading_to(entries, old, new)
-        if last is not None and last.said.startswith(_OURS):
+        if last is not None and last.message.startswith(_OURS):
             return False
         standing = [each for each in self._others if _head(each) == name]
         if standing:
             # A move made there is in the reflog, if one is kept.
             return all(_last_entry_is(_reflog_of_head(each), old) for each in standing)
         if last is not None:
-            return not last.said or not self._context.repository.is_ancestor(old, new)
+            return not last.message or not self._context.repository.is_ancestor(old, new)
         return _last_entry_is(entries, old) or not self._context.repository.is_ancestor(old, new)
 
     def _set_back(self, name: str, old: str | None, new: str | None) -> str | None:
@@ -263,16 +263,16 @@ def _moved_by_checkout(location: Location, name: str, old: str | None, new: str 
         return False
     entries = _reflog_of_head(location)
     last = _entry_leading_to(entries, old, new)
-    if last is None or not last.said:
+    if last is None or not last.message:
         return False
     left = f"checkout: moving from {name.removeprefix(_HEADS)} to "
-    return _head(location) == name or any(each.said.startswith(left) for each in entries[entries.index(last) :])
+    return _head(location) == name or any(each.message.startswith(left) for each in entries[entries.index(last) :])
 
 
 def _last_entry_is(entries: Sequence[Entry], commit: str) -> bool:
     """Whether the last entry with a message of a reflog leads to a commit."""
-    said = [each for each in entries if each.said]
-    return bool(said) and said[-1].new == commit
+    described = [each for each in entries if each.message]
+    return bool(described) and described[-1].new == commit
 
 
 def _reflog_of_head(location: Location) -> list[Entry]:

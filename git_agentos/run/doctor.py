@@ -15,7 +15,7 @@ from git_agentos.run.events import INTERRUPTED, OPEN, RUNNING, TAMPERED, TDD, Ru
 
 
 def interrupted(context: OpenWorktree) -> list[str]:
-    """The ids of the runs that wait, newest first; one that was taken back does not."""
+    """The ids of interrupted runs that were not rolled back, newest first."""
     return [each.run_id for each in commands.list_runs(context) if _waits(each)]
 
 
@@ -31,10 +31,10 @@ def examine(context: OpenWorktree) -> Iterator[Finding | Fixable]:
     for each in commands.list_runs(context):
         id_ = each.run_id
         if _waits(each):
-            hint = f"git agentos run resume {id_} goes on with it\ngit agentos rollback {id_} takes it back"
+            hint = f"git agentos run resume {id_} continues it\ngit agentos rollback {id_} resets its worktree"
             yield Finding("run-interrupted", "warning", f"run '{id_}' was interrupted", hint)
         elif each.problems:
-            hint = f"git agentos run verify {id_} tells more\ngit agentos rollback {id_} takes it back"
+            hint = f"git agentos run verify {id_} tells more\ngit agentos rollback {id_} resets its worktree"
             if each.state == TAMPERED:
                 hint += f", git agentos run cancel {id_} puts on record that it has ended by that"
             yield Finding("run-damaged", "warning", "; ".join(each.problems), hint)

@@ -17,7 +17,7 @@ are, with their fields:
     resumed        step
     rolled-back    point, checkpoint, saved, not_saved (what of the state before could not be read), last_saved and
                    last_saved_at (the checkpoint before that, where there is such a thing, and its time)
-    ended          state, reason, left (how the worktree was left; null: it was taken back, or cannot be looked at)
+    ended          state, reason, left (how the worktree was left; null: it was rolled back, or cannot be read)
     tampered       reason: the record, or what it names, was changed by somebody else; the run has ended by that
     accepted       into, merge_commit
     sealed         checkpoint, manifest_sha256
@@ -114,8 +114,8 @@ class Run:
     """A run; the fields are the keys of the JSON kind `run`.
 
     `state` is one of those above; `reason` says why it is so, for people. `tool` is who drives it. `evidence` is the
-    folder. `rolled_back_to` is the point that the worktree was last taken back to with nothing done since, None where
-    it was not. What could not be saved whenever it was taken back is in `not_saved`; `last_saved` is the checkpoint
+    folder. `rolled_back_to` is the point that the worktree was last rolled back to with nothing done since, None where
+    it was not. What rollbacks could not save is in `not_saved`; `last_saved` is the checkpoint
     from before the last such damage. `left` is how it left its worktree. `final_checkpoint` carries the evidence,
     `merge_commit` is what accepting it made. `cleanup`: worktree and branch go once it has failed, was cancelled or is
     accepted. `archive` is the checkpoint that has everything that was in the worktree, once that was archived; None

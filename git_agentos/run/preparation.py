@@ -2,12 +2,12 @@
 
     the evidence's folder     made first, unless the kernel has made it: it takes the id
     the worktree              as `worktree.create` makes one, and in it, before it counts as made: the checkpoint
-                              `pre_run` with all ignored files, the record of how everything was made (`pristine`), and
+                              `pre_run` with all ignored files, the baseline, and
                               workspace_context.json, which the checkpoint carries as well
     the event `prepared`      last
 
 A worktree that is recorded with the run's id is whole: where only the event is missing, it is added. One that is not
-recorded yet is taken back by its intent, and a context without either is of no run.
+recorded yet is aborted by its journal, and a context without either belongs to no run.
 """
 
 from __future__ import annotations

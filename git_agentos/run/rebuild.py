@@ -62,7 +62,7 @@ class Rebuilt:
     damaged: bool = False
     not_saved: list[Skipped] = field(default_factory=list)
     commits: list[str] = field(default_factory=list)
-    pristine: Baseline | None = None
+    baseline: Baseline | None = None
     finished: Restoration | None = None
 
 
@@ -77,11 +77,11 @@ def restore_config(rebuilt: Rebuilt, run: WorkspaceContext) -> None:
     if inner is None:  # a dry run
         return
     location = inner.location
-    if rebuilt.pristine is not None and not worktree_config.is_as_recorded(location, rebuilt.pristine):
-        worktree_config.write(location, rebuilt.pristine)
-    told = _begun(inner, run)
-    worktree_config.set_guard(location, guarded=bool(told["guard"]) if "guard" in told else None)
-    if rebuilt.recreated or rebuilt.pristine is None:
+    if rebuilt.baseline is not None and not worktree_config.is_as_recorded(location, rebuilt.baseline):
+        worktree_config.write(location, rebuilt.baseline)
+    begun = _begun(inner, run)
+    worktree_config.set_guard(location, guarded=bool(begun["guard"]) if "guard" in begun else None)
+    if rebuilt.recreated or rebuilt.baseline is None:
         baseline.record(inner)
 
 
@@ -132,7 +132,7 @@ class _Rebuilding:
                 self._locks()
                 self._branch()
                 self._head()
-            self.result.pristine = baseline.read(self.location)
+            self.result.baseline = baseline.read(self.location)
             self._configuration()
             self._index()
             self._checkout_files()
@@ -280,7 +280,7 @@ class _Rebuilding:
             if known is not None and known.id == self.id and record.id_of(git_dir) == self.id:
                 return
         self._require_write()
-        run, told = self.run, _begun(self.context, self.run)
+        run, begun = self.run, _begun(self.context, self.run)
         made = Record(
             id=self.id,
             branch=run.branch_name,
@@ -290,7 +290,7 @@ class _Rebuilding:
             created_at=run.created_at,
             created_by=self.context.agent,
             task=run.task_id,
-            protected=[str(each) for each in told.get("protected") or ()],
+            protected=[str(each) for each in begun.get("protected") or ()],
             run_id=run.run_id,
         )
         record.write(git_dir, made)
@@ -358,16 +358,16 @@ class _Rebuilding:
             if os.path.lexists(path):
                 self._set_aside(path, "index")
             self._add_not_saved("index", _MISSING)
-        if self.result.pristine is not None:
+        if self.result.baseline is not None:
             # Entries that are unchanged keep their stat data: their files need not be read.
-            shutil.copyfile(self.result.pristine.copy, path)
+            shutil.copyfile(self.result.baseline.copy, path)
             with contextlib.suppress(GitCommandError):
                 process.run(["ls-files", "--unmerged", "-z"], cwd=self.location.root, env=env)
                 # No entry is older than this file, so git trusts none. (With time 0 it would trust each.)
                 os.utime(path, (1, 1))
                 return
             os.unlink(path)
-            self.result.pristine = None
+            self.result.baseline = None
         commit = refs.read_head(self.location).commit or self.run.base_sha
         process.run(["read-tree", commit], cwd=self.location.root, env=env)
 
@@ -399,7 +399,7 @@ class _Rebuilding:
     def _configuration(self) -> None:
         """Restore the worktree's own settings, which decide how files are read and written from here on. Those of a
         sparse checkout are state, which the rollback itself restores."""
-        known = self.result.pristine
+        known = self.result.baseline
         if known is None and not worktree_config.is_readable(self.location):
             self._require_write()
             kept = self._set_aside(worktree_config.path_of(self.location), "config.worktree")

@@ -206,7 +206,7 @@ def _restore(
 ) -> Restoration:
     scan = Scan(inner.location)  # git reads the files meanwhile
     try:
-        found = baseline.compare(inner.location, rebuilt.pristine)
+        found = baseline.compare(inner.location, rebuilt.baseline)
         touched = found.touched
         if touched is None:
             touched = baseline.changed_by_reading(inner, goal.state)

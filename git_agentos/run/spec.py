@@ -178,12 +178,12 @@ def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _run(body: Mapping[str, Any], source: str | None, *, given: frozenset[str] = frozenset()) -> RunSpec:
     """A checked run; `source` is the file that the values come from, those in `given` apart."""
-    told = {key: _Source(_OPTIONS[key], None if key in given else source) for key in _OPTIONS}
+    sources = {key: _Source(_OPTIONS[key], None if key in given else source) for key in _OPTIONS}
     values: dict[str, Any] = {}
     for key, value in body.items():
-        if key not in told:
+        if key not in sources:
             raise TypeError(f"RunSpec has no field '{key}'")
-        values[key] = _READ[key](value, told[key])
+        values[key] = _READ[key](value, sources[key])
     steps: tuple[StepSpec, ...] = values["steps"]
     where = f" in '{source}'" if source is not None else ""
     if not any(step.kind == AGENT for step in steps):
@@ -275,27 +275,27 @@ def _step(body: Mapping[str, Any], n: int, source: str | None, *, every: bool = 
     found = {_name(key): value for key, value in body.items() if not (every and value is None)}
     kind = found.pop("kind", None)
 
-    def told(key: str) -> _Source:
+    def named(key: str) -> _Source:
         return _Source(key if source is None else f"{key} of step {n}", source)
 
     if not isinstance(kind, str) or kind not in _STEP_KEYS:
-        raise told("kind").wrong(", ".join(f"'{each}'" for each in _STEP_KEYS), kind)
+        raise named("kind").wrong(", ".join(f"'{each}'" for each in _STEP_KEYS), kind)
     for key in found:
         if key not in _STEP_KEYS[kind]:
             raise UsageError(
-                f"{told(key).name} is not known", f"a step of kind '{kind}' has: {', '.join(_STEP_KEYS[kind])}"
+                f"{named(key).name} is not known", f"a step of kind '{kind}' has: {', '.join(_STEP_KEYS[kind])}"
             )
     step = StepSpec(
         kind=kind,
-        command=_text(found["command"], _Source(kind, None) if source is None else told("command"))
+        command=_text(found["command"], _Source(kind, None) if source is None else named("command"))
         if "command" in found
         else None,
-        to=_point(found["to"], n, told("to")) if "to" in found else None,
-        message=_text(found["message"], told("message")) if "message" in found else None,
-        timeout=_seconds(found["timeout"], told("timeout")) if "timeout" in found else None,
+        to=_point(found["to"], n, named("to")) if "to" in found else None,
+        message=_text(found["message"], named("message")) if "message" in found else None,
+        timeout=_seconds(found["timeout"], named("timeout")) if "timeout" in found else None,
     )
     if kind != CHECKPOINT and step.command is None and step.to is None:
-        raise UsageError(f"{told(_STEP_KEYS[kind][0]).name} is missing")
+        raise UsageError(f"{named(_STEP_KEYS[kind][0]).name} is missing")
     return step
 
 

@@ -66,8 +66,8 @@ def write(location: Location, known: Baseline) -> None:
 def sparse_settings(location: Location) -> dict[str, str]:
     """The settings of a sparse checkout in it."""
     with contextlib.suppress(AgentosError):
-        said = configuration.read_file(path_of(location))
-        return {key: said[key][-1] for key in _SPARSE if key in said}
+        values = configuration.read_file(path_of(location))
+        return {key: values[key][-1] for key in _SPARSE if key in values}
     return {}
 
 
@@ -91,5 +91,5 @@ def set_guard(location: Location, *, guarded: bool | None) -> None:
 
 
 def _without(values: Mapping[str, list[str]], pairs: set[tuple[str, str]]) -> dict[str, list[str]]:
-    found = {key: [each for each in said if (key, each) not in pairs] for key, said in values.items()}
-    return {key: said for key, said in found.items() if said}
+    found = {key: [each for each in given if (key, each) not in pairs] for key, given in values.items()}
+    return {key: rest for key, rest in found.items() if rest}

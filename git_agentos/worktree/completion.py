@@ -1,4 +1,4 @@
-"""`worktree complete`: a last checkpoint, and a merge request for whoever reviews the work. The worktree stays."""
+"""`worktree complete`: a last checkpoint, and a merge request for the reviewer. The worktree stays."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from git_agentos.process import programs
 from git_agentos.worktree import journal, layout, record, removal_checks
 from git_agentos.worktree.record import Record
 
-_MOST_FILES = 200
-_MOST_CHECKPOINTS = 50
-_FORGE_PATIENCE = 120.0  # seconds
+_MAX_FILES = 200
+_MAX_CHECKPOINTS = 50
+_FORGE_TIMEOUT = 120.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class Completion:
 
     `document` is the merge request in Markdown, with `title` as its heading; `commits` are newest first, `files` what
     they change since the work left `base_ref`; `uncommitted` the paths that no commit has (the checkpoint has them).
-    `pushed_to` is the remote that has the branch, `pull_request` the address that the forge gave; `problems` tell what
-    did not work of `--push`.
+    `pushed_to` is the remote that has the branch, `pull_request` the URL that the forge gave; `problems` say what
+    failed of `--push`.
     """
 
     id: str
@@ -77,17 +77,17 @@ class Completion:
 
 @authorize.entry("worktree", "complete")
 def complete(context: OpenWorktree, id_: str | None = None, *, push: bool = False) -> Completion:
-    """Take a final checkpoint of the worktree `id_` (the one that one is in), record it as complete, and write its
-    merge request.
+    """Create a final checkpoint of the worktree `id_` (by default that of `context`), record it as complete, and write
+    its merge request.
 
     `push` sends the branch to its remote, and opens a pull request with `gh` or `glab` if one of them is there; what
-    fails of that is told, and the worktree is complete all the same.
+    fails of that is reported, and the worktree is complete all the same.
     """
     if id_ is None and context.worktree_id == timeline.MAIN:
-        raise UsageError("which worktree is complete?", "give its ID, or stand in it")
+        raise UsageError("which worktree is complete?", "give its ID, or run this in it")
     wanted = id_ or context.worktree_id
     if wanted == timeline.MAIN:
-        raise WorktreeError("the main worktree is nobody's task", "give the ID of an agent's worktree")
+        raise WorktreeError("'main' is not an agent's worktree", "give the ID of one")
     layout.check_id(wanted)
     with worktrees.lock(context.location):
         begun = journal.start(context.location, wanted, journal.COMPLETE)
@@ -98,21 +98,21 @@ def complete(context: OpenWorktree, id_: str | None = None, *, push: bool = Fals
 
 
 def _complete(context: OpenWorktree, id_: str, *, push: bool) -> Completion:
-    managed = record.find(context.location.common_dir, id_)
-    if not os.path.isdir(managed.root):
+    worktree = record.find(context.location.common_dir, id_)
+    if not os.path.isdir(worktree.root):
         raise WorktreeError(
-            f"the folder of the worktree '{id_}' is missing: '{managed.root}'", f"git agentos worktree repair {id_}"
+            f"the folder of the worktree '{id_}' is missing: '{worktree.root}'", f"git agentos worktree repair {id_}"
         )
-    removal_checks.check_folder(managed)
-    inner = context.in_worktree(managed.location)
-    known = managed.record
+    removal_checks.check_folder(worktree)
+    inner = context.in_worktree(worktree.location)
+    known = worktree.record
     head = refs.read_head(inner.location)
     if head.commit is None:
         raise WorktreeError(f"nothing is committed in the worktree '{id_}'", "commit the work first")
     log.try_add(inner, "action", f"worktree {id_} complete", task_id=known.task)
     saved = _save(inner, known)
     try:
-        record.write(managed.git_dir, replace(known, state=record.COMPLETE, completed_at=record.now()))
+        record.write(worktree.git_dir, replace(known, state=record.COMPLETE, completed_at=record.now()))
     except OSError as error:
         raise storage_error(error) from error
     branch = head.branch or known.branch
@@ -121,12 +121,12 @@ def _complete(context: OpenWorktree, id_: str, *, push: bool) -> Completion:
     files = _changes(inner, base, head.commit)
     checkpoint, uncommitted = saved
     title = _title(known, commits)
-    request = _Request(inner, known, branch, base, head.commit, commits, files, checkpoint, uncommitted)
+    request = _MergeRequest(inner, known, branch, base, head.commit, commits, files, checkpoint, uncommitted)
     document = request.document(title)
     sent = _send(inner, known, head.branch, title, document) if push else _Sent(None, None, [])
     return Completion(
         id=id_,
-        path=managed.root,
+        path=worktree.root,
         branch=branch,
         base_ref=known.base_ref,
         base_sha=known.base_sha,
@@ -145,8 +145,8 @@ def _complete(context: OpenWorktree, id_: str, *, push: bool) -> Completion:
 
 
 def _save(inner: OpenWorktree, known: Record) -> tuple[Checkpoint, list[str]]:
-    """The last checkpoint, and the paths that no commit has. With `agentos.auto.onTaskComplete` off, none is taken: it
-    is the newest that there is."""
+    """The last checkpoint, and the paths that no commit has. With `agentos.auto.onTaskComplete` off, that is the newest
+    one; none is created."""
     guard = settings.read(inner.location.root, inner.location.environment())
     newest = None if guard.auto_on("onTaskComplete") else timeline.newest(inner.repository, inner.worktree_id)
     if newest is None:
@@ -186,8 +186,8 @@ def _title(known: Record, commits: Sequence[Commit]) -> str:
 # -- the document --------------------------------------------------------------------------------------------------
 
 
-class _Request(NamedTuple):
-    """What a merge request tells."""
+class _MergeRequest(NamedTuple):
+    """What a merge request is written from."""
 
     context: OpenWorktree
     known: Record
@@ -224,10 +224,10 @@ class _Request(NamedTuple):
         if not self.uncommitted:
             return []
         names = _listed([code(path) for path in self.uncommitted])
-        told = (
+        note = (
             f"These changes are in no commit, and a merge will not have them; checkpoint {self.checkpoint.id[:12]} has."
         )
-        return [f"## Not committed\n\n{told}\n\n{names}"]
+        return [f"## Not committed\n\n{note}\n\n{names}"]
 
     def _changes(self) -> str:
         if not self.commits:
@@ -248,7 +248,7 @@ class _Request(NamedTuple):
         rows = []
         repository = self.context.repository
         for number, link in enumerate(timeline.walk(repository, self.known.id)):
-            if number == _MOST_CHECKPOINTS:
+            if number == _MAX_CHECKPOINTS:
                 rows.append("- and earlier ones")
                 break
             one = format.read(repository, link.checkpoint)
@@ -286,8 +286,8 @@ def _words(value: object) -> str:
 
 
 def _listed(rows: Sequence[str]) -> str:
-    shown = [f"- {row}" for row in rows[:_MOST_FILES]]
-    return "\n".join(shown + ([f"- and {len(rows) - _MOST_FILES} more"] if len(rows) > _MOST_FILES else []))
+    shown = [f"- {row}" for row in rows[:_MAX_FILES]]
+    return "\n".join(shown + ([f"- and {len(rows) - _MAX_FILES} more"] if len(rows) > _MAX_FILES else []))
 
 
 def code(text: str) -> str:
@@ -312,7 +312,7 @@ def _count(number: int, noun: str) -> str:
 
 
 class _Sent(NamedTuple):
-    """Where the branch went, the address of the pull request, and what did not work."""
+    """Where the branch was pushed to, the URL of the pull request, and what failed."""
 
     remote: str | None
     address: str | None
@@ -327,7 +327,7 @@ def _send(context: OpenWorktree, known: Record, branch: str | None, title: str, 
         return _Sent(None, None, ["there is no remote to push to (git remote add metadata URL)"])
     env = context.location.environment()
     try:
-        # The user's own push: with their configuration and their hooks. Whether an agent may is asked before (`cli`).
+        # The user's own push: with their configuration and their hooks. The guard has been asked before (`cli`).
         args = [*user_hooks.options(context.location), "push", "--set-upstream", remote, f"{layout.HEADS}{branch}"]
         process.run(args, cwd=context.location.root, env=env, neutral_config=False)
     except GitCommandError as error:
@@ -373,7 +373,7 @@ def _open_request(
 
 
 def _run_tool(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> tuple[str | None, str | None]:
-    ended = programs.run(argv, cwd=cwd, env=env, timeout=_FORGE_PATIENCE)
+    ended = programs.run(argv, cwd=cwd, env=env, timeout=_FORGE_TIMEOUT)
     said = ended.output.decode("utf-8", "replace").strip()
     if ended.code != 0:
         why = "it took too long" if ended.timed_out else said.splitlines()[-1] if said else f"exit code {ended.code}"

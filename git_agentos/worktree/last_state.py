@@ -1,11 +1,9 @@
-"""The state that a worktree comes back in once it is gone.
+"""The state that an ended worktree is revived in: the newest one that was saved.
 
-That is the newest state that was really saved:
-
-    archived or removed      all of it, as it was left (`end`)
-    after a restore          what the restore brought, and where it brought a part, the state before with that part
-    destroyed otherwise      the last checkpoint. One that is made when the folder is found to be missing names it
-                             (`STATE_OF`): it holds that state again, and what is on record of the worktree
+archived or removed      all of it, as it was left (`removal`)
+after a restore          what was restored; where that was a part, the state before with that part
+destroyed otherwise      the last checkpoint. One that is created when the folder is found to be missing names it
+                         (`STATE_OF`): it holds that state again, and the record of the worktree
 """
 
 from __future__ import annotations
@@ -50,7 +48,7 @@ class Saved(NamedTuple):
 
 @dataclass(frozen=True)
 class Ended:
-    """A worktree that is no more: its record as it was, its newest checkpoint, and where its last state is.
+    """A worktree that has ended: its record, its newest checkpoint, and where its last state is.
 
     `source` is the checkpoint that this state was first saved in; `as_left` tells that everything was saved when the
     worktree ended, so that nothing can have come after it.
@@ -80,8 +78,8 @@ def find(context: OpenWorktree, id_: str, location: Location | None = None) -> S
 
 
 def covers(repository: Repository, writer: Writer, state: State, saved: Saved) -> bool:
-    """Whether all that is saved is in `state` (which `writer` has) as well: nothing goes out of sight where that comes
-    back instead."""
+    """Whether everything in the saved state is in `state` (which `writer` has), too: so nothing is missing where that
+    is revived instead."""
     last = format.read_state(repository, saved.state)
     if saved.part is not None or last.operation or last.stages or last.ignored or last.nested or last.empty_directories:
         return False
@@ -106,7 +104,7 @@ def _was_interrupted(location: Location) -> bool:
 
 
 def ended(context: OpenWorktree, id_: str) -> Ended:
-    """What there is of a worktree that was archived, removed or destroyed; WorktreeError where there is nothing."""
+    """What is known of a worktree that was archived, removed or destroyed; WorktreeError where nothing is."""
     saved = find(context, id_)
     if saved is None:
         raise WorktreeError(

@@ -1,7 +1,7 @@
-"""What is in the way of bringing a worktree from one commit to another: whatever no commit has.
+"""The local changes that would be overwritten when a worktree is moved from one commit to another.
 
-git looks, too, before it moves anything (`read-tree -m -u`), but it names one file at a time, takes a deleted file for
-an unchanged one, believes index flags that hide edits, and overwrites ignored files without a word.
+git checks, too, before it moves anything (`read-tree -m -u`), but it names one file at a time, takes a deleted file for
+an unchanged one, trusts index flags that hide edits, and overwrites ignored files silently.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from git_agentos.git.trees import Entry
 
 Delta = Mapping[bytes, tuple[Entry | None, Entry | None]]
 
-_NAMED = 5
+_MAX_LISTED = 5
 
 
 def refuse_in_the_way(location: Location, store: trees.TreeSource, now: State, old_tree: str, delta: Delta) -> None:
@@ -34,7 +34,7 @@ def refuse_in_the_way(location: Location, store: trees.TreeSource, now: State, o
 
 
 def refuse_obstacles(location: Location, store: trees.TreeSource, now: State, old_tree: str, delta: Delta) -> None:
-    """WorktreeError where something that git does not track stands where `delta` puts something new."""
+    """WorktreeError where an untracked file or folder is where `delta` puts something new."""
     obstacles = _obstacles(location, now, old_tree, store, delta)
     if obstacles:
         raise WorktreeError(
@@ -62,45 +62,52 @@ def _changed_locally(store: trees.TreeSource, now: State, old_tree: str, delta: 
 
 
 def _obstacles(location: Location, now: State, old_tree: str, store: trees.TreeSource, delta: Delta) -> set[bytes]:
-    """What stands on disk where the merge puts something new."""
+    """The untracked paths where the merge puts something new."""
     root = os.fsencode(location.root)
     staged = trees.diff(store, old_tree, now.index_tree)
     leaving = {path for path, (before, after) in delta.items() if before is not None and after is None}
     found: set[bytes] = set()
-    checked: set[bytes] = set()
+    checked: dict[bytes, bool] = {}
     for path, (before, after) in delta.items():
-        if after is None or (before is not None and before[0] != trees.GITLINK) or path in staged:
+        is_new = after is not None and (before is None or before[0] == trees.GITLINK)
+        if not is_new or path in staged:
             continue
         if untracked.is_agentos_path(path):
             found.add(path)
             continue
         for parent in parents(path):
             if parent not in checked:
-                checked.add(parent)
-                mode = mode_of(os.path.join(root, parent))
-                if mode and not stat.S_ISDIR(mode) and parent not in leaving:
-                    found.add(parent)
-        if any(parent in found or _is_link(root, parent) for parent in parents(path)):
-            continue
-        mode = mode_of(os.path.join(root, path))
-        if stat.S_ISDIR(mode):
-            inside = set(_files_below(root, path)) - leaving
-            if after[0] == trees.GITLINK and before is not None:
-                inside = set()
-            found |= inside
-        elif mode and path not in leaving:
-            found.add(path)
+                checked[parent] = _is_obstacle(root, parent, leaving)
+        blocked = {parent for parent in parents(path) if checked[parent]}
+        found |= blocked
+        if not blocked and not any(_is_link(root, parent) for parent in parents(path)):
+            was_submodule = before is not None and after is not None and after[0] == trees.GITLINK
+            found |= _at_path(root, path, leaving, ignore_files=was_submodule)
     return found
 
 
+def _is_obstacle(root: bytes, parent: bytes, leaving: set[bytes]) -> bool:
+    """Whether something else than a folder is where a folder is needed, and stays there."""
+    mode = mode_of(os.path.join(root, parent))
+    return bool(mode) and not stat.S_ISDIR(mode) and parent not in leaving
+
+
+def _at_path(root: bytes, path: bytes, leaving: set[bytes], *, ignore_files: bool) -> set[bytes]:
+    """The path, or the files below it, that are there and stay there."""
+    mode = mode_of(os.path.join(root, path))
+    if stat.S_ISDIR(mode):
+        return set() if ignore_files else set(_files_below(root, path)) - leaving
+    return {path} if mode and path not in leaving else set()
+
+
 def parents(path: bytes) -> Iterator[bytes]:
-    """The folders that a path lies in, the innermost first."""
+    """The folders above a path, the innermost first."""
     while path := path.rpartition(b"/")[0]:
         yield path
 
 
 def mode_of(full: bytes) -> int:
-    """The type and permissions of what stands there; 0 for nothing."""
+    """The type and permissions of the file there; 0 for none."""
     try:
         return os.lstat(full).st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -120,5 +127,5 @@ def _files_below(root: bytes, directory: bytes) -> Iterator[bytes]:
 
 def _name(paths: Iterable[bytes]) -> str:
     ordered = sorted(paths)
-    names = ", ".join(f"'{os.fsdecode(path)}'" for path in ordered[:_NAMED])
-    return names if len(ordered) <= _NAMED else f"{names} and {len(ordered) - _NAMED} more"
+    names = ", ".join(f"'{os.fsdecode(path)}'" for path in ordered[:_MAX_LISTED])
+    return names if len(ordered) <= _MAX_LISTED else f"{names} and {len(ordered) - _MAX_LISTED} more"

@@ -1,4 +1,4 @@
-"""What the end of a worktree would take away: shown before, saved in a checkpoint, and named where it cannot be."""
+"""What goes with a worktree that is removed: it is saved in a checkpoint, and listed where it cannot be saved."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Losses:
 
 @dataclass(frozen=True)
 class Inventory:
-    """What git does not tell of a folder: `closed` directories that cannot be read, `special` files (sockets, pipes,
-    devices: there is nothing in them to save), `odd` entries named `.git` that make no repository. Bytes, relative."""
+    """What git does not list in a folder: `closed` directories that cannot be read, `special` files (sockets, pipes,
+    devices, which have no contents to save), `odd` entries named `.git` that are no repository. Bytes, relative."""
 
     closed: Sequence[bytes]
     special: Sequence[bytes]
@@ -49,7 +49,7 @@ class Inventory:
 
 
 def take_stock(root: str) -> Inventory:
-    """Look through a worktree for what git passes over without a word."""
+    """Search a worktree for what git ignores silently."""
     closed: list[bytes] = []
     special: list[bytes] = []
     odd: list[bytes] = []
@@ -125,7 +125,7 @@ def own_commits(repository: Repository, *, without: str | None = None) -> tuple[
     among them. `without` is a branch that goes with the worktree, and its reflog."""
     location = repository.location
     candidates = set(_own_tips(location))
-    # A damaged ref keeps nothing: what it may have kept counts as this worktree's own, and is saved.
+    # A damaged ref keeps no commit alive: what it may have named counts as this worktree's own, and is saved.
     sound = refs.list_refs(location, "refs/", skip_broken=True)
     staying = {name: oid for name, oid in sound.items() if not name.startswith(_OWN_REFS)}
     if without is not None:

@@ -1,12 +1,12 @@
-"""Making a new worktree ready for work: what a checkout does not bring.
+"""Making a new worktree ready for work, beyond what a checkout brings.
 
     submodules         those that the source worktree has initialised, from its own copies of their repositories
     .worktreeinclude   gitignore patterns in the source worktree's root: files that match and are ignored are copied
     agentos.setup      a command that runs in the new worktree
 
 `agentos.setup` comes from the user's own configuration (system, global, the repository's `config`, the command line),
-never from a file that a repository could have brought along: not from a worktree's `config.worktree`, which agents
-share a right to, and not from a file inside of a worktree that the configuration includes. Files are cloned where the
+never from a file that a repository could contain: not from a worktree's `config.worktree`, which agents can write, and
+not from a file inside of a worktree that the configuration includes. Files are cloned where the
 file system can (FICLONE, ioctl_ficlonerange(2)), links stay links, and modes and times are kept.
 """
 
@@ -30,7 +30,7 @@ from git_agentos.worktree.record import Record
 
 INCLUDE = ".worktreeinclude"
 _FICLONE = 0x40049409
-_TOLD_LINES = 20
+_MAX_OUTPUT_LINES = 20
 _OWN_SCOPES = ("system", "global", "local", "command")
 
 
@@ -73,9 +73,9 @@ def _run(command: str, inner: OpenWorktree, made: Record) -> None:
     ended = programs.run_shell(command, cwd=inner.location.root, env=env)
     if ended.code != 0:
         how = f"was killed by signal {-ended.code}" if ended.code and ended.code < 0 else f"exited with {ended.code}"
-        said = ended.output.decode("utf-8", "replace").rstrip().splitlines()[-_TOLD_LINES:]
+        output = ended.output.decode("utf-8", "replace").rstrip().splitlines()[-_MAX_OUTPUT_LINES:]
         raise WorktreeError(
-            "\n".join([f"the set-up command '{command}' {how}", *said]),
+            "\n".join([f"the set-up command '{command}' {how}", *output]),
             f"it is from {SETUP}; the worktree was not made",
         )
 
@@ -90,7 +90,7 @@ def copy_included(source: OpenWorktree, inner: OpenWorktree) -> list[bytes]:
     taken = [
         path
         for path in _included(source)
-        if _room(here, path, folders) and _copy(os.path.join(there, path), os.path.join(here, path))
+        if _make_parents(here, path, folders) and _copy(os.path.join(there, path), os.path.join(here, path))
     ]
     # Last and innermost first: a folder's time changes with what is put into it, and it may be read-only.
     for folder in sorted(folders, reverse=True):
@@ -114,9 +114,8 @@ def _included(source: OpenWorktree) -> list[bytes]:
     return ignore.ignored_among(source.repository, found)
 
 
-def _room(root: bytes, path: bytes, made: dict[bytes, None]) -> bool:
-    """Whether there is a place for `path` below `root` (its folders are made): nothing is there, and no link on the way
-    leads elsewhere."""
+def _make_parents(root: bytes, path: bytes, made: dict[bytes, None]) -> bool:
+    """Make the folders above `path` below `root`; False where something is at `path`, or no folder above it."""
     if os.path.lexists(os.path.join(root, path)):
         return False
     parts = path.split(b"/")[:-1]
@@ -191,10 +190,10 @@ def _submodules(source: str, target: str, owner: int) -> None:
             if url is None or not os.path.lexists(os.path.join(new, ".git")):
                 raise
             # The clone is there, but not the commit.
-            _adopt(target, each, there, url)
+            _take_remote(target, each, there, url)
             _update(target, each, url, owner)
         else:
-            _adopt(target, each, there, url)
+            _take_remote(target, each, there, url)
         _submodules(old, new, owner)
 
 
@@ -222,13 +221,13 @@ def _update(root: str, which: _Submodule, url: str, owner: int) -> None:
         env[f"GIT_CONFIG_KEY_{n}"] = f"submodule.{which.name}.{key}"
         env[f"GIT_CONFIG_VALUE_{n}"] = value
     env["GIT_CONFIG_COUNT"] = str(count + 2)
-    # A clone from a path is one from our own disk here; git wants to be told that this is meant.
+    # A clone from a path is from our own disk here; git has to be told that this is allowed.
     local = ["-c", "protocol.file.allow=always"] if os.path.isabs(url) else []
     args = [*local, "submodule", "--quiet", "update", "--no-recommend-shallow", "--checkout", "--", which.path]
     process.run(args, cwd=root, env=env, pass_fds=[owner])
 
 
-def _adopt(root: str, which: _Submodule, source: Location, url: str | None) -> None:
+def _take_remote(root: str, which: _Submodule, source: Location, url: str | None) -> None:
     """Give a submodule the source's remote and its remote-tracking branches, and record that it is initialised."""
     path = os.path.join(root, which.path)
     every = "+refs/remotes/origin/*:refs/remotes/origin/*"

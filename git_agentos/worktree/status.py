@@ -128,6 +128,9 @@ def list_worktrees(context: OpenWorktree) -> Worktrees:
         return Worktrees(list(pool.map(lambda each: _read_status(context, each, there), known)))
 
 
+all_ = list_worktrees  # the documented name (docs/api.md)
+
+
 def show(context: OpenWorktree, id_: str, *, new: bool = False, saved: Checkpoint | None = None) -> Worktree:
     """One agent's worktree; WorktreeError where there is none of that id.
 

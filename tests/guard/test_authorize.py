@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import os
 import subprocess
 import sys
@@ -507,3 +509,17 @@ def test_an_orchestrators_process_is_not_stopped(own_field: Field, monkeypatch: 
     workspace.restore("latest", no_branch=True)
     removal.remove(workspace.context, "dev-1")
     assert not own_field.of["dev-1"].exists()
+
+
+def test_observers_of_a_call_are_not_options_of_its_command() -> None:
+    """An agent's grant is bound to the options: an observer, which is another object each time, must not be one."""
+    names = "run.accept run.cleanup run.commands run.workspace tdd.workflows workspace".split()
+    found = []
+    for name in names:
+        module = importlib.import_module(f"git_agentos.{name}")
+        for function in vars(module).values():
+            if inspect.isfunction(function) and hasattr(function, "__wrapped__"):
+                parameters = inspect.signature(function).parameters.values()
+                found += [each.name for each in parameters if "Observer" in str(each.annotation)]
+    assert found
+    assert set(found) <= set(authorize.NOT_CHECKED)

@@ -85,7 +85,7 @@ def test_the_other_agents_own_failed_restore_is_no_change(repo: Repo, monkeypatc
     at(repo, "a").restore(first.id, no_branch=True)
     repo.write("docs/guide.md", "changed too\n")
     with monkeypatch.context() as patch:
-        patch.setattr(application.Application, "wrong", lambda _: [b"docs/guide.md"])
+        patch.setattr(application.Application, "mismatches", lambda _: [b"docs/guide.md"])
         with pytest.raises(RestoreError):
             at(repo, "b").restore(first.id, no_branch=True)
     at(repo, "a").undo()

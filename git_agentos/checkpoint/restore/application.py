@@ -1,9 +1,9 @@
-"""Carrying out a plan in the worktree, and taking it back if a step fails.
+"""Applying a plan to the worktree, and reverting it if a step fails.
 
-Everything that will be written is made in a scratch directory first, so a full disk or a failing filter is met before
-anything is touched. Files then move by rename; what they replace moves to the scratch directory, and moves back, with
-its inode and times, if a later step fails. In a worktree that is being made there is nothing to touch: there files are
-written in their places.
+All files are prepared in a scratch directory first, so a full disk or a failing filter is noticed before anything is
+changed. They are then renamed into place. The files that they replace are renamed into the scratch directory, and back
+(with their inodes and times) if a later step fails. In a worktree that is being created nothing can be lost: there,
+files are written in place.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _STREAM_FROM = 32 << 20
 
 
 class Prepared:
-    """The files of a plan, made ready beside the worktree: path -> where its new content waits.
+    """The prepared files of a plan: path -> the scratch file with its new content.
 
-    With `root`, that of a worktree that is being made and is removed after a failure, files are `written` there at
-    once, where nothing is in their place.
+    With `root`, the root of a worktree that is being created (and removed after a failure), files are `written` there
+    directly, unless something is in their place.
     """
 
     def __init__(self, folder: str, root: str | None = None) -> None:
@@ -45,25 +45,25 @@ class Prepared:
         self._below = None if root is None else os.path.join(os.fsencode(root), b"")
         self._folders = {b""}
 
-    def place(self) -> bytes:
+    def scratch_path(self) -> bytes:
         """A fresh name in the scratch directory."""
         self._count += 1
         return b"%b/%d" % (self._places, self._count)
 
     def write(self, repository: Repository, path: bytes, oid: str, permissions: int, *, crlf: bool = False) -> None:
-        """Make the file of `path` with a blob's content, with `crlf` that with CRLF."""
+        """Write the file of `path` with a blob's content; with `crlf`, with CRLF line ends."""
         form = Form(oid, crlf)
         if self._below is not None and self._is_reached(self._below, path):
             try:
                 self.written[path] = _identity(_write_file(repository, form, self._below + path, permissions))
                 return
             except FileExistsError:
-                pass  # `_put` sees to it
-        place = self.files[path] = self.place()
+                pass  # `_put` replaces it
+        place = self.files[path] = self.scratch_path()
         _write_file(repository, form, place, permissions)
 
     def _is_reached(self, below: bytes, path: bytes) -> bool:
-        """Make the folders above `path`; whether they all are folders, and not symlinks to some."""
+        """Create the folders above `path`; whether all of them are folders, and none is a symlink to a folder."""
         missing = []
         folder = path.rpartition(b"/")[0]
         while folder not in self._folders:
@@ -85,10 +85,10 @@ def prepare(
     plan: Plan,
     target: State,
     settings: Mapping[str, list[str]],
-    staged: Prepared,
+    prepared: Prepared,
 ) -> None:
-    """Make every file of the plan, converted as the target's attributes say, with its permission bits."""
-    folder = staged.folder
+    """Prepare every file of the plan, converted by the target's attributes, with its permission bits."""
+    folder = prepared.folder
     convertible = [path for path, file in plan.write.items() if file.own is None and file.entry[0] != trees.SYMLINK]
     leaving = frozenset(plan.remove)
     through_git = checkout.converted(repository, store, target, convertible, settings, folder, leaving)
@@ -98,18 +98,18 @@ def prepare(
         linked = file.entry[0] == trees.SYMLINK and symlinks
         form = file.own or Form(file.oid)
         if not linked and path not in through_git and not file.recheck:
-            staged.write(repository, path, form.oid, file.permissions, crlf=form.crlf)
+            prepared.write(repository, path, form.oid, file.permissions, crlf=form.crlf)
         elif linked:
-            place = staged.files[path] = staged.place()
+            place = prepared.files[path] = prepared.scratch_path()
             os.symlink(repository.blob(file.oid), place)
         elif path in through_git:
             if file.recheck and _is_same_file(through_git[path], os.path.join(root, path)):
                 continue
-            place = staged.files[path] = staged.place()
+            place = prepared.files[path] = prepared.scratch_path()
             os.rename(through_git[path], place)
             os.chmod(place, file.permissions)
         elif not _is_file(os.path.join(root, path)) or not form.is_at(os.path.join(root, path)):
-            place = staged.files[path] = staged.place()
+            place = prepared.files[path] = prepared.scratch_path()
             _write_file(repository, form, place, file.permissions)
 
 
@@ -121,14 +121,14 @@ def _is_file(path: bytes) -> bool:
 
 
 def _is_same_file(one: bytes, other: bytes) -> bool:
-    """Whether `other` is there, as a file with the bytes of `one`."""
+    """Whether `other` is a file with the bytes of `one`."""
     with contextlib.suppress(OSError):
         return _is_file(other) and filecmp.cmp(one, other, shallow=False)
     return False
 
 
 def _write_file(repository: Repository, form: Form, place: bytes, permissions: int) -> os.stat_result:
-    """Make the file `place`. There may be thousands: each takes as few system calls as can be."""
+    """Write the file `place`. There may be thousands, so each takes as few system calls as possible."""
     descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, permissions)
     try:
         if not form.crlf and repository.is_large(form.oid, _STREAM_FROM):
@@ -146,21 +146,21 @@ def _write_file(repository: Repository, form: Form, place: bytes, permissions: i
 
 
 class Application:
-    """A plan being applied; `take_back` undoes what was done so far, newest first."""
+    """A plan being applied; `revert` undoes what was done so far, newest first."""
 
-    def __init__(self, repository: Repository, plan: Plan, staged: Prepared) -> None:
+    def __init__(self, repository: Repository, plan: Plan, prepared: Prepared) -> None:
         self.root = os.fsencode(repository.location.root)
         self._below = os.path.join(self.root, b"")
         self.plan = plan
-        self.staged = staged
+        self.prepared = prepared
         self._undo: list[Callable[[], None]] = []
-        self._put_in_place = dict(staged.written)
+        self._put_in_place = dict(prepared.written)
         self._made: set[bytes] = set()
         self._parents = {b""}  # folders that are there while files are put in place
         self._opened: set[bytes] = set()
 
-    def remember(self, step: Callable[[], None]) -> None:
-        """Add a step that takes back something done outside of the worktree's files."""
+    def on_revert(self, step: Callable[[], None]) -> None:
+        """Register a step that reverts a change outside of the worktree's files."""
         self._undo.append(step)
 
     def run(self) -> None:
@@ -175,7 +175,7 @@ class Application:
         for path in sorted(plan.remove_directories, key=len, reverse=True):
             self._remove_tree_of_directories(path)
         self._remove_emptied([*plan.remove, *plan.remove_directories, *plan.aside])
-        for path in self.staged.files:
+        for path in self.prepared.files:
             self._make_parents(path)
             self._put(path)
         for path in plan.make_directories:
@@ -183,8 +183,8 @@ class Application:
         for path, bits in plan.chmod.items():
             self._chmod(path, bits)
 
-    def settle(self) -> None:
-        """What an exact plan does last, when nothing in the worktree changes any more."""
+    def set_modes(self) -> None:
+        """The last steps of an exact plan: remove special files, set the permission bits of directories."""
         for path in self.plan.special:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 full = os.path.join(self.root, path)
@@ -198,8 +198,8 @@ class Application:
             if path in self._made or path in self._opened or folders.now[path] != folders.wanted(path):
                 self._chmod_folder(path, folders.wanted(path))
 
-    def age(self, paths: Iterable[bytes], second: int) -> None:
-        """Let files be older than `second`, of the clock, by as little as can be: git's rule for racy entries
+    def backdate(self, paths: Iterable[bytes], second: int) -> None:
+        """Set the times of files to just before `second`: git's rule for racy entries
         (Documentation/technical/racy-git.txt)."""
         for path in paths:
             full = os.path.join(self.root, path)
@@ -211,7 +211,7 @@ class Application:
             if path in self._put_in_place and self._put_in_place[path] == _identity(found):
                 self._put_in_place[path] = _identity(os.lstat(full))
 
-    def wrong(self) -> list[bytes]:
+    def mismatches(self) -> list[bytes]:
         """Paths that are not as the plan left them."""
         found = []
         for path, expected in self._put_in_place.items():
@@ -231,21 +231,21 @@ class Application:
         return found
 
     def _below_a_link(self, path: bytes) -> bool:
-        """Whether a symlink on the way makes `path` a place somewhere else."""
+        """Whether `path` leads through a symlink."""
         while path := path.rpartition(b"/")[0]:
             if os.path.islink(os.path.join(self.root, path)):
                 return True
         return False
 
     def _came_back(self, path: bytes) -> bool:
-        """Whether it is in a repository that was brought back where it had been a loose file."""
+        """Whether it is in a repository that was restored."""
         while path := path.rpartition(b"/")[0]:
             if path in self.plan.nested:
                 return True
         return False
 
-    def take_back(self) -> None:
-        """Undo everything; the first failure ends it (the journal then leads on)."""
+    def revert(self) -> None:
+        """Revert everything; the first failure ends it (`recover` then continues from the journal)."""
         while self._undo:
             self._undo[-1]()
             self._undo.pop()
@@ -254,7 +254,7 @@ class Application:
 
     def _move_away(self, path: bytes) -> None:
         source = os.path.join(self.root, path)
-        place = self.staged.place()
+        place = self.prepared.scratch_path()
         try:
             _rename(source, place)
         except (FileNotFoundError, NotADirectoryError):
@@ -270,13 +270,13 @@ class Application:
         if found is not None and stat.S_ISDIR(found.st_mode):
             self._remove_tree_of_directories(path)
             found = None
-        place = self.staged.files[path]
+        place = self.prepared.files[path]
         self._put_in_place[path] = _identity(os.lstat(place))
         if found is None:
             _rename(place, target)
             self._undo.append(lambda: _rename(target, place))
             return
-        kept = self.staged.place()
+        kept = self.prepared.scratch_path()
         # A second link keeps the old content while one rename replaces it: at no moment is the path missing.
         try:
             os.link(target, kept, follow_symlinks=False)
@@ -304,7 +304,7 @@ class Application:
         self._parents.add(above)
 
     def _remove_emptied(self, gone: Sequence[bytes]) -> None:
-        """Remove the directories that lost their last file, unless the target has them empty."""
+        """Remove directories that became empty, unless they are empty in the target."""
         parents = {path.rpartition(b"/")[0] for path in gone} - {b""}
         for deepest in sorted(parents, key=len, reverse=True):
             parent = deepest
@@ -332,7 +332,7 @@ class Application:
         return True
 
     def _open_folders(self) -> None:
-        """Let nothing be in the way of what is to be done in directories that were closed."""
+        """Make directories accessible that the plan changes."""
         folders = self.plan.folders
         for path in sorted(folders.now, key=len) if folders is not None else ():
             if folders is not None and folders.now[path] & 0o700 != 0o700:
@@ -361,7 +361,7 @@ class Application:
 
 
 def _identity(status: os.stat_result) -> tuple[int, int, int]:
-    """What a rename leaves as it is, and any write changes."""
+    """What a rename does not change, and any write does."""
     return (stat.S_IFMT(status.st_mode), status.st_size, status.st_mtime_ns)
 
 

@@ -48,9 +48,9 @@ class RollbackOptions(NamedTuple):
     under way."""
 
     move: HeadTarget
-    shifts: Sequence[BranchMove] = ()
-    touched: frozenset[bytes] = frozenset()
-    walked: Listing | None = None
+    branch_moves: Sequence[BranchMove] = ()
+    reread: frozenset[bytes] = frozenset()
+    listing: Listing | None = None
     pins: Sequence[str] = ()
     scan: Scan | None = None
 
@@ -96,8 +96,8 @@ def restore(
                 move = head.new_branch_head(worktree.location, checkpoint, target, options.branch, stamp)
             here = refs.read_head(worktree.location)
             with_operation = options.paths is None and (move is not None or _operation_fits(here, target))
-            goal = RestoreRequest("restore", checkpoint, target, move, stamp, options, with_operation)
-            return transaction.run(worktree, metadata, goal, scan=scan)
+            request = RestoreRequest("restore", checkpoint, target, move, stamp, options, with_operation)
+            return transaction.run(worktree, metadata, request, scan=scan)
 
 
 def undo(worktree: OpenWorktree, metadata: Metadata, *, dry_run: bool = False) -> Restoration:
@@ -117,19 +117,19 @@ def undo(worktree: OpenWorktree, metadata: Metadata, *, dry_run: bool = False) -
         target = read_target(worktree.repository, last.saved)
         undo_check.check_others(worktree, metadata, last)
         stamp = times.name_stamp()
-        shifts = head.allowed_moves(location, [BranchMove.of(each).reversed() for each in last.shifts])
-        goal = RestoreRequest(
+        moves = head.allowed_moves(location, [BranchMove.of(each).reversed() for each in last.shifts])
+        request = RestoreRequest(
             command="undo",
             checkpoint=last.saved,
             target=target,
-            move=head.original_head(location, last.saved, target, stamp, shifts),
+            move=head.original_head(location, last.saved, target, stamp, moves),
             stamp=stamp,
             options=RestoreOptions(dry_run=dry_run),
-            shifts=shifts,
+            branch_moves=moves,
             exact=target.complete,
-            touched=_suspects(worktree.repository, target, last.target) if target.complete else frozenset(),
+            reread=_maybe_changed(worktree.repository, target, last.target) if target.complete else frozenset(),
         )
-        return transaction.run(worktree, metadata, goal)
+        return transaction.run(worktree, metadata, request)
 
 
 def rollback(
@@ -148,22 +148,22 @@ def rollback(
         target = read_target(worktree.repository, checkpoint)
         with _exclusive(worktree.location):
             refuse_interrupted(worktree.location)
-            goal = RestoreRequest(
+            request = RestoreRequest(
                 command=ROLLBACK,
                 checkpoint=checkpoint,
                 target=target,
                 move=back.move,
                 stamp=times.name_stamp(),
                 options=RestoreOptions(dry_run=dry_run),
-                shifts=back.shifts,
+                branch_moves=back.branch_moves,
                 exact=target.complete,
-                thorough=True,
-                touched=back.touched,
-                walked=back.walked,
+                save_everything=True,
+                reread=back.reread,
+                listing=back.listing,
                 pins=back.pins,
                 trigger="before_rollback",
             )
-            return transaction.run(worktree, metadata, goal, scan=back.scan)
+            return transaction.run(worktree, metadata, request, scan=back.scan)
 
 
 def initial_head(location: Location, checkpoint: str, target: State) -> HeadTarget:
@@ -179,8 +179,8 @@ def restore_new_worktree(
     Files of its commit may be missing in it; for `undo` they were there.
     """
     with _errors(), _exclusive(worktree.location):
-        goal = RestoreRequest("restore", checkpoint, target, move, times.name_stamp(), fresh=True)
-        return transaction.run(worktree, metadata, goal)
+        request = RestoreRequest("restore", checkpoint, target, move, times.name_stamp(), new_worktree=True)
+        return transaction.run(worktree, metadata, request)
 
 
 def recover(worktree: OpenWorktree, metadata: Metadata, *, abort: bool = False) -> Recovery:
@@ -193,18 +193,18 @@ def recover(worktree: OpenWorktree, metadata: Metadata, *, abort: bool = False) 
             return Recovery("nothing", None, None, refs.read_head(location).branch, [], [], [], cleaned)
         checkpoint = found.saved if abort else found.target
         target = read_target(worktree.repository, checkpoint)
-        shifts = [BranchMove.of(each) for each in found.shifts]
+        moves = [BranchMove.of(each) for each in found.shifts]
         if abort:
-            made = [each for each in shifts if each not in head.pending_moves(location, shifts)]
-            shifts = [each.reversed() for each in made]
-            move: HeadTarget | None = head.original_head(location, checkpoint, target, times.name_stamp(), shifts)
+            made = [each for each in moves if each not in head.pending_moves(location, moves)]
+            moves = [each.reversed() for each in made]
+            move: HeadTarget | None = head.original_head(location, checkpoint, target, times.name_stamp(), moves)
             options, with_operation = RestoreOptions(), True
         else:
-            shifts = head.pending_moves(location, shifts)
+            moves = head.pending_moves(location, moves)
             move = head.unfinished_head(location, found)
             paths = [os.fsencode(path) for path in found.paths] if found.paths is not None else None
             options, with_operation = RestoreOptions(paths=paths, keep_new=found.keep_new), found.with_operation
-        goal = RestoreRequest(
+        request = RestoreRequest(
             command=found.command,
             checkpoint=checkpoint,
             target=target,
@@ -214,15 +214,15 @@ def recover(worktree: OpenWorktree, metadata: Metadata, *, abort: bool = False) 
             with_operation=with_operation,
             interrupted=found,
             abort=abort,
-            shifts=shifts,
+            branch_moves=moves,
             exact=found.exact or (abort and found.thorough),
-            thorough=found.thorough,
-            touched=_suspects(worktree.repository, target, found.saved, found.target)
+            save_everything=found.thorough,
+            reread=_maybe_changed(worktree.repository, target, found.saved, found.target)
             if found.thorough
             else frozenset(),
             trigger=found.trigger,
         )
-        done = transaction.run(worktree, metadata, goal)
+        done = transaction.run(worktree, metadata, request)
         nested_repositories.end_journals(worktree.repository, found)
         return Recovery(
             outcome="went-back" if abort else "finished",
@@ -253,7 +253,7 @@ def _clean(location: Location) -> list[str]:
     return cleaned
 
 
-def _suspects(repository: Repository, target: State, *others: str) -> frozenset[bytes]:
+def _maybe_changed(repository: Repository, target: State, *others: str) -> frozenset[bytes]:
     """Files that may be as another of these states has them without git seeing it: what they differ in, and files
     with permission bits of their own."""
     found: set[bytes] = set(target.permissions)

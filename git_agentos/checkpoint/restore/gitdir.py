@@ -35,7 +35,7 @@ def set_sparse(repository: Repository, settings: Settings, application: Applicat
     if before != wanted:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         _replace_file(path, wanted)
-        application.remember(functools.partial(_replace_file, path, before))
+        application.on_revert(functools.partial(_replace_file, path, before))
     if not on:
         _set_config(repository, settings, application, "core.sparseCheckout", True)
     for key, value, default in (
@@ -58,7 +58,7 @@ def _set_config(repository: Repository, settings: Settings, application: Applica
         else:
             repository.git("config", scope, "--unset", key, ok=(0, 5))
 
-    application.remember(back)
+    application.on_revert(back)
 
 
 def _scope(repository: Repository, settings: Settings) -> str:
@@ -106,7 +106,7 @@ def set_index(repository: Repository, application: Application, new: str, scratc
         files.install(new, real)
     elif had:
         os.unlink(real)
-    application.remember(lambda: os.rename(kept, real) if had else os.unlink(real))
+    application.on_revert(lambda: os.rename(kept, real) if had else os.unlink(real))
 
 
 def set_operation(repository: Repository, application: Application, target: State, scratch: str) -> None:
@@ -117,5 +117,5 @@ def set_operation(repository: Repository, application: Application, target: Stat
     if before == wanted:
         return
     operation.check_names(wanted)
-    application.remember(lambda: operation.write(location, before, scratch=scratch))
+    application.on_revert(lambda: operation.write(location, before, scratch=scratch))
     operation.write(location, wanted, scratch=scratch)

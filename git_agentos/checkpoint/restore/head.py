@@ -195,14 +195,14 @@ def set_head(
                 "try again; nothing was changed",
             ) from error
         created = head.ref
-        application.remember(lambda: refs.delete(location, created, with_log=True))
+        application.on_revert(lambda: refs.delete(location, created, with_log=True))
     if before == head:
         return
     origin = before.branch or (before.commit or "unborn")[:8]
     goal = head.branch or (head.commit or "")[:8]
     reason = f"agentos {command}: moving from {origin} to {goal}"
     refs.set_head(location, head, reason=reason, who=who)
-    application.remember(lambda: refs.set_head(location, before, reason=f"{reason} (undone)", who=who))
+    application.on_revert(lambda: refs.set_head(location, before, reason=f"{reason} (undone)", who=who))
 
 
 def move_branches(
@@ -225,7 +225,7 @@ def move_branches(
                 "try again; nothing was changed",
             ) from error
         back = each.reversed()
-        application.remember(functools.partial(_shift, location, back, f"{reason} (undone)", who))
+        application.on_revert(functools.partial(_shift, location, back, f"{reason} (undone)", who))
 
 
 def _shift(location: Location, each: BranchMove, reason: str, who: str) -> None:

@@ -39,7 +39,7 @@ def move_aside(repository: Repository, paths: Iterable[bytes], saved: str, appli
     skipped = []
     for path in paths:
         if nested.move_aside(repository, path, saved):
-            application.remember(functools.partial(_bring_back, repository, path, saved))
+            application.on_revert(functools.partial(_bring_back, repository, path, saved))
         else:
             skipped.append(Skipped(os.fsdecode(path) + "/", "a repository on another file system: left in place"))
     return skipped
@@ -107,16 +107,16 @@ def _restore_one(
             move = HeadTarget(Head(mine, target.head.commit), create=False)  # an attempt that was killed has made it
         if journal.exists(location):
             journal.remove(location)  # the restore around it was killed, and is being done again
-        goal = RestoreRequest(
+        request = RestoreRequest(
             "restore", record["checkpoint"], target, move, times.name_stamp(), exact=exact and target.complete
         )
-        done = run(inner, own, goal)
+        done = run(inner, own, request)
     before = done.saved
     made = move.head.ref
     if move.create and made is not None:
-        application.remember(lambda: head.delete_unused_branch(location, made, move.head.commit))
+        application.on_revert(lambda: head.delete_unused_branch(location, made, move.head.commit))
     if before is not None:
-        application.remember(lambda: _go_back(inner, own, before, run))
+        application.on_revert(lambda: _go_back(inner, own, before, run))
     return lost
 
 
@@ -132,10 +132,10 @@ def _located(
     if location is not None and holding is not None and not Repository(location).exists(holding):
         if not nested.move_aside(repository, path, saved):
             raise NotThereError("another repository is in its place, and cannot be moved away")
-        application.remember(functools.partial(_bring_back, repository, path, saved))
+        application.on_revert(functools.partial(_bring_back, repository, path, saved))
         location = None
     if location is None and nested.reinstate(repository, path, holding=holding):
-        application.remember(functools.partial(_aside_again, repository, path))
+        application.on_revert(functools.partial(_aside_again, repository, path))
         location = nested.locate_at(repository.location.root, path)
     if location is None:
         gone = record["kind"] == "submodule" and not nested.link_git_dir(repository, path, record)
@@ -143,7 +143,7 @@ def _located(
             raise NotThereError("its git directory is gone")
         if gone or record["kind"] != "submodule":
             lost = nested_objects.recreate(repository, path, record)
-        application.remember(functools.partial(_aside_again, repository, path))
+        application.on_revert(functools.partial(_aside_again, repository, path))
         location = nested.locate_at(repository.location.root, path)
     return location, lost
 

@@ -28,8 +28,8 @@ from git_agentos.git.trees import Entry
 class Exact(NamedTuple):
     """What an exact plan needs beside the states: the worktree's directories, and files to read again."""
 
-    walked: Listing
-    touched: frozenset[bytes]
+    listing: Listing
+    reread: frozenset[bytes]
 
 
 class Scope(NamedTuple):
@@ -123,7 +123,7 @@ class _Planner:
         shown = self._revealed(steps.write, [*steps.remove, *found.in_the_way], [*self.aside, *found.aside])
         chmod = {
             **steps.chmod,
-            **self.files.permission_changes(steps.write, steps.chmod, self.exact.touched if self.exact else ()),
+            **self.files.permission_changes(steps.write, steps.chmod, self.exact.reread if self.exact else ()),
         }
         gone = self._emptied_directories()
         self._refuse_torn(steps)
@@ -241,22 +241,22 @@ class _Planner:
     def _folders(self) -> Folders | None:
         if self.exact is None:
             return None
-        present = {path: each.mode for path, each in self.exact.walked.folders.items()}
+        present = {path: each.mode for path, each in self.exact.listing.folders.items()}
         return Folders(present, self.target.folders, 0o777 & ~self.target.umask)
 
     def _special(self) -> list[bytes]:
         if self.exact is None:
             return []
-        self.skipped += [Skipped(os.fsdecode(path), SkipReason.SPECIAL_FILE) for path in self.exact.walked.special]
-        for path in self.exact.walked.odd:
+        self.skipped += [Skipped(os.fsdecode(path), SkipReason.SPECIAL_FILE) for path in self.exact.listing.special]
+        for path in self.exact.listing.odd:
             self.aside[path] = None
             self.skipped.append(Skipped(os.fsdecode(path), SkipReason.BAD_DOT_GIT))
-        for path in self.exact.walked.repositories:
+        for path in self.exact.listing.repositories:
             if path in self.now.nested or path in self.target.nested or path + b"/" in self.left_out:
                 continue
             self.aside[path] = None
             self.skipped.append(Skipped(os.fsdecode(path) + "/", SkipReason.UNREADABLE_REPOSITORY))
-        return list(self.exact.walked.special)
+        return list(self.exact.listing.special)
 
     # -- what git does not see -----------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What a restore is to bring about: whose state, where HEAD goes, which paths; and what came of it."""
+"""Input and result of a restore."""
 
 from __future__ import annotations
 
@@ -50,16 +50,24 @@ class RestoreOptions:
 
 @dataclass(frozen=True)
 class RestoreRequest:
-    """One transaction's aim: the state `target` of `checkpoint`, and HEAD moved by `move` (None: it stays).
+    """What one transaction has to do.
 
-    `command` is what the user ran; `with_operation` says that the operation in progress comes back too; `stamp` names
-    the branches that are made. A recovery has the journal of what was `interrupted`, and with `abort` goes back.
-
-    `shifts` are existing branches that move. `thorough` has everything saved, whatever its size, ignored files too;
-    `exact` has them leave as well, where the target (which is complete) does not have them, and so on: nothing is left
-    that is not its. `touched` are files that are read even if git calls them unmodified, `walked` what a walk has just
-    found, `pins` commits that the save keeps alive, `trigger` the save's. `fresh`: the worktree is being made, and what
-    makes it removes it after a failure. Files that are not checked out yet are saved as the index has them.
+    command           what the user ran
+    checkpoint        the checkpoint to restore, and its state, `target`
+    move              where HEAD goes; None: it stays
+    stamp             the time, as the names of new branches contain it
+    options           what the user limited it to
+    with_operation    restore the operation in progress as well
+    interrupted       of a recovery: the journal of the interrupted restore; with `abort`, it is reverted
+    branch_moves      existing branches that move
+    exact             remove whatever the target (a complete state) does not have, ignored files too
+    save_everything   save all files before, whatever their size, ignored ones too
+    reread            files that are read even if git calls them unmodified
+    listing           the worktree's directories, if they were just listed
+    pins              commits that the save keeps alive
+    trigger           the trigger of the save
+    new_worktree      the worktree is being created, and is removed after a failure; files that are not checked out yet
+                      are saved as the index has them
     """
 
     command: str
@@ -71,14 +79,36 @@ class RestoreRequest:
     with_operation: bool = True
     interrupted: Journal | None = None
     abort: bool = False
-    shifts: Sequence[BranchMove] = ()
+    branch_moves: Sequence[BranchMove] = ()
     exact: bool = False
-    thorough: bool = False
-    touched: frozenset[bytes] = frozenset()
-    walked: Listing | None = None
+    save_everything: bool = False
+    reread: frozenset[bytes] = frozenset()
+    listing: Listing | None = None
     pins: Sequence[str] = ()
     trigger: str = "before_restore"
-    fresh: bool = False
+    new_worktree: bool = False
+
+    def journal(self, saved: str, agent: str) -> Journal:
+        """The journal of this restore, made by `agent`; `saved` is the checkpoint of the state before."""
+        move, paths = self.move, self.options.paths
+        return Journal(
+            command=self.command,
+            saved=saved,
+            target=self.checkpoint,
+            head_ref=move.head.ref if move is not None else None,
+            head_commit=move.head.commit if move is not None else None,
+            create=move.create if move is not None else False,
+            paths=None if paths is None else [os.fsdecode(path) for path in paths],
+            keep_new=self.options.keep_new,
+            with_operation=self.with_operation,
+            original=saved,
+            stamp=self.stamp,
+            by=agent,
+            shifts=[list(each) for each in self.branch_moves],
+            exact=self.exact,
+            thorough=self.save_everything,
+            trigger=self.trigger,
+        )
 
 
 @dataclass(frozen=True)

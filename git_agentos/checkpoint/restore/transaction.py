@@ -1,9 +1,9 @@
-"""The transaction that brings a saved state back, from the first lock to the last record.
+"""The transaction that restores a saved state, from the first lock to the last record.
 
-The order is: take `index.lock`, capture now, plan, save now, make everything ready beside the worktree, write the
-journal; then files, the new index (beside the real one), verify; then, by one rename or small write each, index,
-operation in progress, HEAD; then the record for `undo`, and the journal goes. A failure on the way takes everything
-back; a kill leaves the journal, which names both states.
+The order is: lock `index.lock`, capture, plan, prepare all files beside the worktree, save the present
+state, write the journal; change files, write the new index (beside the real one), verify; then, by one rename or small
+write each, replace the index, the operation in progress, HEAD; write the record for `undo`, and remove the journal. A
+failure reverts everything; a kill leaves the journal, which names both states.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import replace
 from git_agentos.checkpoint import creation, format, journal, paths
 from git_agentos.checkpoint.capture import contents, listing, unreadable
 from git_agentos.checkpoint.capture.state import CaptureRequest
-from git_agentos.checkpoint.journal import Journal, LastRestore
+from git_agentos.checkpoint.journal import LastRestore
 from git_agentos.checkpoint.model import Metadata, Skipped, State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.own_bytes import OwnBytes
@@ -39,37 +39,40 @@ from git_agentos.git.repository import Writer
 from git_agentos.git.scan import Scan
 
 
-def run(worktree: OpenWorktree, metadata: Metadata, goal: RestoreRequest, *, scan: Scan | None = None) -> Restoration:
-    """Bring the worktree to the goal, or leave it as it is. The worktree's turn is the caller's to take.
+def run(
+    worktree: OpenWorktree, metadata: Metadata, request: RestoreRequest, *, scan: Scan | None = None
+) -> Restoration:
+    """Restore what the request describes, or leave the worktree as it is. The caller holds the worktree's lock.
 
     `scan` is one of this worktree that is under way already.
     """
-    return _Transaction(worktree, metadata, goal, scan).run()
+    return _Transaction(worktree, metadata, request, scan).run()
 
 
 class _Transaction:
-    """The working parts of one restore."""
+    """One restore."""
 
-    def __init__(self, worktree: OpenWorktree, metadata: Metadata, goal: RestoreRequest, scan: Scan | None) -> None:
+    def __init__(self, worktree: OpenWorktree, metadata: Metadata, request: RestoreRequest, scan: Scan | None) -> None:
         self.worktree = worktree
         self.repository = worktree.repository
         self.location = worktree.location
         self.settings = worktree.settings
         self.metadata = metadata._replace(
-            trigger=goal.trigger, restores=goal.checkpoint, restored_part=goal.options.part
+            trigger=request.trigger, restores=request.checkpoint, restored_part=request.options.part
         )
-        self.goal = goal
-        self.checkpoint = goal.checkpoint
-        self.target = goal.target
-        self.options = goal.options
+        self.request = request
+        self.checkpoint = request.checkpoint
+        self.target = request.target
+        self.options = request.options
         self.scan = scan
-        self.walked: listing.Listing | None = None
-        self.bits: Mapping[bytes, int] = {}
-        self.idle = False  # a rollback that changes nothing: what the one before it discarded can still be had back
+        self.listing: listing.Listing | None = None
+        self.permissions: Mapping[bytes, int] = {}
+        # Of a rollback that changes nothing: then `undo` still reverts the rollback before it.
+        self.nothing_changed = False
 
     def run(self) -> Restoration:
-        if self.goal.thorough or self.goal.exact:
-            self.walked = self.goal.walked or listing.list_directories(self.location.root)
+        if self.request.save_everything or self.request.exact:
+            self.listing = self.request.listing or listing.list_directories(self.location.root)
         if self.options.dry_run:
             with merge_tree.discarding_writer(self.repository) as writer:
                 now, plan = self._plan(writer)
@@ -90,15 +93,15 @@ class _Transaction:
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[None]:
-        """With what is closed to us opened, where all of it is to be saved."""
-        if self.walked is None:
+        """Make unreadable files readable, if everything is to be saved."""
+        if self.listing is None:
             yield
             return
-        with unreadable.made_readable(self.location, self.walked, self.goal.touched) as found:
-            if self.scan is not None and (found.bits or found.walked is not self.walked):
-                self.scan.discard()  # it has not seen what was closed
+        with unreadable.made_readable(self.location, self.listing, self.request.reread) as found:
+            if self.scan is not None and (found.bits or found.walked is not self.listing):
+                self.scan.discard()  # it could not read these files
                 self.scan = None
-            self.walked, self.bits = found
+            self.listing, self.permissions = found
             yield
 
     def _lock_index(self) -> lockfile.LockFile:
@@ -111,15 +114,15 @@ class _Transaction:
             ) from error
 
     def _plan(self, writer: Writer) -> tuple[State, Plan]:
-        """The state now and the plan; asked twice where ignored files have to be saved: they are in the way, or come to
-        light."""
-        request = self._request()
-        now = self._capture(writer, request, self.scan)
+        """The present state and the plan; computed twice if ignored files have to be saved, being in the way or
+        become visible."""
+        wanted = self._capture_request()
+        now = self._capture(writer, wanted, self.scan)
         target = self.target = format.with_visible_tree(self.repository, writer, self.target)
         found = self._make_plan(writer, now, target)
         if found.unsaved or found.revealed or found.hidden:
-            request = request._replace(ignored=found.unsaved, revealed=found.revealed, repositories=found.hidden)
-            now = self._capture(writer, request)
+            wanted = wanted._replace(ignored=found.unsaved, revealed=found.revealed, repositories=found.hidden)
+            now = self._capture(writer, wanted)
             found = self._make_plan(writer, now, target, found.hidden)
             if found.unsaved:
                 name = os.fsdecode(min(found.unsaved))
@@ -138,7 +141,7 @@ class _Transaction:
         now = contents.with_unseen(self.repository, writer, self.settings, now, going)
         empty = sorted({*now.empty_directories, *found.emptied})
         created = set(found.created)
-        if self.goal.fresh:
+        if self.request.new_worktree:
             now, missing = _checked_out(writer, now)
             # Ignored files of an archive are not the restore's to take away again.
             created = set(found.write) - missing - self.target.ignored.keys()
@@ -147,96 +150,88 @@ class _Transaction:
             empty_directories=empty,
         )
 
-    def _request(self) -> CaptureRequest:
+    def _capture_request(self) -> CaptureRequest:
         """What the state now has to hold."""
-        goal = self.goal
-        request = CaptureRequest()
-        if self.walked is not None:
-            request = CaptureRequest(complete=True, reread=goal.touched, listing=self.walked, permissions=self.bits)
-        return request
+        request = self.request
+        wanted = CaptureRequest()
+        if self.listing is not None:
+            wanted = CaptureRequest(
+                complete=True, reread=request.reread, listing=self.listing, permissions=self.permissions
+            )
+        return wanted
 
-    def _capture(self, writer: Writer, request: CaptureRequest, scan: Scan | None = None) -> State:
+    def _capture(self, writer: Writer, wanted: CaptureRequest, scan: Scan | None = None) -> State:
         if self.options.dry_run:
-            return creation.preview_worktree(self.worktree, writer, request=request, scan=scan)
-        return creation.capture_worktree(self.worktree, writer, self.metadata, request=request, scan=scan)
+            return creation.preview_worktree(self.worktree, writer, request=wanted, scan=scan)
+        return creation.capture_worktree(self.worktree, writer, self.metadata, request=wanted, scan=scan)
 
     def _make_plan(self, writer: Writer, now: State, target: State, hidden: frozenset[bytes] = frozenset()) -> Plan:
-        exact = planner.Exact(self.walked, self.goal.touched) if self.goal.exact and self.walked is not None else None
+        exact = (
+            planner.Exact(self.listing, self.request.reread)
+            if self.request.exact and self.listing is not None
+            else None
+        )
         scope = planner.Scope(self.options.paths, self.options.keep_new, exact, hidden)
         return planner.make_plan(self.repository, writer, now, target, scope, self.settings.values)
 
     def _locked(self, writer: Writer, folder: str) -> Restoration:
-        now, steps = self._plan(writer)
+        now, plan = self._plan(writer)
         self._check_paths(writer, now)
-        self._check_objects(steps)
-        # Everything is made ready before the save: what cannot be restored leaves no trace.
+        self._check_objects(plan)
+        # Everything is prepared before the save: a state that cannot be restored leaves no trace.
         ready = os.path.join(folder, "files")
         os.mkdir(ready)
-        staged = Prepared(ready, self.location.root if self.goal.fresh else None)
-        prepare(self.repository, writer, steps, self.target, self.settings.values, staged)
+        prepared = Prepared(ready, self.location.root if self.request.new_worktree else None)
+        prepare(self.repository, writer, plan, self.target, self.settings.values, prepared)
         saved = self._save(writer, now)
-        if self.goal.trigger == "before_rollback" and not self.goal.shifts and self.goal.interrupted is None:
+        if (
+            self.request.trigger == "before_rollback"
+            and not self.request.branch_moves
+            and self.request.interrupted is None
+        ):
             meta = format.open_checkpoint(self.repository, self.checkpoint).meta
-            self.idle = format.digest(now) == meta.get("state")
-        move, interrupted = self.goal.move, self.goal.interrupted
+            self.nothing_changed = format.digest(now) == meta.get("state")
+        interrupted = self.request.interrupted
         original = interrupted.original if interrupted is not None else saved
         if interrupted is None:
-            journal.write(
-                self.location,
-                Journal(
-                    command=self.goal.command,
-                    saved=saved,
-                    target=self.checkpoint,
-                    head_ref=move.head.ref if move is not None else None,
-                    head_commit=move.head.commit if move is not None else None,
-                    create=move.create if move is not None else False,
-                    paths=None if self.options.paths is None else [os.fsdecode(path) for path in self.options.paths],
-                    keep_new=self.options.keep_new,
-                    with_operation=self.goal.with_operation,
-                    original=original,
-                    stamp=self.goal.stamp,
-                    by=self.metadata.created_by,
-                    shifts=[list(each) for each in self.goal.shifts],
-                    exact=self.goal.exact,
-                    thorough=self.goal.thorough,
-                    trigger=self.goal.trigger,
-                ),
-            )
-        rewritten = _rewritten(steps, staged)
-        application = Application(self.repository, steps, staged)
+            journal.write(self.location, self.request.journal(saved, self.metadata.created_by))
+        rewritten = _rewritten(plan, prepared)
+        application = Application(self.repository, plan, prepared)
         try:
-            skipped = self._change(writer, steps, application, folder, saved)
+            skipped = self._change(writer, plan, application, folder, saved)
         except BaseException as error:
-            self._take_back(application, error)
+            self._revert(application, error)
             raise
         self._finish(original)
-        return self._result(steps, original, dry_run=False, more=skipped, rewritten=rewritten)
+        return self._result(plan, original, dry_run=False, more=skipped, rewritten=rewritten)
 
     def _save(self, writer: Writer, now: State) -> str:
         """Save the state now, with the commits that nothing else may hold any more; the checkpoint's id."""
-        pins = [oid for oid in self.goal.pins if oid not in now.pins]
+        pins = [oid for oid in self.request.pins if oid not in now.pins]
         return creation.write_checkpoint(self.worktree, writer, now, self.metadata, keep_commits=pins).checkpoint.id
 
     def _finish(self, original: str) -> None:
-        """Everything is in place: note what `undo` goes back to, and end the journal."""
+        """Record what `undo` restores, and remove the journal."""
         try:
-            if self.goal.abort:
+            if self.request.abort:
                 self._drop_branches()
-            elif not self.idle:
-                found = self.goal.interrupted
+            elif not self.nothing_changed:
+                found = self.request.interrupted
                 by = found.by if found is not None else self.metadata.created_by
-                shifts = found.shifts if found is not None else [list(each) for each in self.goal.shifts]
-                journal.write_last(self.location, LastRestore(self.goal.command, original, self.checkpoint, by, shifts))
+                shifts = found.shifts if found is not None else [list(each) for each in self.request.branch_moves]
+                journal.write_last(
+                    self.location, LastRestore(self.request.command, original, self.checkpoint, by, shifts)
+                )
             journal.remove(self.location)
         except OSError as error:
             raise RestoreError(
-                f"everything is in place, but it could not be recorded: {storage_error(error).message}",
+                f"restored, but the information for undo was not written: {storage_error(error).message}",
                 "git agentos recover finishes it; git agentos recover --abort goes back",
             ) from error
 
     def _drop_branches(self) -> None:
         """The branches that the interrupted restore made, here and in repositories inside, if nobody has used them."""
-        found = self.goal.interrupted
+        found = self.request.interrupted
         if found is None:
             return
         made = found.head_ref
@@ -244,30 +239,30 @@ class _Transaction:
             head.delete_unused_branch(self.location, made, found.head_commit)
         nested_repositories.drop_branches(self.repository, found)
 
-    def _take_back(self, application: Application, error: BaseException) -> None:
+    def _revert(self, application: Application, error: BaseException) -> None:
         try:
-            application.take_back()
-            if self.goal.interrupted is None:
+            application.revert()
+            if self.request.interrupted is None:
                 journal.remove(self.location)
         except (OSError, AgentosError) as second:
             first, then = (storage_error(e).message if isinstance(e, OSError) else str(e) for e in (error, second))
             raise RestoreError(
-                f"the restore failed ({first}) and could not be taken back ({then})",
+                f"the restore failed ({first}) and could not be reverted ({then})",
                 "nothing is lost: git agentos recover --abort goes back, git agentos recover finishes it",
             ) from error
 
-    def _change(self, writer: Writer, steps: Plan, application: Application, folder: str, saved: str) -> list[Skipped]:
-        skipped = nested_repositories.move_aside(self.repository, steps.aside, saved, application)
+    def _change(self, writer: Writer, plan: Plan, application: Application, folder: str, saved: str) -> list[Skipped]:
+        skipped = nested_repositories.move_aside(self.repository, plan.aside, saved, application)
         application.run()
         skipped += nested_repositories.restore(
             self.worktree,
             self.metadata,
-            steps.nested,
+            plan.nested,
             application,
-            self.goal.stamp,
+            self.request.stamp,
             run,
             saved=saved,
-            exact=self.goal.exact,
+            exact=self.request.exact,
         )
         new_index = os.path.join(folder, "index")
         index.copy(self.repository, new_index)
@@ -275,23 +270,23 @@ class _Transaction:
         os.mkdir(scratch)
         if self.options.paths is None:
             gitdir.set_sparse(self.repository, self.settings, application, self.target.sparse)
-        index.apply(self.repository, new_index, steps.index, scratch, self.settings.values)
-        differing = self._refresh(self._unmodified(writer, steps), application, new_index, folder)
+        index.apply(self.repository, new_index, plan.index, scratch, self.settings.values)
+        differing = self._refresh(self._unmodified(writer, plan), application, new_index, folder)
         self._verify(application, new_index, differing)
-        application.settle()
+        application.set_modes()
         gitdir.set_index(self.repository, application, new_index, folder)
-        if self.goal.with_operation:
+        if self.request.with_operation:
             gitdir.set_operation(self.repository, application, self.target, folder)
         who = os.fsdecode(self.settings.committer)
-        command, checkpoint = self.goal.command, self.checkpoint
+        command, checkpoint = self.request.command, self.checkpoint
         head.move_branches(
-            self.location, application, self.goal.shifts, command=command, checkpoint=checkpoint, who=who
+            self.location, application, self.request.branch_moves, command=command, checkpoint=checkpoint, who=who
         )
-        if self.goal.move is not None:
+        if self.request.move is not None:
             head.set_head(
                 self.location,
                 application,
-                self.goal.move,
+                self.request.move,
                 command=command,
                 checkpoint=checkpoint,
                 who=who,
@@ -319,15 +314,15 @@ class _Transaction:
                 f"git agentos checkpoint show {self.checkpoint[:8]} lists what it holds",
             )
 
-    def _check_objects(self, steps: Plan) -> None:
+    def _check_objects(self, plan: Plan) -> None:
         """Every object that the plan needs is there: found out before anything is touched."""
-        wanted = {file.oid for file in steps.write.values()}
-        wanted |= {oid for _, oid in self.target.ignored.values()} | set(steps.nested.values())
-        if self.goal.with_operation:
+        wanted = {file.oid for file in plan.write.values()}
+        wanted |= {oid for _, oid in self.target.ignored.values()} | set(plan.nested.values())
+        if self.request.with_operation:
             wanted |= set(self.target.operation_files.values())
-        for stages in steps.index.stages.values():
+        for stages in plan.index.stages.values():
             wanted |= {oid for mode, oid in stages.values() if mode != trees.GITLINK}
-        wanted |= {oid for mode, oid in steps.index.entries.values() if mode != trees.GITLINK}
+        wanted |= {oid for mode, oid in plan.index.entries.values() if mode != trees.GITLINK}
         if self.target.head.commit is not None:
             wanted.add(self.target.head.commit)
         missing = [oid for oid in wanted if not self.repository.exists(oid)]
@@ -357,7 +352,7 @@ class _Transaction:
         believed = self._as_restored({path: unmodified[path] for path in differing if path in unmodified}, folder)
         if not believed:
             return differing
-        application.age(believed, int(os.stat(new_index).st_mtime))
+        application.backdate(believed, int(os.stat(new_index).st_mtime))
         index.set_stat_data(self.repository, new_index, believed, folder, self.settings.values)
         return index.differences(self.repository, new_index, self.target.index_tree)
 
@@ -385,14 +380,14 @@ class _Transaction:
                     found[path] = entry
         return found
 
-    def _unmodified(self, writer: Writer, steps: Plan) -> dict[bytes, trees.Entry]:
-        """What was written or staged anew and is, in the target, as the index has it: its stat data in the index is
+    def _unmodified(self, writer: Writer, plan: Plan) -> dict[bytes, trees.Entry]:
+        """What was written or prepared anew and is, in the target, as the index has it: its stat data in the index is
         stale."""
         apart = {*self.target.assume_unchanged, *self.target.skip_worktree, *self.target.stages}
         narrowing = None if self.options.paths is None else frozenset(self.options.paths)
         return {
             path: entry
-            for path in dict.fromkeys([*steps.write, *steps.index.entries])
+            for path in dict.fromkeys([*plan.write, *plan.index.entries])
             if path not in apart
             and paths.covers(narrowing, path)
             and (entry := trees.find(writer, self.target.tree, path)) is not None
@@ -404,7 +399,7 @@ class _Transaction:
     def _verify(self, application: Application, new_index: str, differing: Sequence[bytes]) -> None:
         """The worktree and the new index are the target's: what was put in place is there untouched, what had to go
         is gone, and git reads the index as the tree that it shall be."""
-        wrong = application.wrong()
+        wrong = application.mismatches()
         if self.options.paths is None:
             wrong += [
                 path for path in differing if path not in self.target.stages and path not in self.target.intent_to_add
@@ -426,29 +421,29 @@ class _Transaction:
             return []
         plan = replace(plan, write={path: file for path, file in plan.write.items() if file.recheck})
         with state_dir.scratch(self.location) as folder:
-            staged = Prepared(folder)
-            prepare(self.repository, writer, plan, self.target, self.settings.values, staged)
-            return _rewritten(plan, staged)
+            prepared = Prepared(folder)
+            prepare(self.repository, writer, plan, self.target, self.settings.values, prepared)
+            return _rewritten(plan, prepared)
 
     def _result(
         self,
-        steps: Plan,
+        plan: Plan,
         saved: str | None,
         *,
         dry_run: bool,
         more: Sequence[Skipped] = (),
         rewritten: Sequence[str] = (),
     ) -> Restoration:
-        at = self.goal.move.head if self.goal.move is not None else refs.read_head(self.location)
+        at = self.request.move.head if self.request.move is not None else refs.read_head(self.location)
         return Restoration(
             checkpoint=self.checkpoint,
             saved=saved,
             branch=at.branch,
             head=at.commit,
             worktree_path=self.location.root,
-            changed=sorted({*steps.changed, *rewritten}),
-            removed=steps.removed,
-            skipped=[*steps.skipped, *self.target.skipped, *more],
+            changed=sorted({*plan.changed, *rewritten}),
+            removed=plan.removed,
+            skipped=[*plan.skipped, *self.target.skipped, *more],
             dry_run=dry_run,
         )
 
@@ -466,6 +461,6 @@ def _checked_out(writer: Writer, now: State) -> tuple[State, set[bytes]]:
     return state, set(missing)
 
 
-def _rewritten(plan: Plan, staged: Prepared) -> list[str]:
-    """What of the files to check again is not as it shall be."""
-    return [os.fsdecode(path) for path, file in plan.write.items() if file.recheck and path in staged.files]
+def _rewritten(plan: Plan, prepared: Prepared) -> list[str]:
+    """The rechecked files that had to be written."""
+    return [os.fsdecode(path) for path, file in plan.write.items() if file.recheck and path in prepared.files]
