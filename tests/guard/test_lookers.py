@@ -200,7 +200,7 @@ def test_changed_file_of_worktree_is_saved_first(here: Repo, text: str) -> None:
     found = assess_git(call(here, text.replace("$PWD", str(here.path))), AGENT)
     assert found.decision.decision == ALLOW
     assert found.save is not None, found
-    # A git of our own has not written to it either: what is saved is what was there.
+    # Assessing the command runs git, which must not append its trace to the file before the checkpoint.
     assert here.read("canary.txt") == here.read("0001-mine.patch") == CANARY.encode()
     (here.path / "0001-mine.patch").unlink()
 
