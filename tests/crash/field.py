@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.crash.runner import Runner
+from tests.support import at_rest
 from tests.support.exhaustive import EXHAUSTIVE
 from tests.support.repo import Repo, fill, git_run
 from tests.support.state import State, complete_state, differences
@@ -58,7 +57,7 @@ class Field:
         return Repo(self.place / "repo")
 
     def fresh(self) -> Repo:
-        _copy(self.template, self.place)
+        at_rest.copy(self.template, self.place)
         # What has just been written may still be changing: whoever saves it looks twice.
         time.sleep(_TICK)
         return self.repo
@@ -73,19 +72,13 @@ def prepare(runner: Runner, repo: Repo, *argv: str, template: str = "field.templ
     """Make a case of the field as it is now and a command, which must succeed."""
     place = repo.path.parent
     kept = place.with_name(template)
-    _copy(place, kept)
+    at_rest.copy(place, kept)
     before = observe(repo)
     # In a copy, as every attempt: git's stat data is no longer that of the files, and there is more to do.
-    _copy(kept, place)
+    at_rest.copy(kept, place)
     time.sleep(_TICK)
     done = runner.run_ok(repo.path, *argv)
     return Field(kept, place, argv, before, observe(repo), done.steps)
-
-
-def _copy(source: Path, target: Path) -> None:
-    if target.exists():
-        shutil.rmtree(target)
-    subprocess.run(["cp", "-a", str(source), str(target)], check=True)
 
 
 def observe(repo: Repo) -> World:
@@ -155,8 +148,8 @@ def chosen(field: Field, budget: int, *, beyond: int = 0) -> Iterator[int]:
         return
     weighty = [n for n, step in enumerate(field.steps, 1) if _WEIGHTY.search(step.replace(str(field.place), ""))]
     picked = set(weighty[:: max(1, -(-len(weighty) // (budget // 2)))])
-    # The last steps are where it is decided.
-    picked |= set(range(total - 8, total + beyond + 1, 2 if beyond else 1))
+    # The last steps are where it is decided. Their number varies with the folders that new objects need.
+    picked |= set(range(total - 2 * beyond, total + beyond + 1, 4)) if beyond else set(range(total - 8, total + 1))
     others = [n for n in range(1, total + 1) if n not in picked]
     stride = max(1, -(-len(others) // max(1, budget - len(picked))))
     yield from sorted(picked | set(others[stride // 2 :: stride]))

@@ -6,7 +6,6 @@ import dataclasses
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from tests.support import at_rest
 from tests.support.exhaustive import EXHAUSTIVE
 from tests.support.repo import Repo, git_run
 from tests.support.state import State, complete_state, differences
@@ -106,25 +106,18 @@ class Case:
         return Repo(self.place)
 
     def fresh(self) -> Repo:
-        _copy(self.template, self.place)
+        at_rest.copy(self.template, self.place)
         return self.repo
 
 
 def prepare(runner: Runner, repo: Repo, *argv: str) -> Case:
     """Make a case of `repo` as it is now and a command; the command must succeed. The repository is used up."""
     template = repo.path.with_name(repo.path.name + ".template")
-    _copy(repo.path, template)
+    at_rest.copy(repo.path, template)
     before = observe(repo)
     done = runner.run_ok(repo.path, *argv)
     after = observe(repo)
     return Case(template, repo.path, argv, before, after, done.steps)
-
-
-def _copy(source: Path, target: Path) -> None:
-    """A copy with every time; a scratch folder beside it goes along."""
-    if target.exists():
-        shutil.rmtree(target)
-    subprocess.run(["cp", "-a", str(source), str(target)], check=True)
 
 
 def chosen(case: Case, budget: int) -> Iterator[int]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.runner import Ended, Runner
-from tests.support import run_notes
+from tests.support import at_rest, run_notes
 from tests.support.exhaustive import is_sampled
 from tests.support.repo import Repo, fill
 
@@ -105,9 +104,7 @@ class Site:
         return sorted(found)
 
     def fresh(self) -> None:
-        if self.place.exists():
-            shutil.rmtree(self.place)
-        subprocess.run(["cp", "-a", str(self.template), str(self.place)], check=True)
+        at_rest.copy(self.template, self.place)
         self.put_notes_back()
 
 
@@ -186,7 +183,7 @@ def _kill(runner: Runner, cwd: Path, step: str, *argv: str) -> None:
     while root.name != "site":
         root = root.parent
     copy = root.with_name("copy")
-    subprocess.run(["cp", "-a", str(root), str(copy)], check=True)
+    at_rest.copy(root, copy)
     put_notes_back = run_notes.keep()
     steps = runner.run(cwd, *argv).steps
     put_notes_back()

@@ -13,7 +13,7 @@ from tests.crash import field
 from tests.crash.runner import Runner
 from tests.run.ground import Ground, Whole, assert_like, look, prepare
 from tests.run.test_rollback import work
-from tests.support import run_notes
+from tests.support import at_rest, run_notes
 from tests.support.exhaustive import EXHAUSTIVE
 
 _BUDGET = 8
@@ -49,7 +49,7 @@ class _Attempts:
         self.ground = ground
         self.place = ground.repo.path.parent
         self.template = self.place.with_name("field.template")
-        field._copy(self.place, self.template)
+        at_rest.copy(self.place, self.template)
         self.put_notes_back = run_notes.keep()
         self.before = ground.look()
         self.fresh()
@@ -59,7 +59,7 @@ class _Attempts:
         self.after = ground.look()
 
     def fresh(self) -> None:
-        field._copy(self.template, self.place)
+        at_rest.copy(self.template, self.place)
         self.put_notes_back()
         time.sleep(0.03)
 

@@ -192,6 +192,9 @@ def read(path: str) -> bytes | None:
         return None
     except files.NotRegularError:
         raise GuardError(f"'{path}' is not a file", "git cannot read its configuration there: move it away") from None
+    except OSError as error:
+        message = f"'{path}' cannot be read: {error.strerror}"
+        raise GuardError(message, "git cannot read its configuration there either") from None
 
 
 def is_readable(path: str) -> bool:
