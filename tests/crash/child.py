@@ -115,7 +115,7 @@ def import_everything() -> None:
     import git_agentos
 
     for module in pkgutil.walk_packages(git_agentos.__path__, "git_agentos."):
-        if not module.name.endswith("__main__") and ".evidence_" not in module.name:
+        if not module.name.endswith(("__main__", ".gate.plugin", ".gate.plugin_imports")):
             importlib.import_module(module.name)
 
 

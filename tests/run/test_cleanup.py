@@ -244,6 +244,6 @@ def test_what_is_said() -> None:
     text = run_end.cleaned_up(done, Style())
     assert str(text.result).splitlines() == [
         "Run r: archived /w in aaaaaaaa, deleted branch 'agentos/run-r' (bbbbbbbb)",
-        "left: run s: it has not ended: it is open",
+        "skipped: run s: it has not ended: it is open",
     ]
     assert text.hints == ("'bring it' restores it",)

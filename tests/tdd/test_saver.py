@@ -27,6 +27,7 @@ from git_agentos import log, open_workspace
 from git_agentos.errors import DatabaseError, TddError, WorkflowConfigurationError
 from git_agentos.store import database
 from git_agentos.tdd import state_database
+from git_agentos.util import locks
 from tests.support import postgres
 from tests.support.repo import Repo
 from tests.support.waiting_graph import HOSTILE, first, graph, thread, walk
@@ -178,7 +179,7 @@ def test_the_log_is_written_without_a_write_ahead_log_too(repo: Repo, monkeypatc
     def sleep(_: float) -> None:
         pytest.fail("it was waited for")
 
-    monkeypatch.setattr(database, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
+    monkeypatch.setattr(locks, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
     test_the_log_is_written_while_it_is_open(repo)
 
 
