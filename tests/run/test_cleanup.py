@@ -19,8 +19,8 @@ from git_agentos.run import accept, cleanup, commands, evidence_store
 from git_agentos.worktree import creation, journal, removal, status, trash
 from git_agentos.worktree.final_checkpoint import FinalCheckpoint
 from tests.cli.test_documents import check, schema_of
-from tests.run.field import context_of, start, worktree
 from tests.support.repo import Repo
+from tests.support.runs import context_of, start, worktree
 from tests.support.state import complete_state, differences
 from tests.support.tool import run as tool
 
