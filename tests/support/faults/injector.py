@@ -9,8 +9,8 @@ are not audited. They are counted from the moment the imports are done.
     kill-group      kills its process group, and git with it
     ENOSPC, EIO...  lets the call fail with this error
 
-N = 0 does nothing at all. `python injector.py serve` does the same again and again for requests on stdin, each in a
-fork (which saves importing everything anew): one JSON object a line, `{"cwd", "argv", "step", "mode", "env"}`, answered by
+N = 0 does nothing at all. `python injector.py serve` does the same for each request on stdin, in a fork (which saves
+importing everything anew). A request is one JSON object a line, `{"cwd", "argv", "step", "mode", "env"}`; its answer is
 `{"code", "out", "err", "steps"}`. A fork has no descriptor in common with another one, so locks are those of processes
 that have nothing to do with each other. `code` is negative for a signal; `steps` are the names of the steps made.
 """
