@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos.cli.output import Output, Style, Text
+from git_agentos.cli.output import Output
+from git_agentos.cli.text import Style, Text
 from git_agentos.errors import AgentosError
 
 CLI = Path(__file__).resolve().parents[2] / "git_agentos" / "cli"
