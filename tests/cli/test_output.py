@@ -7,7 +7,8 @@ import io
 
 import pytest
 
-from git_agentos.cli.output import Output, Style, Text
+from git_agentos.cli.output import Output
+from git_agentos.cli.text import Style, Text
 from git_agentos.errors import AgentosError
 from tests.support.env import PROJECT_ROOT
 

@@ -24,8 +24,8 @@ from git_agentos import __version__
 from git_agentos.checkpoint import doctor
 from git_agentos.cli import command_tree
 from git_agentos.cli.command_tree import Command
+from git_agentos.guard.diagnosis import checks as guard
 from git_agentos.guard.policy import command_table
-from git_agentos.guard.setup import checks as guard
 from git_agentos.run import doctor as runs
 from git_agentos.tdd import doctor as workflows
 from git_agentos.worktree import entry_checks, repair

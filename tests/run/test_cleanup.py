@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from git_agentos import GitWorktreeWorkspaceService
-from git_agentos.cli.output import Style
 from git_agentos.cli.render.text import run as text_run
 from git_agentos.cli.render.text import run_end
+from git_agentos.cli.text import Style
 from git_agentos.errors import RunError, UsageError
 from git_agentos.git import refs
 from git_agentos.run import accept, cleanup, commands, evidence_store

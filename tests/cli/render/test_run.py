@@ -11,11 +11,12 @@ import pytest
 
 from git_agentos.checkpoint.model import Skipped
 from git_agentos.cli import status_line
-from git_agentos.cli.output import Output, Style, Text
+from git_agentos.cli.output import Output
 from git_agentos.cli.progress import RunProgress
 from git_agentos.cli.render.text import layout, run_end
 from git_agentos.cli.render.text import rollback as text_rollback
 from git_agentos.cli.render.text import run as text_run
+from git_agentos.cli.text import Style, Text
 from git_agentos.run.events import Attempt, Left, Run, Step
 from git_agentos.run.rollback import Rollback
 from git_agentos.run.sealing import Verification

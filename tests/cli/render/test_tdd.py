@@ -20,10 +20,11 @@ import pytest
 from git_agentos.cli import progress
 from git_agentos.cli.commands import tdd as tdd_command
 from git_agentos.cli.invocation import Invocation
-from git_agentos.cli.output import Output, Style, Text
+from git_agentos.cli.output import Output
 from git_agentos.cli.progress import WorkflowProgress
 from git_agentos.cli.render.html import workflow as html_tdd
 from git_agentos.cli.render.text import tdd as text_tdd
+from git_agentos.cli.text import Style, Text
 from git_agentos.errors import PolicyError
 from git_agentos.tdd.state import N0, N1, N2, N3, N4, N5, N6, Record, Review, Workflow
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from git_agentos.cli.output import Style, Text
 from git_agentos.cli.render.text import checkpoint as text
 from git_agentos.cli.render.text import layout, restore, status
+from git_agentos.cli.text import Style, Text
 from git_agentos.overview import Overview
 from git_agentos.workspace import (
     Checkpoint,

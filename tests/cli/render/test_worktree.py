@@ -8,9 +8,9 @@ from datetime import datetime
 
 import pytest
 
-from git_agentos.cli.output import Style, Text
 from git_agentos.cli.render.text import layout
 from git_agentos.cli.render.text import worktree as text_worktree
+from git_agentos.cli.text import Style, Text
 from git_agentos.worktree.status import ActiveProcess, Dirty, LastCheckpoint, LastEntry, Worktree
 
 A, B = "a" * 40, "b" * 40

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from git_agentos.git.location import locate
+from git_agentos.guard.diagnosis import checks
 from git_agentos.guard.harness import contact, handler, integration, overrides, requirements, settings_files
 from git_agentos.guard.harness.adapters import HARNESSES
-from git_agentos.guard.setup import checks
 from tests.support.guard.guarded_worktree import guarded
 from tests.support.repo import Repo
 from tests.support.tool import run

@@ -13,9 +13,9 @@ import pytest
 
 from git_agentos.errors import GuardError
 from git_agentos.git.location import locate
+from git_agentos.guard.diagnosis import checks
 from git_agentos.guard.harness import adapters, integration
 from git_agentos.guard.harness.adapters import HARNESSES
-from git_agentos.guard.setup import checks
 from tests.cli.conftest import Cli, cli  # noqa: F401 (a fixture)
 from tests.cli.test_documents import check_document
 from tests.support.agents import agent

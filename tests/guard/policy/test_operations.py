@@ -8,8 +8,8 @@ import pytest
 
 from git_agentos.guard.configuration.settings import GuardSettings, Rule
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Decision, Operation
+from git_agentos.guard.operation_table import EFFECTS
 from git_agentos.guard.policy import effects, operations
-from git_agentos.guard.policy.operation_table import EFFECTS
 from git_agentos.guard.policy.operations import OPERATIONS, OperationSpec
 from tests.support.env import PROJECT_ROOT
 

@@ -18,8 +18,9 @@ from git_agentos.errors import GuardError, WorktreeError
 from git_agentos.findings import Finding
 from git_agentos.git import lockfile
 from git_agentos.git.location import Location, locate
+from git_agentos.guard.diagnosis import checks, probe
 from git_agentos.guard.harness import integration
-from git_agentos.guard.setup import activation, checks, manifest, own_files, probe, repository_hooks, scripts
+from git_agentos.guard.setup import activation, manifest, own_files, repository_hooks, scripts
 from git_agentos.worktree import creation, removal
 from tests.cli.test_documents import check_document
 from tests.support.agents import agent

@@ -13,7 +13,8 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.git.location import Location
-from git_agentos.guard.setup import activation, checks, launcher, probe, repository_hooks, scripts
+from git_agentos.guard.diagnosis import checks, probe
+from git_agentos.guard.setup import activation, launcher, repository_hooks, scripts
 from git_agentos.worktree import creation, repair
 from tests.support.guard.guarded_worktree import location, sh, sign_placed
 from tests.support.repo import Repo, git

@@ -10,7 +10,8 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.git.location import Location, locate
-from git_agentos.guard.setup import activation, checks, repository_hooks, scripts
+from git_agentos.guard.diagnosis import checks
+from git_agentos.guard.setup import activation, repository_hooks, scripts
 from tests.cli.test_documents import check_document
 from tests.support.agents import agent
 from tests.support.repo import Repo, git_run

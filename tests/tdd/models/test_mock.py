@@ -15,7 +15,8 @@ from git_agentos import config
 from git_agentos.errors import TddError, UsageError
 from git_agentos.tdd import MockLLM
 from git_agentos.tdd.models.command import Command
-from git_agentos.tdd.models.model import IMPLEMENT, SCAFFOLD, choose
+from git_agentos.tdd.models.model import IMPLEMENT, SCAFFOLD
+from git_agentos.tdd.models.selection import choose
 from tests.support import model_requests
 from tests.support.model_requests import Site
 from tests.support.repo import Repo

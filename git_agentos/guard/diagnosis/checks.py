@@ -17,9 +17,9 @@ from git_agentos.guard import identity, signing, tampering
 from git_agentos.guard.ancestry import MARKER
 from git_agentos.guard.approval import documents, weaker_settings
 from git_agentos.guard.configuration import confirmation, settings
-from git_agentos.guard.harness import findings as harness_findings
-from git_agentos.guard.setup import activation, manifest, own_files, probe, repository_hooks, scripts
-from git_agentos.guard.setup.probe import FSMONITOR, HOOK, Layer
+from git_agentos.guard.diagnosis import harness_checks, probe
+from git_agentos.guard.diagnosis.probe import FSMONITOR, HOOK, Layer
+from git_agentos.guard.setup import activation, manifest, own_files, repository_hooks, scripts
 from git_agentos.guard.shell import syntax
 from git_agentos.util import files
 
@@ -305,10 +305,10 @@ def _shim(location: Location, environment: Mapping[str, str]) -> Iterator[Findin
 
 def harnesses(location: Location, environment: Mapping[str, str], *, fix: bool) -> Iterator[Finding]:
     """What keeps an integrated harness from asking the guard; with `fix`, our hooks are added to its settings again."""
-    for each in harness_findings.examine(location, environment, fix=fix):
-        if each.kind == harness_findings.MISSING:
+    for each in harness_checks.examine(location, environment, fix=fix):
+        if each.kind == harness_checks.MISSING:
             yield Finding("harness-missing", "warning", each.message, each.hint, each.fixed)
-        elif each.kind == harness_findings.UNREAD:
+        elif each.kind == harness_checks.UNREAD:
             yield Finding("harness-unread", "warning", each.message, each.hint, each.fixed)
         else:
             yield Finding("harness-without-exec", "info", each.message, each.hint, each.fixed)
