@@ -335,7 +335,7 @@ class Workspace:
         """What is wrong with this repository's set-up, and what to do; with `fix`, what can be corrected safely is."""
         from git_agentos import findings
         from git_agentos.checkpoint import doctor
-        from git_agentos.guard.setup import checks as guard
+        from git_agentos.guard.diagnosis import checks as guard
         from git_agentos.worktree import repair
 
         self._discard()
