@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.disk import mounted
 from tests.support.env import seal
-from tests.support.exhaustive import sample
 from tests.support.repo import Repo, fill
+from tests.support.sampling import sample
 
 # Sealed when this file is imported, before any test module is: nothing at all may run with the developer's environment.
 _HOME = Path(tempfile.mkdtemp(prefix="agentos-home-"))

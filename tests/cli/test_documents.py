@@ -22,9 +22,10 @@ from git_agentos.cli.render import json as documents
 from git_agentos.errors import AgentosError
 from git_agentos.run import sealing
 from tests.cli.conftest import Cli
+from tests.support.env import PROJECT_ROOT
 from tests.support.repo import Repo
 
-REFERENCE = (Path(__file__).resolve().parents[2] / "docs" / "json.md").read_text()
+REFERENCE = (PROJECT_ROOT / "docs" / "json.md").read_text()
 
 _SECTION = re.compile(r"^(?P<level>##+) (?P<name>.+)\n(?P<body>(?:(?!^##).*\n?)*)", re.MULTILINE)
 _PATTERNS = {

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.clients.model_server import ModelServer
+from tests.support.env import PROJECT_ROOT
 
 # Set by `make test-clients` and by CI; elsewhere the clients are looked for in the same place.
-PROGRAMS = Path(__file__).resolve().parents[2] / ".venv" / "clients" / "node_modules" / ".bin"
+PROGRAMS = PROJECT_ROOT / ".venv" / "clients" / "node_modules" / ".bin"
 LIMIT = 300  # seconds for a session; opencode fetches its plugin library when it is first started
 
 

@@ -13,11 +13,11 @@ from git_agentos.cli.render.text import run as text_run
 from git_agentos.run import commands, spec
 from git_agentos.run.accept import accept
 from git_agentos.run.events import Left, Run
+from tests.cli.commands.test_run import ask  # noqa: F401 (a fixture)
 from tests.cli.conftest import cli  # noqa: F401 (a fixture)
 from tests.cli.test_documents import check_document
-from tests.run.field import Worker, context_of, start, wait_for, worktree
-from tests.run.test_cli import ask  # noqa: F401 (a fixture)
 from tests.support.repo import Repo
+from tests.support.runs import Worker, context_of, start, wait_for, worktree
 
 
 def said(run: Run) -> str:

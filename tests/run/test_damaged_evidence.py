@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.cli.conftest import Cli, cli  # noqa: F401 (a fixture)
-from tests.run.field import start
 from tests.support.confirming import set_up
 from tests.support.repo import Repo
+from tests.support.runs import start
 
 
 def _link(path: Path) -> None:

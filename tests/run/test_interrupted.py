@@ -13,7 +13,8 @@ from git_agentos.errors import LockedError
 from git_agentos.run import commands, evidence_store, spec
 from git_agentos.run.events import Run
 from git_agentos.run.spec import RunSpec
-from tests.run.field import (
+from tests.support.repo import Repo
+from tests.support.runs import (
     IS_RIGHT,
     LEARNS,
     Worker,
@@ -25,7 +26,6 @@ from tests.run.field import (
     wait_for,
     worktree,
 )
-from tests.support.repo import Repo
 from tests.support.signals import by_default
 
 # Two attempts; what the first has done is taken back before the second.

@@ -18,9 +18,9 @@ from git_agentos.git import stale_locks
 from git_agentos.run import commands, rebuild, spec
 from git_agentos.run.events import Run
 from git_agentos.worktree import removal
-from tests.run.field import IS_RIGHT, Worker, context_of, nobody_left, outcomes, wait_for, worktree
-from tests.run.ground import Ground, prepare
 from tests.support.repo import Repo
+from tests.support.rollbacks import Ground, prepare
+from tests.support.runs import IS_RIGHT, Worker, context_of, nobody_left, outcomes, wait_for, worktree
 
 # Real gits that a hook of theirs kills while they hold locks: COMMIT before it commits, REF while it moves a ref.
 KILLED = {

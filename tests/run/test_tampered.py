@@ -22,8 +22,8 @@ from git_agentos.run import accept, commands, evidence, evidence_store, journal,
 from git_agentos.run.events import Run
 from git_agentos.run.snapshot import run_context
 from git_agentos.worktree import repair
-from tests.run.field import Worker, context_of, kept, start, wait_for, worktree
 from tests.support.repo import Repo
+from tests.support.runs import Worker, context_of, kept, start, wait_for, worktree
 
 FORGED = [
     {"event": "step-ended", "at": "2026-01-01T00:00:00.000Z", "n": 1, "outcome": "ok", "exit_code": 0},

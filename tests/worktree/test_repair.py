@@ -16,11 +16,11 @@ from git_agentos import open_workspace
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.git import worktrees
 from git_agentos.worktree import creation, journal, record, removal, repair, status, trash
+from tests.process.test_processes import living
 from tests.support.repo import Repo, git_run
+from tests.support.snapshot import whole
 from tests.support.state import complete_state, differences
 from tests.support.tool import run, run_ok
-from tests.test_processes import living
-from tests.worktree.whole import whole
 
 
 def context(repo: Repo) -> OpenWorktree:
@@ -325,7 +325,7 @@ def test_what_is_left_of_the_trash_is_told_and_deleted(repo: Repo, monkeypatch: 
     assert "bytes" in told["findings"][0]["message"]
     done = run_ok(repo.path, "doctor", "--fix")
     assert [(each["code"], each["fixed"]) for each in done["findings"]] == [("worktree-trash", True)]
-    from tests.worktree.test_end import gone
+    from tests.worktree.test_removal import gone
 
     gone(repo, there)
 
