@@ -154,7 +154,7 @@ recorded() {
 	[ $code = 0 ] || warn_once "$name: nothing was recorded, its program failed (exit code $code)"
 }
 
-# NAME: note the command that called this hook (git_agentos/hooks/pending.py).
+# NAME: note the command that called this hook (git_agentos/hooks/notes.py).
 note() {
 	folder=$git_dir/agentos/recording
 	[ -d "$folder" ] || (umask 077 && command -p mkdir -p "$folder") || return 1

@@ -2,14 +2,16 @@
 
 entry          the executables, and the one boundary where errors become exit codes (stdlib only at the top)
 prescan        reads the command line before typer is imported
-app            builds the typer application; reports usage errors in git's style
+app            builds the typer application
+execution      parses a command line with it; help, and usage errors in git's style
 command        the decorators that make a function a command
 options        the options that several commands share
 invocation     one run of a command: directory, agent, output, workspace
 authorization  asks the guard whether the command may run
 commands/      one module for each command: parse, call the domain once, render
 render/        results as text, JSON and HTML
-output         stdout, stderr, colours: nothing else writes to either stream
+text           a result as text, and its style
+output         stdout and stderr: nothing else writes to either stream
 status_line, progress  progress on the terminal
 quote          names and text that cannot harm a terminal
 command_tree   the commands as plain data, read by help, completion and the tests of the man pages

@@ -1,11 +1,10 @@
-"""The commands as one typer application, and usage errors in git's style.
+"""The commands as one typer application.
 
 Each command lives in a module of its own, `commands/NAME.py`, in a variable of the command's name. If the command line
 names a command for certain, only that module is loaded.
 """
 
 import importlib
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -14,9 +13,7 @@ from typer.main import get_command
 from git_agentos import __version__
 from git_agentos.cli import command
 from git_agentos.cli.invocation import Invocation
-from git_agentos.cli.output import Text
-from git_agentos.cli.prescan import Prescan
-from git_agentos.errors import UsageError
+from git_agentos.cli.text import Text
 
 # In the order in which help lists them.
 COMMANDS = (
@@ -90,37 +87,4 @@ def root(
         ctx.output.show("version", {"version": __version__}, lambda _: Text(f"git-agentos version {__version__}\n"))
         raise typer.Exit
     if ctx.subcommand is None:
-        from git_agentos.cli import command_tree
-
-        usage = command_tree.usage(command_tree.root())
-        raise UsageError("no command given", f"{usage}\n'git agentos -h' lists the commands")
-
-
-def execute(argv: Sequence[str], prescan: Prescan, invocation: Invocation) -> int:
-    """Parse `argv`, run the command that it names, and return the exit code; errors are AgentosErrors."""
-    application = parser(prescan.command, is_plain_checkpoint=prescan.is_plain_checkpoint)
-    try:
-        # Not `application()`: typer would take a broken pipe anywhere, even in a pipe to git, for a reader that closed
-        # stdout.
-        with application.make_context("git agentos", list(argv), obj=invocation) as context:
-            application.invoke(context)
-    except typer.Exit as end:
-        return end.exit_code
-    except typer.TyperException as error:
-        raise _usage_error(error, prescan.command) from None
-    return 0
-
-
-def _usage_error(error: typer.TyperException, only: str | None) -> UsageError:
-    """typer's message in git's style: lower case, no full stop, and the usage line as the hint."""
-    from git_agentos.cli import command_tree
-
-    message = error.format_message().strip().rstrip(".")
-    message, _, guess = message.partition(". Did you mean ")
-    message, _, options = message.partition(" (Possible options: ")
-    context = getattr(error, "ctx", None)
-    path = context.command_path.split()[len(command_tree.PROGRAM) :] if context is not None else [only or ""]
-    hints = [command_tree.usage(command_tree.find(path))]
-    if guess or options:
-        hints.append("did you mean " + (guess.rstrip("?") or options.rstrip(")")) + "?")
-    return UsageError(message[:1].lower() + message[1:], "\n".join(hints))
+        raise command.NoCommand

@@ -18,6 +18,18 @@ P = ParamSpec("P")
 Function = Callable[Concatenate[Invocation, P], None]
 
 
+class HelpRequested(Exception):
+    """`--help` was given for the command at `command_path` (`git agentos checkpoint list`)."""
+
+    def __init__(self, command_path: str) -> None:
+        super().__init__(command_path)
+        self.command_path = command_path
+
+
+class NoCommand(Exception):
+    """No command was given."""
+
+
 class Command:
     """One command without subcommands."""
 
@@ -90,12 +102,7 @@ def root(function: Function[P]) -> Callable[..., None]:
 def _show_help(context: typer.Context, value: bool) -> None:
     if not value or context.resilient_parsing:
         return
-    from git_agentos.cli import command_tree
-
-    path = context.command_path.split()[len(command_tree.PROGRAM) :]
-    invocation: Invocation = context.obj
-    invocation.output.print(command_tree.help_text(command_tree.find(path)))
-    raise typer.Exit
+    raise HelpRequested(context.command_path)
 
 
 _DIRECTORY = Annotated[list[str] | None, typer.Option("-C", metavar="PATH", help="Work as if started in PATH.")]

@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from git_agentos.cli.app import COMMANDS, parser
+from git_agentos.cli.command import COMMON_NAMES
+
 PROGRAM = ("git", "agentos")
 _WIDTH = 80
 _COLUMN = 25
@@ -71,8 +74,6 @@ class Command:
 @cache
 def root() -> Command:
     """All commands."""
-    from git_agentos.cli.app import parser
-
     return _read(parser(), ())
 
 
@@ -128,9 +129,6 @@ def _table(rows: Iterable[tuple[str, str]]) -> str:
 
 def _read(command: Any, path: tuple[str, ...]) -> Command:
     """`command` is click's object as typer builds it; only attributes that click documents are read."""
-    from git_agentos.cli.app import COMMANDS
-    from git_agentos.cli.command import COMMON_NAMES
-
     options, arguments = [], []
     for each in command.params:
         if each.hidden:

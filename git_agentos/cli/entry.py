@@ -77,7 +77,7 @@ def run(argv: Sequence[str]) -> int:
         from git_agentos.cli.output import Output
 
         invocation = invocations.Invocation(Output.standard(json=scanned.json), scan, argv)
-        from git_agentos.cli.app import execute
+        from git_agentos.cli.execution import execute
 
         with invocation.output.show_warnings():
             return execute(argv, scanned, invocation)

@@ -6,6 +6,8 @@
     ownership.py           which worktrees are an agent's own
     authorize.py           whether an agent may run a command of git-agentos itself
     messages.py            what is printed when a command is stopped, saved or waits
+    operation_table.py     the operations, and what is decided about each by default
+    protected_files.py     the settings of harnesses, which an agent may not change
     paths.py, signing.py   questions about paths; the key of the user, and what is signed with it
     tampering.py           whether the guard itself was changed
 
@@ -16,7 +18,7 @@
         shell_text.py      reads shell text and programs; named_files.py, file_owners.py, ignored_files.py: their files
     policy/                a git command line -> operations -> what is decided about them
         subcommands.py     which function reads which subcommand; commands/ has the functions
-        operation_table.py the operations; option_table.py and command_table.py: git's options, our own commands
+        option_table.py    git's options; command_table.py: our own commands
         facts.py           what the repository says; own_work.py: what of it is the agent's own
         effects.py         what an operation can take away, and whether a checkpoint brings it back
     shell/                 shell text -> the programs that it starts, without running anything
@@ -30,8 +32,9 @@
         aftermath.py       what a command has changed before it was stopped
     approval/              requests and grants, and who may decide
 
-    setup/                 what is installed in a repository and removed again, and whether it works
+    setup/                 what is installed in a repository and removed again
     exec/, harness/        an agent below `guard exec`, and the hooks of the programs in which agents run
+    diagnosis/             whether all of it works: for `guard status` and `doctor`
 
 Four layers use the same `enforcer`: `core.fsmonitor` and the git hooks (`git_agentos.hooks`), the shim, and the harness
 hooks. Only the standard library is imported until something must be saved: all of this runs inside of git commands.

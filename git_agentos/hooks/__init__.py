@@ -5,8 +5,9 @@
     judges.py            core.fsmonitor, reference-transaction, pre-commit, pre-rebase, pre-merge-commit, pre-push
     decision.py          assess, enforce, record what was allowed: what all judges do
     allowed.py           which git processes were allowed, for the scripts to see
-    recorders.py         post-commit, post-checkout, post-merge, post-rewrite, new-worktree, stash
-    pending.py           what they have to record, noted by the scripts and done in the background
+    pending.py           post-commit, post-checkout, post-merge, post-rewrite: what the scripts noted is recorded
+    notes.py             the notes that these scripts write
+    recorders.py         the checkpoints that hooks create; new-worktree, stash
     user_hooks_cache.py  where the user's own hooks are, for the scripts to see
     shim.py              the shim's question
     output.py            messages on stderr, answers on stdout

@@ -6,13 +6,13 @@
     a merge, before it touches a file       before_merge     agentos.auto.beforeMerge
     an agent's push to the stash            before_risky     agentos.auto.beforeRisky
 
-A command does not wait for those after it: the hook notes them and starts them in the background (`pending`). Errors
-are printed once (by the next hook, where nobody waits any more) and written to the log; git continues.
+A command does not wait for those after it: the hook writes a note (`notes`) and starts them in the background
+(`pending`). Errors are printed once (by the next hook, where nobody waits any more) and written to the log; git
+continues.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -24,9 +24,9 @@ from git_agentos.guard.call import Call
 from git_agentos.guard.configuration import settings as settings_
 from git_agentos.guard.decision import SaveScope
 from git_agentos.guard.setup import scripts
-from git_agentos.hooks import CONTINUE, HookCall, git_command, output, pending
+from git_agentos.hooks import CONTINUE, HookCall, git_command, output
 from git_agentos.hooks.git_command import GitCommand
-from git_agentos.hooks.pending import Noted
+from git_agentos.hooks.notes import Noted
 
 _AFTER = {
     "post-commit": ("after_commit", "after a commit"),
@@ -34,22 +34,6 @@ _AFTER = {
     "post-rewrite": ("after_commit", "after a rebase"),
     "post-checkout": ("after_checkout", "after a checkout"),
 }
-
-
-def post_commit(_hook: HookCall) -> int:
-    """Record what is noted (`pending`), after a commit or another command."""
-    root = os.environ.pop("AGENTOS_RECORD_IN", None)
-    location = git_command.locate_worktree(root)
-    if location is None:
-        return CONTINUE
-    if root is not None:
-        with contextlib.suppress(OSError):
-            os.setsid()  # the command has ended: signals of its terminal are not for us
-    pending.record(location)
-    return CONTINUE
-
-
-post_merge = post_rewrite = post_checkout = post_commit
 
 
 def record_noted(location: Location, noted: Noted) -> None:
@@ -138,7 +122,8 @@ def _take(command: GitCommand, trigger: str, description: str, meta: Mapping[str
     if command.location is None:
         return
     context = saving.context_at(command.location, command.who.agent, command.call.environment)
-    saving.save(context, SaveScope(commits=commits), description=description, meta=meta, whole=False, trigger=trigger)
+    metadata = context.metadata(trigger=trigger, description=description, meta=dict(meta))
+    saving.save(context, SaveScope(commits=commits), metadata, whole=False)
 
 
 def _log(command: GitCommand, summary: str, reason: str) -> None:

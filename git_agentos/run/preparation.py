@@ -29,7 +29,7 @@ from git_agentos.run import baseline, evidence_store
 from git_agentos.run.context import CONTEXT, WorkspaceContext, with_current_paths, worktree_id
 from git_agentos.run.events import SERVICE
 from git_agentos.run.evidence import Evidence
-from git_agentos.worktree import base, creation, journal, layout, record, repair
+from git_agentos.worktree import base, journal, layout, new_worktree, record, repair
 from git_agentos.worktree.new_worktree import ReadyWorktree, WorktreeSpec
 from git_agentos.worktree.record import AgentWorktree
 
@@ -80,7 +80,7 @@ def prepare(context: OpenWorktree, spec: WorkspaceSpec, evidence: Evidence | Non
     )
 
     try:
-        with creation.new_worktree(context, wanted) as new:
+        with new_worktree.creating(context, wanted) as new:
             made, state = _fill(context, new, spec, kept)
     except BaseException:
         kept.remove(CONTEXT)

@@ -5,13 +5,13 @@
     gate/             running pytest; the red and green gates with their vetoes; the audit
     models/           who writes: a script (mock), a headless agent's command, a chat model
     nodes, code_nodes what each node does; `node_run` has what is common to them
-    graph             the graph, in LangGraph
+    graph             the graph, in LangGraph; `interruption` is where it waits for a decision
     workflows, query  starting, resuming and deciding; showing: what the commands call
     state_database    the database of the graph's state: SQLite or PostgreSQL; `signed_rows`, `state_copies`
 
-The only folder that imports langgraph and langchain. `graph`, `state_database` and `models.chat` alone do, inside of
-functions or as modules that nothing else loads: the names below cost nothing until they are used, and tools that use
-nothing else never load LangGraph.
+The only folder that imports langgraph and langchain. `graph`, `interruption`, `signed_rows`, `state_database` and
+`models.chat` alone do, inside of functions or as modules that nothing else loads: the names below cost nothing until
+they are used, and tools that use nothing else never load LangGraph.
 """
 
 from __future__ import annotations
@@ -55,9 +55,11 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
+if not TYPE_CHECKING:  # or mypy would take any name for one of these
 
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        import importlib
+
+        return getattr(importlib.import_module(_HOMES[name]), name)

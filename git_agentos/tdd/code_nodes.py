@@ -18,7 +18,7 @@ from git_agentos.tdd.gate import audit, frozen_files, gates, pytest_config
 from git_agentos.tdd.gate.pytest_run import Control
 from git_agentos.tdd.gate.setup import PytestSetup, prepare
 from git_agentos.tdd.gate.uncommitted import Candidate
-from git_agentos.tdd.models import model
+from git_agentos.tdd.models import selection
 from git_agentos.tdd.models.model import IMPLEMENT, SCAFFOLD, ModelResult, Request
 from git_agentos.tdd.node_run import (
     Interrupted,
@@ -103,7 +103,7 @@ def _ask_model(node_run: NodeRun, task: str, prompt: str, frozen: tuple[str, ...
         stop=session.stop,
         mark=state["mark"],
     )
-    result = model.choose(state["agent"], node_run.worktree.settings, session.environment).work(request)
+    result = selection.choose(state["agent"], node_run.worktree.settings, session.environment).work(request)
     if result.interrupted:
         raise Interrupted
     unlock(session, killed=False)

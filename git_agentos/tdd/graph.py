@@ -1,4 +1,4 @@
-"""The graph, in LangGraph: built and drawn from `routing.ROUTES`; every call into LangGraph is here.
+"""The graph, in LangGraph: built and drawn from `routing.ROUTES`. Only `interruption` calls LangGraph as well.
 
 What one has to know about LangGraph (version 1.2): a node that was interrupted runs again from its top; only with
 `durability="sync"` is a finished node never repeated after a kill; new input to a graph that waits silently starts it
@@ -119,13 +119,6 @@ def _is_workflow(metadata: object, repository: str | None) -> bool:
         return True  # damaged
     except (TypeError, KeyError):
         return False  # another application's
-
-
-def wait_for_decision(value: Mapping[str, Any]) -> str:
-    """Wait until a person has decided, and return the decision. Must be the first call of its node."""
-    from langgraph.types import interrupt
-
-    return str(interrupt(dict(value)))
 
 
 def mermaid() -> str:

@@ -26,6 +26,7 @@ from git_agentos.run.workspace import GitWorktreeWorkspaceService
 from git_agentos.store import database_path
 from git_agentos.tdd import code_nodes, state_database
 from git_agentos.tdd.gate import gates, setup
+from git_agentos.tdd.interruption import wait_for_decision
 from git_agentos.tdd.node_run import (
     Interrupted,
     NodeResult,
@@ -84,8 +85,6 @@ def _prepare_run(session: Session, state: ImplementationState) -> WorkspaceConte
 
 def human_review(session: Session, state: ImplementationState) -> Update:
     """Wait for a person's decision. Nothing stands before that: a node that waits runs again from its top."""
-    from git_agentos.tdd.graph import wait_for_decision
-
     decision = wait_for_decision({"id": session.id, "green": bool(state.get("green"))})
     began = time.monotonic()
     update: Update = {"human_decision": decision}
@@ -111,10 +110,7 @@ def merge(session: Session, state: ImplementationState) -> Update:
         saved = session.save(worktree, f"tdd {session.id}: before {N7}", N7, "before").checkpoint.id
         merged = accept.merge_validated(
             session.context,
-            worktree,
-            session.run(),
-            before,
-            after,
+            accept.ValidatedWork(session.run(), worktree, before, after),
             into=state["into"],
             message=_commit_message(session, state),
             check=lambda: _check(evidence),

@@ -27,7 +27,7 @@ from git_agentos.tdd import node_run, nodes, query, state_database
 from git_agentos.tdd.context import material
 from git_agentos.tdd.gate import setup
 from git_agentos.tdd.graph import Graph, Position
-from git_agentos.tdd.models import model
+from git_agentos.tdd.models import selection
 from git_agentos.tdd.node_run import Interrupted, NodeResult, Session
 from git_agentos.tdd.query import WorkflowRef, list_workflows
 from git_agentos.tdd.signed_rows import Tampered
@@ -89,7 +89,7 @@ def start(
     """
     issue = check_issue(spec.issue_id)
     authorship.require(context.location.root, process.user_environment({}))
-    agent = model.choose(spec.agent, context.settings, environment, context.location.root)
+    agent = selection.choose(spec.agent, context.settings, environment, context.location.root)
     into = _target_branch(context, spec.into)
     documents = material.load(context.location.root, spec.lld, spec.context)
     id_ = new_id(issue)

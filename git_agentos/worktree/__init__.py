@@ -2,7 +2,7 @@
 
 record, journal        what is written down of a worktree, and of an operation that is going on in it
 layout, setup          where worktrees are, and what makes them ready for work
-creation, pool         creating a worktree, or claiming one that was prepared
+creation               the commands that create a worktree; new_worktree does it, or takes one from the pool
 revival                creating a worktree again from its last checkpoint
 status                 the state of worktrees
 agent_branch           what an agent has committed

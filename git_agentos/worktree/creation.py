@@ -1,37 +1,19 @@
-"""Creating an agent's worktree: all of it, or nothing.
-
-The journal is written before the first of these steps and removed after the last. A failure in between is aborted, and
-so is a creation that was killed (`creation_recovery`).
-
-    locked   the id, the branch and the folder are free; the folders above are made; git makes the entry, without files
-             (`worktree add --no-checkout --detach`); the worktree gets its id; the branch is created by
-             compare-and-swap, and HEAD is put on it; the sparse checkout is set up
-    then     files are checked out, set-up files copied, submodules initialised, the set-up command run (`setup`)
-    then     the caller's part: a first checkpoint, or a state that is restored
-    then     the guard is enabled in it, unless it is not wanted
-    last     the record is written: from here on it is an agent's worktree
-
-`locked` is the lock on the repository's worktrees.
-"""
+"""The commands that create an agent's worktree: new, revived, or of a checkpoint. `new_worktree` does the work."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from git_agentos import config
 from git_agentos.checkpoint import format, operation
 from git_agentos.checkpoint.creation import create_checkpoint
 from git_agentos.checkpoint.model import Checkpoint
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.errors import UNCHANGED, AgentosError, RestoreError, UsageError, WorktreeError, storage_error
-from git_agentos.git import worktrees
+from git_agentos.errors import UNCHANGED, AgentosError, RestoreError, UsageError, WorktreeError
 from git_agentos.guard import authorize
-from git_agentos.worktree import base, layout, pool, record
-from git_agentos.worktree.layout import NewPath
-from git_agentos.worktree.new_worktree import NewWorktree, ReadyWorktree, WorktreeSpec
+from git_agentos.worktree import base, layout, new_worktree
+from git_agentos.worktree.new_worktree import ReadyWorktree, WorktreeSpec
 
 if TYPE_CHECKING:
     from git_agentos.checkpoint.restore.request import Restoration
@@ -39,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @authorize.entry("worktree", "create")
-def create(
+def create(  # noqa: PLR0913 - the options of the command, documented
     context: OpenWorktree,
     id_: str,
     *,
@@ -68,7 +50,7 @@ def create(
         return replace(_status_of(context, id_), revived_from=source)
     base_ref, base_sha = base.base_of(context, from_ref)
     spec = WorktreeSpec(id_, base_ref, base_sha, task, base.folders(context, base_sha, sparse), lock, guard=guard)
-    with new_worktree(context, spec) as made:
+    with new_worktree.creating(context, spec) as made:
         first = _first_checkpoint(made)
     return _status_of(context, id_, first)
 
@@ -118,54 +100,7 @@ def create_from_checkpoint(context: OpenWorktree, checkpoint: str, id_: str) -> 
         )
     detached = target.head.ref is None or operation.on_own_branch(target.operation)
     spec = WorktreeSpec(id_, target.head.branch or target.head.commit, target.head.commit, detached=detached)
-    with new_worktree(context, spec) as made:
+    with new_worktree.creating(context, spec) as made:
         metadata = made.inner.metadata()._replace(created_by=context.agent)
         options = commands.RestoreOptions(no_branch=True)
         return commands.restore(made.inner, metadata, checkpoint, options)
-
-
-@contextlib.contextmanager
-def new_worktree(context: OpenWorktree, spec: WorktreeSpec) -> Iterator[ReadyWorktree]:
-    """Create a worktree; the caller's part is done in it once it is ready for work.
-
-    Whatever fails, in the caller's part too, nothing is left.
-    """
-    config.pool(context.settings.values)  # a bad value is an error before anything is made
-    with _creation(context, spec) as creation:
-        with worktrees.lock(context.location):
-            creation.start_journal()
-            creation.add_worktree()
-            creation.set_id_and_head()
-        creation.check_out()
-        made = creation.run_setup()
-        yield made
-        creation.set_guard()
-        record.write(made.inner.location.git_dir, made.record)
-    pool.refill(context)
-
-
-@contextlib.contextmanager
-def prepared_worktree(context: OpenWorktree, path: NewPath, base_sha: str, id_: str) -> Iterator[str]:
-    """Create a worktree without a branch for `pool`; its git directory, for the caller to mark it."""
-    with _creation(context, WorktreeSpec(id_, base_sha, base_sha, detached=True)) as creation:
-        with worktrees.lock(context.location):
-            creation.start_journal(path)
-            creation.add_worktree(from_pool=False)
-        creation.check_out()
-        yield creation.location.git_dir
-
-
-@contextlib.contextmanager
-def _creation(context: OpenWorktree, spec: WorktreeSpec) -> Iterator[NewWorktree]:
-    """A worktree that is being created: whatever fails, nothing of it is left."""
-    creation = NewWorktree(context, spec)
-    try:
-        yield creation
-    except BaseException as error:
-        creation.abort(error)
-        if isinstance(error, OSError):
-            raise storage_error(error) from error
-        if isinstance(error, AgentosError) and error.hint is None:
-            error.hint = "nothing was left of the worktree"
-        raise
-    creation.finish()

@@ -10,8 +10,9 @@ from git_agentos.errors import WorktreeError
 from git_agentos.git import worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard import authorize
-from git_agentos.guard.setup import activation, checks
-from git_agentos.guard.setup.checks import GuardStatus
+from git_agentos.guard.diagnosis import checks
+from git_agentos.guard.diagnosis.checks import GuardStatus
+from git_agentos.guard.setup import activation
 
 
 @authorize.entry("guard", "enable")

@@ -1,4 +1,17 @@
-"""The steps in which a new worktree is created. `creation` gives their order.
+"""Creating a worktree: all of it, or nothing.
+
+The journal is written before the first of these steps and removed after the last. A failure in between is aborted, and
+so is a creation that was killed (`creation_recovery`).
+
+    locked   the id, the branch and the folder are free; the folders above are made; git makes the entry, without files
+             (`worktree add --no-checkout --detach`); the worktree gets its id; the branch is created by
+             compare-and-swap, and HEAD is put on it; the sparse checkout is set up
+    then     files are checked out, set-up files copied, submodules initialised, the set-up command run (`setup`)
+    then     the caller's part: a first checkpoint, or a state that is restored
+    then     the guard is enabled in it, unless it is not wanted
+    last     the record is written: from here on it is an agent's worktree
+
+`locked` is the lock on the repository's worktrees.
 
 git writes the files and the index of the new worktree, once: `worktree add --no-checkout` makes its entry, and one
 `read-tree` does the rest. It runs with the user's configuration, so that `checkout.workers` and the like count.
@@ -6,16 +19,17 @@ git writes the files and the index of the new worktree, once: `worktree add --no
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from git_agentos import config
 from git_agentos.checkpoint import timeline
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.errors import GitCommandError, StorageError, WorktreeError
+from git_agentos.errors import AgentosError, GitCommandError, StorageError, WorktreeError, storage_error
 from git_agentos.git import fresh_checkout, gitfile, process, refs, trees, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.refs import Head
@@ -79,6 +93,53 @@ class ReadyWorktree(NamedTuple):
         if self.untouched:
             return fresh_checkout.start_scan(self.inner.location, self.record.base_sha, self.inner.settings.values)
         return Scan(self.inner.location)
+
+
+@contextlib.contextmanager
+def creating(context: OpenWorktree, spec: WorktreeSpec) -> Iterator[ReadyWorktree]:
+    """Create a worktree; the caller's part is done in it once it is ready for work.
+
+    Whatever fails, in the caller's part too, nothing is left.
+    """
+    config.pool(context.settings.values)  # a bad value is an error before anything is made
+    with _creation(context, spec) as creation:
+        with worktrees.lock(context.location):
+            creation.start_journal()
+            creation.add_worktree()
+            creation.set_id_and_head()
+        creation.check_out()
+        made = creation.run_setup()
+        yield made
+        creation.set_guard()
+        record.write(made.inner.location.git_dir, made.record)
+    pool.refill(context)
+
+
+@contextlib.contextmanager
+def creating_for_pool(context: OpenWorktree, path: NewPath, base_sha: str, id_: str) -> Iterator[str]:
+    """Create a worktree without a branch for `pool`; its git directory, for the caller to mark it."""
+    with _creation(context, WorktreeSpec(id_, base_sha, base_sha, detached=True)) as creation:
+        with worktrees.lock(context.location):
+            creation.start_journal(path)
+            creation.add_worktree(from_pool=False)
+        creation.check_out()
+        yield creation.location.git_dir
+
+
+@contextlib.contextmanager
+def _creation(context: OpenWorktree, spec: WorktreeSpec) -> Iterator[NewWorktree]:
+    """A worktree that is being created: whatever fails, nothing of it is left."""
+    creation = NewWorktree(context, spec)
+    try:
+        yield creation
+    except BaseException as error:
+        creation.abort(error)
+        if isinstance(error, OSError):
+            raise storage_error(error) from error
+        if isinstance(error, AgentosError) and error.hint is None:
+            error.hint = "nothing was left of the worktree"
+        raise
+    creation.finish()
 
 
 class NewWorktree:
@@ -164,7 +225,7 @@ class NewWorktree:
         if spec.revived_record is None:
             reason = f"branch: Created from {spec.base_ref}"
             try:
-                refs.update(self._common, ref, spec.base_sha, None, reason=reason, who=who)
+                refs.update(self._common, ref, spec.base_sha, None, refs.ReflogEntry(reason, who))
             except refs.RefMoved:
                 raise layout.branch_exists_error(self._context, spec.id, self._path.branch) from None
         on_branch = spec.revived_record is None and not spec.detached

@@ -9,7 +9,7 @@ from git_agentos import config
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import LockedError
 from git_agentos.git import refs, worktrees
-from git_agentos.worktree import creation, creation_recovery, journal, layout, pool
+from git_agentos.worktree import creation_recovery, journal, layout, new_worktree, pool
 from git_agentos.worktree.layout import NewPath
 from git_agentos.worktree.pool import Prepared
 
@@ -36,7 +36,7 @@ def _prepare(context: OpenWorktree, commit: str) -> None:
     name = os.urandom(6).hex()
     path = os.path.join(layout.pool_folder(context.location, context.settings), f"p-{name}")
     where = NewPath(path, "", layout.exclude(context, path))
-    with creation.prepared_worktree(context, where, commit, _PREFIX + name) as git_dir:
+    with new_worktree.creating_for_pool(context, where, commit, _PREFIX + name) as git_dir:
         pool.mark(git_dir, commit)
 
 

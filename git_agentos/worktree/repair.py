@@ -27,8 +27,8 @@ from git_agentos.findings import DOCTOR_FIX, Finding, Fixable, fixable, reason_o
 from git_agentos.git import lockfile, stale_locks, state_dir, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard import authorize
+from git_agentos.guard.diagnosis import checks as guard
 from git_agentos.guard.setup import activation
-from git_agentos.guard.setup import checks as guard
 from git_agentos.util import files
 from git_agentos.worktree import creation_recovery, entry_checks, journal, layout, pruned, record, removal, trash
 from git_agentos.worktree.entry_checks import repairable

@@ -18,7 +18,7 @@ from git_agentos.checkpoint.restore import commands
 from git_agentos.checkpoint.restore.request import Restoration, RestoreOptions
 from git_agentos.errors import RestoreError, UsageError
 from git_agentos.git import trees
-from git_agentos.worktree import creation, last_state, layout, submodules
+from git_agentos.worktree import last_state, layout, new_worktree, submodules
 from git_agentos.worktree.last_state import Ended
 from git_agentos.worktree.new_worktree import WorktreeSpec
 
@@ -71,7 +71,7 @@ def revive_ended(
         guard=guard,
         later=_later(context, target),
     )
-    with creation.new_worktree(context, spec) as made:
+    with new_worktree.creating(context, spec) as made:
         inner = made.inner
         metadata = inner.metadata()._replace(created_by=context.agent)
         submodules.put_back(inner.location, id_, inner.location.git_dir)

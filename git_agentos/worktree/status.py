@@ -20,7 +20,7 @@ from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RepositoryError, WorktreeError
 from git_agentos.git import process, refs, worktrees
 from git_agentos.git.location import Location
-from git_agentos.guard.setup import probe
+from git_agentos.guard.diagnosis import probe
 from git_agentos.process import occupants
 from git_agentos.process.occupants import Occupant
 from git_agentos.worktree import integration, journal, layout, pruned, record

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import typer
 
-from git_agentos.cli import app, authorization, command_tree, invocation
+from git_agentos.cli import authorization, command_tree, execution, invocation
 from git_agentos.cli.output import Output
 from git_agentos.cli.prescan import prescan
 from git_agentos.guard.policy import command_table
@@ -100,7 +100,7 @@ def test_a_line_is_read_as_the_parser_reads_it(line: str, monkeypatch: pytest.Mo
         raise typer.Exit
 
     monkeypatch.setattr(authorization, "authorized", note)
-    app.execute(words, prescan(words), invocation.Invocation(Output.standard(json=False), None, words))
+    execution.execute(words, prescan(words), invocation.Invocation(Output.standard(json=False), None, words))
     read = command_table.parse(words)
     assert read is not None
     [typed] = seen

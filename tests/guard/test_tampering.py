@@ -15,10 +15,11 @@ import pytest
 from git_agentos import log, open_workspace
 from git_agentos.findings import Finding
 from git_agentos.guard import tampering
+from git_agentos.guard.diagnosis import checks, probe
 from git_agentos.guard.harness import handler, integration
 from git_agentos.guard.harness.handler import Caller
-from git_agentos.guard.setup import activation, checks, launcher, manifest, probe, scripts
-from tests.guard.guarded import guarded, location, sh
+from git_agentos.guard.setup import activation, launcher, manifest, scripts
+from tests.support.guard.guarded_worktree import guarded, location, sh
 from tests.support.repo import Repo, git
 from tests.support.tool import run
 

@@ -5,7 +5,7 @@ import os
 from git_agentos.cli import quote
 from git_agentos.cli.command import group
 from git_agentos.cli.invocation import Invocation
-from git_agentos.cli.output import Text
+from git_agentos.cli.text import Text
 
 
 @group()

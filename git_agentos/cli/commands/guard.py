@@ -12,9 +12,9 @@ from git_agentos.cli import authorization
 from git_agentos.cli.command import group
 from git_agentos.cli.invocation import Invocation
 from git_agentos.cli.options import OptionalId
-from git_agentos.cli.output import Text
 from git_agentos.cli.prescan import COMMON_VALUES
 from git_agentos.cli.render.text import guard as render
+from git_agentos.cli.text import Text
 from git_agentos.errors import PolicyError, UsageError
 
 if TYPE_CHECKING:

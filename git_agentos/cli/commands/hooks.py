@@ -58,7 +58,7 @@ def status(ctx: Invocation) -> None:
 
 
 def _show_status(ctx: Invocation) -> None:
-    from git_agentos.guard.setup import checks
+    from git_agentos.guard.diagnosis import checks
 
     result = checks.hooks_status(ctx.workspace().context.location, os.environ)
     ctx.output.show("hooks-status", result, lambda style: render.hooks(result, style))

@@ -11,10 +11,9 @@ import os
 from collections.abc import Mapping
 
 from git_agentos.git import gitfile, worktrees
-from git_agentos.guard import identity, ownership
+from git_agentos.guard import identity, ownership, protected_files
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import Operation
-from git_agentos.guard.harness import protected_files
 from git_agentos.guard.identity import Identity
 from git_agentos.guard.paths import is_below
 from git_agentos.guard.shell.file_programs import first_line

@@ -88,7 +88,7 @@ def _place(word: str, words: tuple[str, ...]) -> float:
 @cache
 def _defaults() -> dict[str, str]:
     """The decision about each operation unless configuration says otherwise."""
-    from git_agentos.guard.policy.operation_table import ALLOWED, APPROVED, FORBIDDEN
+    from git_agentos.guard.operation_table import ALLOWED, APPROVED, FORBIDDEN
 
     texts = ((ALLOW, ALLOWED), (APPROVE, APPROVED), (FORBID, FORBIDDEN))
     return {line.partition("|")[0].strip(): default for default, text in texts for line in text.strip().splitlines()}

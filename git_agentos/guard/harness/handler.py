@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from git_agentos.errors import AgentosError
-from git_agentos.guard import identity, tampering
+from git_agentos.guard import identity, protected_files, tampering
 from git_agentos.guard.assessment import assessor
 from git_agentos.guard.assessment.shell_text import AssessedCommand, merge
 from git_agentos.guard.call import Call
@@ -22,7 +22,7 @@ from git_agentos.guard.configuration import settings as configuration
 from git_agentos.guard.configuration.settings import GuardSettings
 from git_agentos.guard.decision import ALLOW, FORBID, Assessment, Operation, SaveScope
 from git_agentos.guard.enforcement import enforcer as enforcing
-from git_agentos.guard.harness import adapters, contact, events, overrides, protected_files, recording
+from git_agentos.guard.harness import adapters, contact, events, overrides, recording
 from git_agentos.guard.harness.adapters import Harness
 from git_agentos.guard.harness.events import Event, HookReply, InvalidEvent
 from git_agentos.guard.identity import Identity

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from git_agentos.guard.configuration.settings import GuardSettings
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, RANK, Decision, Operation
+from git_agentos.guard.operation_table import ALLOWED, APPROVED, EFFECTS, FORBIDDEN
 from git_agentos.guard.policy import effects
-from git_agentos.guard.policy.operation_table import ALLOWED, APPROVED, EFFECTS, FORBIDDEN
 
 
 class OperationSpec(NamedTuple):

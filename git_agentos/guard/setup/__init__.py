@@ -1,1 +1,1 @@
-"""What the guard puts into a repository, takes away again, and whether it acts there."""
+"""What the guard installs in a repository and removes again."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from git_agentos.cli import quote
-from git_agentos.cli.output import Style, Text
 from git_agentos.cli.render.text.layout import abbrev, facts, lines, relative_time
+from git_agentos.cli.text import Style, Text
 
 if TYPE_CHECKING:
     from git_agentos.guard.approval.approvals import Approval

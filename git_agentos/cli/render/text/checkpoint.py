@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from git_agentos.cli import quote
-from git_agentos.cli.output import Style, Text
 from git_agentos.cli.render.text.layout import abbrev, counts, facts, lines, relative_time, table, time_and_age
 from git_agentos.cli.render.text.patch import patch
+from git_agentos.cli.text import Style, Text
 
 if TYPE_CHECKING:
     from git_agentos.workspace import Checkpoint, Diff, FileContent, Skipped

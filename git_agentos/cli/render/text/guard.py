@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from git_agentos.cli import quote
-from git_agentos.cli.output import Style, Text
 from git_agentos.cli.render.text.layout import lines
 from git_agentos.cli.render.text.status import finding
+from git_agentos.cli.text import Style, Text
 
 if TYPE_CHECKING:
     from git_agentos.guard.approval.weaker_settings import Confirmation
     from git_agentos.guard.configuration.confirmation import Unconfirmed
     from git_agentos.guard.decision import Decision
+    from git_agentos.guard.diagnosis.checks import GuardStatus, HooksStatus
+    from git_agentos.guard.diagnosis.probe import Layer
     from git_agentos.guard.harness.integration import Integration
-    from git_agentos.guard.setup.checks import GuardStatus, HooksStatus
-    from git_agentos.guard.setup.probe import Layer
 
 _LAYERS = {
     "fsmonitor": "before files change",

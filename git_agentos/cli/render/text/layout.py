@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from git_agentos.cli import quote
-from git_agentos.cli.output import Style, Text
+from git_agentos.cli.text import Style, Text
 
 # A cell of a table: its text, and the colour of it.
 Cell = str | tuple[str, str | None]

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from git_agentos.cli import quote
-from git_agentos.cli.output import Style, Text
 from git_agentos.cli.render.text.layout import (
     Cell,
     abbrev,
@@ -18,6 +17,7 @@ from git_agentos.cli.render.text.layout import (
     relative_time,
     table,
 )
+from git_agentos.cli.text import Style, Text
 
 if TYPE_CHECKING:
     from git_agentos.history import Event

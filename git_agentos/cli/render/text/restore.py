@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from git_agentos.cli import quote
-from git_agentos.cli.output import Text
 from git_agentos.cli.render.text.checkpoint import skipped
 from git_agentos.cli.render.text.layout import abbrev, count, lines, path_changes
+from git_agentos.cli.text import Text
 
 if TYPE_CHECKING:
     from git_agentos.workspace import Pick, Recovery, Restoration

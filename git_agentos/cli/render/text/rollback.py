@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from git_agentos.cli import quote
-from git_agentos.cli.output import Text
 from git_agentos.cli.render.text.layout import abbrev, lines, not_saved, path_changes
 from git_agentos.cli.render.text.run import agentos_in, rollback_target
+from git_agentos.cli.text import Text
 
 if TYPE_CHECKING:
     from git_agentos.run.rollback import Rollback

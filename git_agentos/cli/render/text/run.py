@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from git_agentos.cli import quote
-from git_agentos.cli.output import Style, Text
 from git_agentos.cli.render.text import layout
 from git_agentos.cli.render.text import patch as patches
 from git_agentos.cli.render.text.layout import (
@@ -22,6 +21,7 @@ from git_agentos.cli.render.text.layout import (
     table,
     time_and_age,
 )
+from git_agentos.cli.text import Style, Text
 
 if TYPE_CHECKING:
     from git_agentos.run.events import Run, Step

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from git_agentos.cli import quote
-from git_agentos.cli.output import Style, Text
 from git_agentos.cli.render.text.checkpoint import head_line, subject
 from git_agentos.cli.render.text.layout import abbrev, count, counts, lines, relative_time
+from git_agentos.cli.text import Style, Text
 
 if TYPE_CHECKING:
     from git_agentos.findings import Finding

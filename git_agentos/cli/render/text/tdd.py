@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from git_agentos.cli import quote
-from git_agentos.cli.output import Style, Text
 from git_agentos.cli.render.text import layout
 from git_agentos.cli.render.text.layout import (
     abbrev,
@@ -22,6 +21,7 @@ from git_agentos.cli.render.text.layout import (
     time_and_age,
 )
 from git_agentos.cli.render.text.patch import coloured, statistics
+from git_agentos.cli.text import Style, Text
 
 if TYPE_CHECKING:
     from git_agentos.tdd.gate.command import GateResult

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from git_agentos.cli import quote
-from git_agentos.cli.output import Style, Text
 from git_agentos.cli.render.text import layout
 from git_agentos.cli.render.text.layout import (
     abbrev,
@@ -22,6 +21,7 @@ from git_agentos.cli.render.text.layout import (
     table,
 )
 from git_agentos.cli.render.text.status import hint_lines
+from git_agentos.cli.text import Style, Text
 
 if TYPE_CHECKING:
     from git_agentos.worktree.agent_merge import Merge, Source
