@@ -214,7 +214,7 @@ class Workspace:
     # -- going back -----------------------------------------------------------------------------------------
 
     @authorize.entry("restore", named=("spec", "paths"))
-    def restore(
+    def restore(  # noqa: PLR0913 - the options of the command, documented
         self,
         spec: str,
         paths: Sequence[str] = (),
