@@ -6,6 +6,7 @@ run, with the reason. Blocks run in order, in one scratch repository for each do
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
 import json
@@ -266,8 +267,24 @@ def test_links_lead_somewhere(document: Path) -> None:
     assert [target for target in local if target and not (document.parent / target).exists()] == []
 
 
-def test_files_that_architecture_names_exist() -> None:
-    text = (ROOT / "docs/architecture.md").read_text()
-    named = [name for name in _code(text) if re.fullmatch(r"[\w/.]+\.(?:py|md)", name)]
-    folders = [ROOT, ROOT / "git_agentos", ROOT / "git_agentos/checkpoint", ROOT / "docs"]
-    assert [name for name in named if not any((folder / name).exists() for folder in folders)] == []
+@pytest.mark.parametrize("name", ["architecture.md", "contributing.md"])
+def test_files_that_are_named_exist(name: str) -> None:
+    """Paths are those in the project or in the package; a name without a folder is a module's, wherever it is."""
+    named = [
+        each for each in _code((ROOT / "docs" / name).read_text()) if re.fullmatch(r"[\w/.-]+\.(?:py|md|toml)", each)
+    ]
+    modules = {path.name for path in (ROOT / "git_agentos").rglob("*.py")}
+    folders = [ROOT, ROOT / "git_agentos", ROOT / "docs"]
+    assert named
+    assert [
+        each for each in named if each not in modules and not any((folder / each).exists() for folder in folders)
+    ] == []
+
+
+def test_packages_list_their_modules() -> None:
+    """The docstring of a package that lists modules names all of them."""
+    for package in sorted((ROOT / "git_agentos").rglob("*/__init__.py")):
+        text = ast.get_docstring(ast.parse(package.read_text())) or ""
+        modules = {path.stem for path in package.parent.glob("*.py")} - {"__init__", "__main__"}
+        if text.count("\n") > 2:
+            assert modules - set(re.findall(r"\w+", text)) == set(), package
