@@ -58,7 +58,7 @@ soak: $(VENV)/.test ## 10,000 cases of each law, and every case of every table
 guard-coverage: $(VENV)/.test ## try every destructive command against every layer; writes docs/guard-coverage.md
 	@rm -rf $(VENV)/guard-coverage && mkdir $(VENV)/guard-coverage
 	AGENTOS_TEST_EXHAUSTIVE=1 AGENTOS_TEST_WRITE=$(CURDIR)/$(VENV)/guard-coverage $(BIN)/pytest -n auto tests/guard/test_coverage.py $(PYTEST_ARGS)
-	$(BIN)/python -m tests.guard.matrix $(VENV)/guard-coverage
+	$(BIN)/python -m tests.support.guard.layer_matrix $(VENV)/guard-coverage
 
 install: ## install for this user, or below PREFIX=DIR
 	./install.sh $(if $(PREFIX),--prefix '$(PREFIX)')

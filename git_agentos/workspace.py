@@ -54,12 +54,14 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
+if not TYPE_CHECKING:  # or mypy would take any name for one of these
 
-    return getattr(importlib.import_module(f"git_agentos.{_HOMES[name]}"), name)
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        import importlib
+
+        return getattr(importlib.import_module(f"git_agentos.{_HOMES[name]}"), name)
 
 
 class Workspace:
@@ -212,7 +214,7 @@ class Workspace:
     # -- going back -----------------------------------------------------------------------------------------
 
     @authorize.entry("restore", named=("spec", "paths"))
-    def restore(
+    def restore(  # noqa: PLR0913 - the options of the command, documented
         self,
         spec: str,
         paths: Sequence[str] = (),

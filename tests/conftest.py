@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.command_line import Cli, command_line
 from tests.support.disk import mounted
 from tests.support.env import seal
-from tests.support.exhaustive import sample
 from tests.support.repo import Repo, fill
+from tests.support.sampling import sample
 
 # Sealed when this file is imported, before any test module is: nothing at all may run with the developer's environment.
 _HOME = Path(tempfile.mkdtemp(prefix="agentos-home-"))
@@ -61,6 +62,12 @@ def make_repo(tmp_path: Path) -> Callable[[str], Repo]:
         return fill(Repo.init(tmp_path / name))
 
     return make
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """`cli("restore", "latest")` is `git agentos restore latest` in the current directory, in this process."""
+    return command_line(monkeypatch)
 
 
 @pytest.fixture

@@ -8,15 +8,15 @@ import subprocess
 import sys
 import typing
 from datetime import datetime
-from pathlib import Path
 
 import pytest
 
 from git_agentos import api, open_repository
 from git_agentos.errors import UsageError
+from tests.support.env import PROJECT_ROOT
 from tests.support.repo import Repo
 
-CLIENT = Path(__file__).parents[1] / "docs" / "examples" / "client.py"
+CLIENT = PROJECT_ROOT / "docs" / "examples" / "client.py"
 
 
 def test_client_example_runs(repo: Repo) -> None:

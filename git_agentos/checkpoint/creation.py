@@ -130,23 +130,22 @@ def write_checkpoint(
     if load:
         files.update(load.files(writer))
     checkpoint = format.write(writer, state, metadata, settings.committer, _versions(state), files)
-    data = writer.pending_commit(checkpoint.id)
-    seconds = data.time
     before = ""
 
     def link(previous: str) -> str:
         nonlocal before
         before = previous
-        return format.write_timeline_commit(
-            writer, checkpoint.id, previous, state, settings.committer, data.message, seconds
-        )
+        return format.write_timeline_commit(writer, checkpoint.id, previous, state, settings.committer)
 
     writer.flush()
+    seconds = writer.pending_commit(checkpoint.id).time
     tip = timeline.append(repository, writer, metadata.worktree_id, settings.committer, seconds, link)
     if load is not None:
         from git_agentos.checkpoint import log_sync
 
-        log_sync.mark_saved(repository, settings, metadata.worktree_id, load, before, tip, checkpoint)
+        log_sync.mark_saved(
+            repository, settings, load, log_sync.Appended(metadata.worktree_id, before, tip, checkpoint)
+        )
     gc.note_loose(repository, writer.loose)
     return Created(checkpoint, state)
 

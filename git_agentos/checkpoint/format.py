@@ -164,12 +164,11 @@ def write(
     return describe(oid, meta)
 
 
-def write_timeline_commit(
-    writer: Writer, checkpoint: str, previous: str, state: State, committer: bytes, message: bytes, seconds: int
-) -> str:
-    """Write J for a checkpoint on top of `previous`."""
+def write_timeline_commit(writer: Writer, checkpoint: str, previous: str, state: State, committer: bytes) -> str:
+    """Write J for a checkpoint on top of `previous`, with the message and time of W."""
     pins = [oid for oid in dict.fromkeys(state.pins) if oid not in (previous, checkpoint)]
-    return writer.write_commit(state.visible_tree, [previous, checkpoint, *pins], message, committer, seconds)
+    made = writer.pending_commit(checkpoint)
+    return writer.write_commit(state.visible_tree, [previous, checkpoint, *pins], made.message, committer, made.time)
 
 
 def _message(metadata: Metadata, branch: str | None) -> bytes:

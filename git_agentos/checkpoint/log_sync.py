@@ -127,19 +127,22 @@ def pending(repository: Repository, settings: Settings, worktree: str) -> Pendin
         return None
 
 
-def mark_saved(
-    repository: Repository,
-    settings: Settings,
-    worktree: str,
-    load: PendingLog,
-    previous: str,
-    tip: str,
-    checkpoint: Checkpoint,
-) -> None:
-    """The timeline has the checkpoint: its rows do not wait any more. What is not noted here is found again later."""
+class Appended(NamedTuple):
+    """A checkpoint that was appended to the timeline of `worktree`, whose tip it moved from `previous` to `tip`."""
+
+    worktree: str
+    previous: str
+    tip: str
+    checkpoint: Checkpoint
+
+
+def mark_saved(repository: Repository, settings: Settings, load: PendingLog, appended: Appended) -> None:
+    """Note that the timeline has a checkpoint: its rows are not pending any more. What is not noted here is found again
+    later."""
+    checkpoint = appended.checkpoint
     try:
         path = database_path.check(repository.location, settings.workflow_db)
-        scope = RowOwner(database_path.repository_id(repository.location), worktree)
+        scope = RowOwner(database_path.repository_id(repository.location), appended.worktree)
         with database.opened(path) as opened:
             database.relax_sync(opened)
             connection = opened.connection
@@ -149,7 +152,7 @@ def mark_saved(
                 entries.insert(connection, scope, [entry_of(checkpoint)], checkpoint.id)
                 connection.execute(
                     "UPDATE agentos_worktrees SET tip = ? WHERE repository = ? AND worktree = ? AND tip = ?",
-                    (tip, *scope, previous),
+                    (appended.tip, *scope, appended.previous),
                 )
                 drop_old(connection, scope, settings)
     except (AgentosError, OSError) as error:

@@ -139,7 +139,7 @@ def search_text(item: Checkpoint) -> Iterator[str]:
 def diff(repository: Repository, older: TimelineEntry, newer: TimelineEntry, paths: Sequence[str]) -> Diff:
     """What changed in the visible worktree between two checkpoints."""
     trees_ = [repository.commit(link.commit).tree for link in (older, newer)]
-    return _compare(repository, older.checkpoint, newer.checkpoint, trees_[0], trees_[1], paths)
+    return Diff(older.checkpoint, newer.checkpoint, *_compare(repository, trees_[0], trees_[1], paths))
 
 
 def diff_with_now(
@@ -152,18 +152,14 @@ def diff_with_now(
             repository, writer, settings, scan, CaptureRequest(nested=NestedOptions(import_objects=False))
         )
         writer.flush()
-        return _compare(repository, older.checkpoint, None, old_tree, state.visible_tree, paths, writer.environment)
+        changes = _compare(repository, old_tree, state.visible_tree, paths, writer.environment)
+    return Diff(older.checkpoint, None, *changes)
 
 
 def _compare(
-    repository: Repository,
-    older: str,
-    newer: str | None,
-    old_tree: str,
-    new_tree: str,
-    paths: Sequence[str],
-    env: Mapping[str, str] | None = None,
-) -> Diff:
+    repository: Repository, old_tree: str, new_tree: str, paths: Sequence[str], env: Mapping[str, str] | None = None
+) -> tuple[tuple[FileChange, ...], bytes]:
+    """The changed files, and the patch."""
     limit = ["--", *paths] if paths else []
     names = repository.git(
         "diff-tree", "-r", "-z", "--name-status", "--no-renames", old_tree, new_tree, *limit, env=env
@@ -173,7 +169,7 @@ def _compare(
     patch = repository.git(
         "diff-tree", "-r", "-p", "--binary", "--no-ext-diff", "--no-textconv", old_tree, new_tree, *limit, env=env
     )
-    return Diff(older, newer, files, patch)
+    return files, patch
 
 
 def read_file(repository: Repository, settings: Settings, link: TimelineEntry, path: str) -> FileContent:
@@ -198,7 +194,7 @@ def _content(repository: Repository, settings: Settings, state: State, path: byt
     if entry[0] != trees.SYMLINK:
         with state_dir.scratch(repository.location) as folder, repository.writer() as writer:
             whole = format.with_visible_tree(repository, writer, state)
-            found = checkout.converted(repository, writer, whole, [path], settings.values, folder)
+            found = checkout.converted(writer, whole, [path], settings.values, folder)
             if path in found:
                 with open(found[path], "rb") as file:
                     return file.read()

@@ -197,20 +197,25 @@ def _lock(location: Location, path: str) -> lockfile.LockFile:
     return lockfile.acquire(location, path, patience=_PATIENCE)
 
 
+class ReflogEntry(NamedTuple):
+    """Why a ref moves, and who moves it (`Name <email>`)."""
+
+    reason: str
+    who: str
+
+
 def update(
     location: Location,
     name: str,
     new: str,
     old: str | None,
-    *,
-    reason: str = "",
-    who: str = "",
+    reflog: ReflogEntry | None = None,
     ready: Callable[[], None] | None = None,
 ) -> None:
     """Set a ref to `new` if it is at `old` (None: if it does not exist); RefMoved otherwise.
 
-    With `reason` and `who` (`Name <email>`) a reflog line is added. `ready` is called when only the rename is left; if
-    it raises, the ref does not move.
+    With `reflog` a line is added to its reflog. `ready` is called when only the rename is left; if it raises, the ref
+    does not move.
     """
     held = _lock(location, _path(location, name))
     try:
@@ -225,8 +230,8 @@ def update(
         lockfile.release(held)
         raise
     lockfile.commit(held, target, ready=ready)
-    if reason:
-        log(location, name, old, new, reason, who)
+    if reflog is not None:
+        log(location, name, old, new, *reflog)
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ from git_agentos.guard import authorize
 from git_agentos.worktree import agent_branch, fast_forward
 from git_agentos.worktree.agent_branch import AgentBranch
 from git_agentos.worktree.conflicts import Conflict
-from git_agentos.worktree.fast_forward import FastForward, TipMovedError
+from git_agentos.worktree.fast_forward import FastForward, Move, TipMovedError
 
 MERGED, UP_TO_DATE, NOTHING_TO_ADD, NOT_MERGED = "merged", "up-to-date", "nothing-to-add", "not-merged"
 _HEADS = "refs/heads/"
@@ -101,7 +101,7 @@ def merge(
             return built
         try:
             if dry_run:
-                fast_forward.check(context, ref, old, built.merge_commit)
+                fast_forward.check(context, Move(ref, old, built.merge_commit))
                 sources = [replace(each, merge_commit=None) for each in built.sources]
                 return replace(built, merge_commit=None, sources=sources)
             moved = _move(context, ref, built)
@@ -138,10 +138,7 @@ def _move(context: OpenWorktree, ref: str, built: Merge) -> FastForward:
     with worktrees.lock(context.location):
         return fast_forward.fast_forward(
             context,
-            ref,
-            built.before,
-            built.merge_commit,
-            reason=f"agentos merge: {', '.join(names)}",
+            Move(ref, built.before, built.merge_commit, f"agentos merge: {', '.join(names)}"),
             description=f"before merging {', '.join(names)} into {target}",
             meta={"target": target, "sources": " ".join(names), "merge_commit": built.merge_commit},
         )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @authorize.entry("worktree", "create")
-def create(
+def create(  # noqa: PLR0913 - the options of the command, documented
     context: OpenWorktree,
     id_: str,
     *,

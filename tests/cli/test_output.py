@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ast
 import io
-from pathlib import Path
 
 import pytest
 
 from git_agentos.cli.output import Output
 from git_agentos.cli.text import Style, Text
 from git_agentos.errors import AgentosError
+from tests.support.env import PROJECT_ROOT
 
-CLI = Path(__file__).resolve().parents[2] / "git_agentos" / "cli"
+CLI = PROJECT_ROOT / "git_agentos" / "cli"
 
 
 class _Terminal(io.TextIOWrapper):

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.clients import client as clients
-from tests.clients.client import Client
+from tests.clients.client import Client, available, git
 from tests.clients.model_server import ModelServer, Say, Write
-from tests.clients.test_clients import available, git
+from tests.support.env import PROJECT_ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.clients]
 
-_DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "tdd.md").read_text()
+_DOCUMENT = (PROJECT_ROOT / "docs" / "tdd.md").read_text()
 _LINES = re.findall(r"--agent 'command:(.*)'$", _DOCUMENT, re.MULTILINE)
 _CLIENTS = [each for each in clients.CLIENTS if each.name != "copilot"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.concurrency.crowd import (
+from tests.support.concurrent_processes import (
     assert_restorable,
     assert_timeline,
     assert_whole,

@@ -20,7 +20,7 @@ def begin(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], 
     command line."""
     pid_file = repo.git_dir / "gc.pid"
     pretended = subprocess.Popen([sys.executable, "-c", "input()", "--prune=now"], stdin=subprocess.PIPE)
-    monkeypatch.setattr("git_agentos.git.gc._PATIENCE", 0.1)
+    monkeypatch.setattr("git_agentos.git.gc._PRUNE_PATIENCE", 0.1)
 
     def begins() -> None:
         pid_file.write_text(f"{pretended.pid} host")

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from tests.concurrency.crowd import assert_restorable, assert_timeline, assert_whole, crowd
-from tests.concurrency.worker import consistent, is_consistent
+from tests.support.concurrent_processes import assert_restorable, assert_timeline, assert_whole, crowd
+from tests.support.concurrent_worker import consistent, is_consistent
 from tests.support.repo import Repo, git, git_run
 from tests.support.state import State, assert_same, complete_state
 from tests.support.tool import IN_PROCESS

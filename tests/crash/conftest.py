@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.crash.runner import Case, Runner, prepare
+from tests.support.faults.server import Case, Runner, prepare
 from tests.support.repo import Repo
 
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.runner import Ended, Runner
 from tests.support import at_rest, run_notes
-from tests.support.exhaustive import is_sampled
+from tests.support.faults.server import Ended, Runner
 from tests.support.repo import Repo, fill
+from tests.support.sampling import is_sampled
 
 # In the main worktree: what only looks comes first, so that it meets the damage before anything mends it.
 _IN_MAIN: tuple[tuple[str, ...], ...] = (

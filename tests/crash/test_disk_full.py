@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.runner import (
+from tests.support.disk import fill_disk
+from tests.support.faults.restore_cases import CHANGES, CHECKPOINTS
+from tests.support.faults.server import (
     Runner,
     assert_like,
     assert_sound,
@@ -17,10 +19,8 @@ from tests.crash.runner import (
     prepare,
     unlike,
 )
-from tests.crash.scenarios import CHANGES, CHECKPOINTS
-from tests.support.disk import fill_disk
-from tests.support.exhaustive import EXHAUSTIVE
 from tests.support.repo import Repo, fill
+from tests.support.sampling import EXHAUSTIVE
 
 _PAGE = 4096
 _TOLD = re.compile("no space left|out of diskspace", re.IGNORECASE)  # in our words or in git's

@@ -9,7 +9,8 @@ import re
 
 import pytest
 
-from tests.crash.runner import (
+from tests.support.faults.restore_cases import every_change, every_checkpoint
+from tests.support.faults.server import (
     Case,
     Ended,
     Runner,
@@ -22,7 +23,6 @@ from tests.crash.runner import (
     unlike,
     words,
 )
-from tests.crash.scenarios import every_change, every_checkpoint
 from tests.support.state import assert_unchanged
 
 _BYTES = re.compile(r"(?<!\w)b['\"]")

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.runner import (
+from tests.support.faults.restore_cases import CHANGES, CHECKPOINTS
+from tests.support.faults.server import (
     Runner,
     assert_like,
     assert_sound,
@@ -20,9 +21,8 @@ from tests.crash.runner import (
     prepare,
     unlike,
 )
-from tests.crash.scenarios import CHANGES, CHECKPOINTS
-from tests.support.exhaustive import EXHAUSTIVE
 from tests.support.repo import Repo
+from tests.support.sampling import EXHAUSTIVE
 from tests.support.state import State, assert_unchanged
 
 # The calls are counted by folders: mkdir is the one step that two shells cannot both make.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.crash.runner import (
+from tests.support.faults.restore_cases import CHANGES, every_change, every_checkpoint
+from tests.support.faults.server import (
     Case,
     Runner,
     assert_like,
@@ -17,9 +18,8 @@ from tests.crash.runner import (
     unlike,
     words,
 )
-from tests.crash.scenarios import CHANGES, every_change, every_checkpoint
-from tests.support.exhaustive import EXHAUSTIVE
 from tests.support.repo import Repo
+from tests.support.sampling import EXHAUSTIVE
 from tests.support.state import assert_unchanged
 
 _BUDGET = 5

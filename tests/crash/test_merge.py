@@ -8,11 +8,11 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.worktree import journal
-from tests.crash.runner import Case, Runner, assert_sound, chosen, observe, prepare, unlike, words
 from tests.support.agents import work
 from tests.support.dirty import make_dirty
-from tests.support.exhaustive import EXHAUSTIVE
+from tests.support.faults.server import Case, Runner, assert_sound, chosen, observe, prepare, unlike, words
 from tests.support.repo import Repo
+from tests.support.sampling import EXHAUSTIVE
 
 _BUDGET = 8
 _ERRORS = ("ENOSPC", "EIO")

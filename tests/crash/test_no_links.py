@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.runner import Ended, Runner
-from tests.support.exhaustive import is_sampled
+from tests.support.faults.server import Ended, Runner
 from tests.support.repo import Repo
+from tests.support.sampling import is_sampled
 
 _NO_LINKS = {"AGENTOS_TEST_NO_LINKS": "1"}
 

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash import field
-from tests.crash.runner import Runner
-from tests.run.ground import Ground, Whole, assert_like, look, prepare
-from tests.run.test_rollback import work
 from tests.support import at_rest, run_notes
-from tests.support.exhaustive import EXHAUSTIVE
+from tests.support.faults import worktree_cases
+from tests.support.faults.server import Runner
+from tests.support.rollbacks import Ground, Whole, assert_like, look, prepare, work
+from tests.support.sampling import EXHAUSTIVE
 
 _BUDGET = 8
 _ARGV = ("rollback", "r1")
@@ -24,7 +23,7 @@ _WEIGHTY = re.compile(r"journal|last-restore|/index\b|/HEAD|heads/agentos|config
 @pytest.fixture
 def ground(tmp_path: Path) -> Ground:
     """Everything in a folder of its own, which is copied for every attempt."""
-    found = prepare(field.plant(tmp_path))
+    found = prepare(worktree_cases.plant(tmp_path))
     work(found.there)
     found.there.chmod("notes.txt", 0o600)
     found.there.link("build/link", "nowhere")
@@ -96,7 +95,7 @@ def test_killed(runner: Runner, ground: Ground) -> None:
             assert_like(attempts.after, look(there), f"{what}; then again")
         runner.run_ok(there, "undo")
         assert_like(attempts.before, look(there), f"{what}; then undone")
-        field.assert_sound(repo, what)
+        worktree_cases.assert_sound(repo, what)
     assert {(0, True), (1, True), (2, False)} <= ends, ends
 
 

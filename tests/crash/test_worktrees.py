@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.field import CASES, ID, Field, assert_sound, chosen, observe, plant, prepare, unlike
-from tests.crash.runner import Runner, words
-from tests.support.exhaustive import EXHAUSTIVE
+from tests.support.faults.server import Runner, words
+from tests.support.faults.worktree_cases import CASES, ID, Field, assert_sound, chosen, observe, plant, prepare, unlike
 from tests.support.repo import Repo
+from tests.support.sampling import EXHAUSTIVE
 
 _BUDGET = 3
 _ERRORS = ("ENOSPC", "EACCES", "EIO")

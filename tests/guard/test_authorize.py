@@ -20,9 +20,9 @@ from git_agentos.guard.identity import Identity
 from git_agentos.guard.policy import command_table
 from git_agentos.guard.policy.command_table import HERE, PERSON, RUN, WORKTREE, Command, Request, table
 from git_agentos.guard.policy.operations import OPERATIONS
-from tests.guard.asking import at_terminal
 from tests.support.confirming import set_up
 from tests.support.env import PROJECT_ROOT
+from tests.support.guard.approvals import at_terminal
 from tests.support.repo import Repo
 from tests.support.tool import Result, run, run_ok
 

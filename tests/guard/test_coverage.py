@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.guard.matrix import CASES, LAYERS, LOST, PAGE, Case, Field
-from tests.support.exhaustive import EXHAUSTIVE
+from tests.support.guard.layer_matrix import CASES, LAYERS, LOST, PAGE, Case, Field
+from tests.support.sampling import EXHAUSTIVE
 
-# A folder for what was found, of which `python -m tests.guard.matrix` makes the page.
+# A folder for what was found, of which `python -m tests.support.guard.layer_matrix` makes the page.
 _WRITING = os.environ.get("AGENTOS_TEST_WRITE")
 _EVERY = bool(_WRITING) or EXHAUSTIVE
 

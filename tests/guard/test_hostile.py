@@ -11,9 +11,9 @@ import pytest
 
 from git_agentos.guard import signing
 from git_agentos.guard.approval import approvals, documents
-from tests.guard.asking import AGENT, Sleeper, approve, at_terminal, forbid, run_by
 from tests.support.agents import agent
 from tests.support.confirming import set_up
+from tests.support.guard.approvals import AGENT, Sleeper, approve, at_terminal, forbid, run_by
 from tests.support.repo import Repo
 from tests.support.state import complete_state
 from tests.support.tool import Result, run, run_ok

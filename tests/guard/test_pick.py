@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from git_agentos.git import user_hooks
-from tests.guard.guarded import guarded, location, sh
+from tests.support.guard.guarded_worktree import guarded, location, sh
 from tests.support.repo import Repo
 from tests.support.tool import run, run_ok
 

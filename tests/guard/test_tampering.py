@@ -19,7 +19,7 @@ from git_agentos.guard.diagnosis import checks, probe
 from git_agentos.guard.harness import handler, integration
 from git_agentos.guard.harness.handler import Caller
 from git_agentos.guard.setup import activation, launcher, manifest, scripts
-from tests.guard.guarded import guarded, location, sh
+from tests.support.guard.guarded_worktree import guarded, location, sh
 from tests.support.repo import Repo, git
 from tests.support.tool import run
 

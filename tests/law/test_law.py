@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.law.machine import Law, LawOfLineEnds
-from tests.law.start import templates
+from tests.support.law.machine import Law, LawOfLineEnds
+from tests.support.law.start import templates
 
 pytestmark = pytest.mark.law
 

@@ -18,9 +18,9 @@ from git_agentos.errors import AgentosError
 from git_agentos.process import contained
 from git_agentos.run import commands
 from git_agentos.run.events import Run
-from tests.run.field import context_of, kept, nobody_left, outcomes, start, worktree
 from tests.support.agents import agent
 from tests.support.repo import Repo, git_run
+from tests.support.runs import context_of, kept, nobody_left, outcomes, start, worktree
 from tests.support.state import State, complete_state, differences
 
 BUSY = "echo work > work.txt; git add work.txt; git commit -qm work; echo more > more.txt; mkdir -p empty/er; "

@@ -18,9 +18,9 @@ from git_agentos.git import refs
 from git_agentos.run import accept, cleanup, commands, evidence_store
 from git_agentos.worktree import creation, journal, removal, status, trash
 from git_agentos.worktree.final_checkpoint import FinalCheckpoint
-from tests.cli.test_documents import check, schema_of
-from tests.run.field import context_of, start, worktree
+from tests.support.json_reference import check, schema_of
 from tests.support.repo import Repo
+from tests.support.runs import context_of, start, worktree
 from tests.support.state import complete_state, differences
 from tests.support.tool import run as tool
 
@@ -244,6 +244,6 @@ def test_what_is_said() -> None:
     text = run_end.cleaned_up(done, Style())
     assert str(text.result).splitlines() == [
         "Run r: archived /w in aaaaaaaa, deleted branch 'agentos/run-r' (bbbbbbbb)",
-        "left: run s: it has not ended: it is open",
+        "skipped: run s: it has not ended: it is open",
     ]
     assert text.hints == ("'bring it' restores it",)

@@ -11,9 +11,10 @@ import pytest
 
 from git_agentos.run import spec
 from tests.support.documents import blocks, environment, run_shell
+from tests.support.env import PROJECT_ROOT
 from tests.support.repo import git
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = PROJECT_ROOT / "docs"
 RUNS = DOCS / "runs.md"
 
 AGENT = """

@@ -20,7 +20,7 @@ from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError, StorageError, UsageError
 from git_agentos.git import trees
-from git_agentos.run import events, evidence_store, fingerprint, lock, sealing
+from git_agentos.run import events, evidence_store, lock, runner, sealing
 from git_agentos.run.events import Run
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.snapshot import run_context
@@ -171,7 +171,7 @@ def test_planted_links_are_refused(repo: Repo, tmp_path: Path, planted: str) -> 
 
 def test_the_fingerprint_has_no_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_VARIABLE", "its value")
-    told = fingerprint.fingerprint()
+    told = runner._fingerprint()
     assert "SOME_VARIABLE" in told["variables"]
     assert "its value" not in json.dumps(dict(told))
     assert told["git"][0].isdigit()

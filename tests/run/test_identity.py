@@ -9,8 +9,8 @@ import pytest
 
 from git_agentos.errors import ConfigurationError
 from git_agentos.run import evidence_store
-from tests.run.field import context_of, start, worktree
 from tests.support.repo import Repo
+from tests.support.runs import context_of, start, worktree
 
 COMMIT = "echo work >>work.txt && git add work.txt && git commit --quiet -m work"
 SHOW = "%an <%ae>, %cn <%ce>"

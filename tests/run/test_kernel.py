@@ -19,8 +19,9 @@ from git_agentos.errors import LockedError, RunError, StorageError, UsageError, 
 from git_agentos.git.location import Location
 from git_agentos.run import branches, commands, evidence_store, lock, spec
 from git_agentos.run.spec import RunSpec, StepSpec
-from tests.run import field
-from tests.run.field import (
+from tests.support import runs
+from tests.support.repo import Repo, git
+from tests.support.runs import (
     IS_RIGHT,
     LEARNS,
     Listener,
@@ -32,7 +33,6 @@ from tests.run.field import (
     start,
     worktree,
 )
-from tests.support.repo import Repo, git
 from tests.support.state import assert_unchanged, complete_state
 
 OK = [("agent", "ok"), ("validate", "ok")]
@@ -82,7 +82,7 @@ def test_what_is_kept_of_a_run(repo: Repo) -> None:
         "begun", "prepared", "attempt", "step-begun", "step-ended", "step-begun", "step-ended", "attempt-ended",
         "ended", "sealed",
     ]  # fmt: skip
-    assert field.triggers(repo, run) == ["pre_run", "pre_step", "post_step", "task_complete"]
+    assert runs.triggers(repo, run) == ["pre_run", "pre_step", "post_step", "task_complete"]
     for each in open_workspace(repo.path).checkpoints(agent="run-T-1"):
         assert (each.run_id, each.task_id) == ("T-1", "T-42"), each
     agent = run.steps[0]

@@ -1,5 +1,5 @@
-"""A run whose kernel is killed before any of its steps, those of `tests.crash.child` (whatever changes a file or starts
-a program): it can be gone on with, and ends as if nothing had happened; or it can be taken back."""
+"""A run whose kernel is killed before any of its steps can be resumed, and ends as if nothing had happened; or it
+can be rolled back. A step is a call that changes a file or starts a program (`tests.support.faults.injector`)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.run import commands, evidence_store
-from tests.crash.runner import Runner
-from tests.run.field import IS_RIGHT, LEARNS, context_of, nobody_left, outcomes, processes_of, worktree
-from tests.support.exhaustive import EXHAUSTIVE
+from tests.support.faults.server import Runner
 from tests.support.repo import Repo, fill
+from tests.support.runs import IS_RIGHT, LEARNS, context_of, nobody_left, outcomes, processes_of, worktree
+from tests.support.sampling import EXHAUSTIVE
 
 ID = "T-1"
 RUN = (

@@ -9,9 +9,9 @@ import pytest
 
 from git_agentos.checkpoint import format
 from git_agentos.worktree import record
-from tests.run.ground import Ground, prepare
-from tests.support.exhaustive import EXHAUSTIVE
 from tests.support.repo import Repo, git_run
+from tests.support.rollbacks import Ground, prepare
+from tests.support.sampling import EXHAUSTIVE
 
 Damage = Callable[[Ground], object]
 

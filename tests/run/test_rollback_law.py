@@ -15,12 +15,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from tests.law import edits
-from tests.law.edits import Edit
-from tests.law.start import begin, templates
-from tests.run.ground import Ground, assert_like, prepare
-from tests.support.exhaustive import EXHAUSTIVE
+from tests.support.law import edits
+from tests.support.law.edits import Edit
+from tests.support.law.start import begin, templates
 from tests.support.repo import Repo
+from tests.support.rollbacks import Ground, assert_like, prepare
+from tests.support.sampling import EXHAUSTIVE
 
 _BEGINNINGS = ("filled", "index-v4", "split-index", "untracked-cache")
 

@@ -11,8 +11,8 @@ import pytest
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.run import accept, commands, doctor, evidence_store
-from tests.run.field import context_of, events, start
 from tests.support.repo import Repo
+from tests.support.runs import context_of, events, start
 
 
 def unsealed(repo: Repo, code: int = 0, **fields: str) -> Path:

@@ -39,7 +39,7 @@ from git_agentos.worktree import (
     status,
 )
 from tests.support.repo import Repo, git, remove
-from tests.worktree.whole import assert_nothing_left, whole
+from tests.support.snapshot import assert_nothing_left, whole
 
 FIELDS = [each.name for each in fields(WorkspaceContext) if each.name != "task_id"]
 BRANCH = "refs/heads/agentos/run-r"

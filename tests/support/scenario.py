@@ -16,8 +16,8 @@ from typing import Literal
 
 import pytest
 
-from tests.support.exhaustive import is_sampled
 from tests.support.repo import Repo, fill, git
+from tests.support.sampling import is_sampled
 from tests.support.state import Permissions, State, assert_same, assert_unchanged, complete_state
 from tests.support.tool import COMMAND, IN_PROCESS, Tool
 from tests.support.wrecks import WRECKS, Wreck, wreck_nested

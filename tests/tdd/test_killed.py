@@ -13,8 +13,9 @@ from git_agentos.errors import AgentosError, TddError
 from git_agentos.tdd import query
 from git_agentos.worktree import creation
 from tests.support import tool
-from tests.support.exhaustive import EXHAUSTIVE
+from tests.support.env import PROJECT_ROOT
 from tests.support.repo import Repo
+from tests.support.sampling import EXHAUSTIVE
 from tests.support.signals import by_default
 from tests.support.state import assert_same
 from tests.support.tdd_project import (
@@ -33,7 +34,7 @@ from tests.support.tdd_project import (
     way,
 )
 
-ROOT = Path(__file__).parents[2]
+ROOT = PROJECT_ROOT
 # One retry of the code is part of it.
 WAY = ["N0", "N1", "N2", "N3", "N4", "N3", "N4", "N5", "N6", "N7", "N8"]
 ENDED = [f"ended N{n}" for n in range(9)]

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.confirming import set_up
+from tests.support.env import PROJECT_ROOT
 from tests.support.repo import Repo
 from tests.support.state import assert_same
 from tests.support.tdd_project import interpreter, users_state
 from tests.support.tool import run
 
-ROOT = Path(__file__).parents[2]
+ROOT = PROJECT_ROOT
 
 # What a headless agent does: it reads what it is to do, works in the folder that it stands in, and says something.
 AGENT = r'''#!/bin/sh

@@ -15,8 +15,8 @@ from git_agentos import open_workspace
 from git_agentos.git.location import locate
 from git_agentos.worktree import creation, journal, pool, pool_filling, record, setup, status
 from tests.support.repo import Repo
+from tests.support.snapshot import assert_nothing_left, whole
 from tests.support.tool import run, run_ok
-from tests.worktree.whole import assert_nothing_left, whole
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,8 @@ from git_agentos import open_workspace
 from git_agentos.errors import ConfigurationError, WorktreeError
 from git_agentos.worktree import creation, record, setup
 from tests.support.repo import Repo, fill
+from tests.support.snapshot import assert_nothing_left, whole
 from tests.support.tool import run, run_ok
-from tests.worktree.whole import assert_nothing_left, whole
 
 
 def make(repo: Repo, id_: str = "dev", *, guard: bool = True) -> Repo:

@@ -281,7 +281,7 @@ class Contents:
                     {path: (trees.REGULAR, oid) for path, oid in cleaned.items()},
                     into,
                     base_index=base,
-                    store=self.writer.environment,
+                    source=filters.AttributeSource(env=self.writer.environment),
                 )
             except GitCommandError:
                 pass  # a smudge filter fails: what it did not write cannot be had back through it

@@ -91,7 +91,7 @@ def prepare(
     folder = prepared.folder
     convertible = [path for path, file in plan.write.items() if file.own is None and file.entry[0] != trees.SYMLINK]
     leaving = frozenset(plan.remove)
-    through_git = checkout.converted(repository, store, target, convertible, settings, folder, leaving)
+    through_git = checkout.converted(store, target, convertible, settings, folder, leaving)
     symlinks = boolean(settings, "core.symlinks", default=True)
     root = os.fsencode(repository.location.root)
     for path, file in plan.write.items():

@@ -188,7 +188,7 @@ def set_head(
     if move.create and head.ref is not None and head.commit is not None:
         reason = f"{command}: created at checkpoint {checkpoint[:8]}"
         try:
-            refs.update(location, head.ref, head.commit, None, reason=f"agentos {reason}", who=who)
+            refs.update(location, head.ref, head.commit, None, refs.ReflogEntry(f"agentos {reason}", who))
         except refs.RefMoved as error:
             raise RestoreError(
                 f"somebody else made the branch '{head.branch}' in the same moment",
@@ -235,7 +235,7 @@ def _shift(location: Location, each: BranchMove, reason: str, who: str) -> None:
     here = refs.read_head(location)
     if each.old is None:
         check_ref_conflict(location, each.ref)
-    refs.update(location, each.ref, each.new, each.old, reason=reason, who=who)
+    refs.update(location, each.ref, each.new, each.old, refs.ReflogEntry(reason, who))
     if here.ref == each.ref:
         refs.log(location, "HEAD", each.old, each.new, reason, who)
 

@@ -10,10 +10,11 @@ import contextlib
 import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from git_agentos.checkpoint import journal, nested, nested_objects, timeline
 from git_agentos.checkpoint.journal import Journal
-from git_agentos.checkpoint.model import Metadata, Skipped
+from git_agentos.checkpoint.model import Metadata, Skipped, State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.restore import head
 from git_agentos.checkpoint.restore.application import Application
@@ -50,102 +51,95 @@ def _bring_back(repository: Repository, path: bytes, key: str) -> None:
         raise OSError(f"'{os.fsdecode(path)}' could not be moved back")
 
 
-def restore(
-    worktree: OpenWorktree,
-    metadata: Metadata,
-    wanted: Mapping[bytes, str],
-    application: Application,
-    stamp: str,
-    run: Run,
-    *,
-    saved: str,
-    exact: bool = False,
-) -> list[Skipped]:
-    """Bring repositories (path -> description) to the states described; those that cannot be brought back. What another
-    one has to give way to is put aside under the id of the checkpoint `saved`."""
-    skipped = []
-    for path, oid in wanted.items():
-        try:
-            lost = _restore_one(worktree, metadata, path, oid, application, stamp, run, saved, exact)
-        except (CheckpointFormatError, CheckpointNotFound, MissingObjectsError, NotThereError) as error:
-            skipped.append(Skipped(os.fsdecode(path) + "/", f"nested repository: {error}"))
-        else:
-            name = os.fsdecode(path) + "/.git/"
-            skipped += [Skipped(name + ref, "the checkpoint does not hold what it names") for ref in lost]
-    return skipped
+@dataclass(frozen=True)
+class NestedRestore:
+    """The restore of nested repositories, within the restore `request` of the worktree around them. What another
+    repository has to give way to is put aside under the id of the checkpoint `saved`; `run` restores one of them."""
 
+    worktree: OpenWorktree
+    metadata: Metadata
+    request: RestoreRequest
+    application: Application
+    saved: str
+    run: Run
 
-def _restore_one(
-    worktree: OpenWorktree,
-    metadata: Metadata,
-    path: bytes,
-    description: str,
-    application: Application,
-    stamp: str,
-    run: Run,
-    saved: str,
-    exact: bool,
-) -> list[str]:
-    """Bring a nested repository to the state that its description names, making it again where it is gone; the refs
-    that it then lacks."""
-    record = nested.read(worktree.repository, description)
-    location, lost = _located(worktree.repository, path, record, application, saved)
-    if location is None or record["checkpoint"] is None:
-        raise NotThereError("it cannot be opened")
-    scan = Scan(location)
-    settings = worktree.settings._replace(values=scan.config())
-    scan.discard()
-    inner = worktree._replace(
-        repository=Repository(location), settings=settings, worktree_id=timeline.worktree_id(location)
-    )
-    own = metadata._replace(worktree_id=inner.worktree_id, worktree_path=location.root)
-    target = read_target(inner.repository, record["checkpoint"])
-    with state_dir.lock(location, "worktree", wait=True):
-        move = head.original_head(location, record["checkpoint"], target, stamp)
-        mine = head.restore_branch(record["checkpoint"], stamp)
-        if target.head.commit is not None and refs.resolve(location, mine) == target.head.commit:
-            move = HeadTarget(Head(mine, target.head.commit), create=False)  # an attempt that was killed has made it
-        if journal.exists(location):
-            journal.remove(location)  # the restore around it was killed, and is being done again
-        request = RestoreRequest(
-            "restore", record["checkpoint"], target, move, times.name_stamp(), exact=exact and target.complete
+    def restore_all(self, wanted: Mapping[bytes, str]) -> list[Skipped]:
+        """Restore repositories (path -> description) to the states described; those that cannot be restored."""
+        skipped = []
+        for path, oid in wanted.items():
+            try:
+                lost = self._restore(path, oid)
+            except (CheckpointFormatError, CheckpointNotFound, MissingObjectsError, NotThereError) as error:
+                skipped.append(Skipped(os.fsdecode(path) + "/", f"nested repository: {error}"))
+            else:
+                name = os.fsdecode(path) + "/.git/"
+                skipped += [Skipped(name + ref, "the checkpoint does not hold what it names") for ref in lost]
+        return skipped
+
+    def _restore(self, path: bytes, description: str) -> list[str]:
+        """Restore a nested repository to the state that its description names, and make it again where it is gone; the
+        refs that it then lacks."""
+        record = nested.read(self.worktree.repository, description)
+        location, lost = self._located(path, record)
+        if location is None or record["checkpoint"] is None:
+            raise NotThereError("it cannot be opened")
+        inner = self._opened(location)
+        own = self.metadata._replace(worktree_id=inner.worktree_id, worktree_path=location.root)
+        target = read_target(inner.repository, record["checkpoint"])
+        with state_dir.lock(location, "worktree", wait=True):
+            move = self._move(location, record["checkpoint"], target)
+            if journal.exists(location):
+                journal.remove(location)  # the restore around it was killed, and is being done again
+            exact = self.request.exact and target.complete
+            request = RestoreRequest("restore", record["checkpoint"], target, move, times.name_stamp(), exact=exact)
+            before = self.run(inner, own, request).saved
+        made = move.head.ref
+        if move.create and made is not None:
+            self.application.on_revert(lambda: head.delete_unused_branch(location, made, move.head.commit))
+        if before is not None:
+            self.application.on_revert(lambda: _go_back(inner, own, before, self.run))
+        return lost
+
+    def _opened(self, location: Location) -> OpenWorktree:
+        scan = Scan(location)
+        settings = self.worktree.settings._replace(values=scan.config())
+        scan.discard()
+        return self.worktree._replace(
+            repository=Repository(location), settings=settings, worktree_id=timeline.worktree_id(location)
         )
-        done = run(inner, own, request)
-    before = done.saved
-    made = move.head.ref
-    if move.create and made is not None:
-        application.on_revert(lambda: head.delete_unused_branch(location, made, move.head.commit))
-    if before is not None:
-        application.on_revert(lambda: _go_back(inner, own, before, run))
-    return lost
 
+    def _move(self, location: Location, checkpoint: str, target: State) -> HeadTarget:
+        """Where its HEAD goes."""
+        made = head.restore_branch(checkpoint, self.request.stamp)
+        if target.head.commit is not None and refs.resolve(location, made) == target.head.commit:
+            return HeadTarget(Head(made, target.head.commit), create=False)  # an attempt that was killed has made it
+        return head.original_head(location, checkpoint, target, self.request.stamp)
 
-def _located(
-    repository: Repository, path: bytes, record: Mapping[str, object], application: Application, saved: str
-) -> tuple[Location | None, list[str]]:
-    """The repository at `path`, brought back from aside or made again where there is none, or another one; and the refs
-    that could not be made again."""
-    lost: list[str] = []
-    location = nested.locate_at(repository.location.root, path)
-    checkpoint = record["checkpoint"] if record["kind"] == "repository" else None
-    holding = str(checkpoint) if checkpoint is not None and repository.exists(str(checkpoint)) else None
-    if location is not None and holding is not None and not Repository(location).exists(holding):
-        if not nested.move_aside(repository, path, saved):
-            raise NotThereError("another repository is in its place, and cannot be moved away")
-        application.on_revert(functools.partial(_bring_back, repository, path, saved))
-        location = None
-    if location is None and nested.reinstate(repository, path, holding=holding):
-        application.on_revert(functools.partial(_aside_again, repository, path))
+    def _located(self, path: bytes, record: Mapping[str, object]) -> tuple[Location | None, list[str]]:
+        """The repository at `path`, brought back from aside or made again where there is none, or another one; and the
+        refs that could not be made again."""
+        repository, application = self.worktree.repository, self.application
+        lost: list[str] = []
         location = nested.locate_at(repository.location.root, path)
-    if location is None:
-        gone = record["kind"] == "submodule" and not nested.link_git_dir(repository, path, record)
-        if gone and not record["refs"]:
-            raise NotThereError("its git directory is gone")
-        if gone or record["kind"] != "submodule":
-            lost = nested_objects.recreate(repository, path, record)
-        application.on_revert(functools.partial(_aside_again, repository, path))
-        location = nested.locate_at(repository.location.root, path)
-    return location, lost
+        checkpoint = record["checkpoint"] if record["kind"] == "repository" else None
+        holding = str(checkpoint) if checkpoint is not None and repository.exists(str(checkpoint)) else None
+        if location is not None and holding is not None and not Repository(location).exists(holding):
+            if not nested.move_aside(repository, path, self.saved):
+                raise NotThereError("another repository is in its place, and cannot be moved away")
+            application.on_revert(functools.partial(_bring_back, repository, path, self.saved))
+            location = None
+        if location is None and nested.reinstate(repository, path, holding=holding):
+            application.on_revert(functools.partial(_aside_again, repository, path))
+            location = nested.locate_at(repository.location.root, path)
+        if location is None:
+            gone = record["kind"] == "submodule" and not nested.link_git_dir(repository, path, record)
+            if gone and not record["refs"]:
+                raise NotThereError("its git directory is gone")
+            if gone or record["kind"] != "submodule":
+                lost = nested_objects.recreate(repository, path, record)
+            application.on_revert(functools.partial(_aside_again, repository, path))
+            location = nested.locate_at(repository.location.root, path)
+        return location, lost
 
 
 def _aside_again(repository: Repository, path: bytes) -> None:

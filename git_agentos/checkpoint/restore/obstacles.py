@@ -53,18 +53,22 @@ class Obstacles:
     alike: list[bytes]
 
 
+class Present(NamedTuple):
+    """What is there now: the files on disk, their `state`, and what no checkpoint can hold (`unsaved`), with the
+    reason."""
+
+    disk: Disk
+    store: Writer
+    state: State
+    unsaved: Mapping[bytes, Skipped]
+
+
 def find(
-    disk: Disk,
-    store: Writer,
-    now: State,
-    unsaved: Mapping[bytes, Skipped],
-    write: Mapping[bytes, FileWrite],
-    leaving: Removals,
-    directories: Iterable[bytes],
+    present: Present, write: Mapping[bytes, FileWrite], leaving: Removals, directories: Iterable[bytes]
 ) -> Obstacles:
-    """Look at the places of all files to `write` and all `directories` that come; `unsaved` says what no checkpoint can
-    hold, and why. Raises RestoreError where one of those is in the way."""
-    search = _Search(disk, store, now, unsaved, leaving)
+    """Look at the places of all files to `write` and all `directories` that come. Raises RestoreError where something
+    that no checkpoint can hold is in the way."""
+    search = _Search(present, leaving)
     coming = [path for path in directories if not leaving.has(path)]
     files = {path: file for path, file in write.items() if not leaving.has(path)}
     search.above([*files, *coming])
@@ -86,13 +90,8 @@ def find(
 
 
 class _Search:
-    def __init__(
-        self, disk: Disk, store: Writer, now: State, unsaved: Mapping[bytes, Skipped], leaving: Removals
-    ) -> None:
-        self.disk = disk
-        self.store = store
-        self.now = now
-        self.unsaved = unsaved
+    def __init__(self, present: Present, leaving: Removals) -> None:
+        self.disk, self.store, self.now, self.unsaved = present
         self.leaving = leaving
         self.in_the_way: set[bytes] = set()
         self.emptied: list[bytes] = []

@@ -208,7 +208,8 @@ class _Planner:
     ) -> obstacles.Obstacles:
         """What is in the way; files that are there already, as they should be, are not written."""
         self._spare_identical(steps.write, removals)
-        found = obstacles.find(self.disk, self.store, self.now, self.unsaved, steps.write, removals, directories)
+        present = obstacles.Present(self.disk, self.store, self.now, self.unsaved)
+        found = obstacles.find(present, steps.write, removals, directories)
         for path in found.met:
             del steps.write[path]
         for path in found.alike:

@@ -254,16 +254,9 @@ class _Transaction:
     def _change(self, writer: Writer, plan: Plan, application: Application, folder: str, saved: str) -> list[Skipped]:
         skipped = nested_repositories.move_aside(self.repository, plan.aside, saved, application)
         application.run()
-        skipped += nested_repositories.restore(
-            self.worktree,
-            self.metadata,
-            plan.nested,
-            application,
-            self.request.stamp,
-            run,
-            saved=saved,
-            exact=self.request.exact,
-        )
+        skipped += nested_repositories.NestedRestore(
+            self.worktree, self.metadata, self.request, application, saved, run
+        ).restore_all(plan.nested)
         new_index = os.path.join(folder, "index")
         index.copy(self.repository, new_index)
         scratch = os.path.join(folder, "intent")
@@ -366,7 +359,8 @@ class _Transaction:
             index_now = os.path.join(folder, "index")
             line_ends = filters.with_line_ends(self.settings.values, self.target.line_ends or {})
             options = filters.options(line_ends if self.target.line_ends is not None else self.settings.values)
-            filters.to_files(self.repository, plain, into, base_index=index_now, options=options)
+            source = filters.AttributeSource(options=options)
+            filters.to_files(self.repository, plain, into, base_index=index_now, source=source)
         found = {}
         for path, entry in entries.items():
             full = os.path.join(os.fsencode(self.location.root), path)

@@ -43,11 +43,9 @@ def context_at(location: Location, agent: str | None, environment: Mapping[str, 
 def save(
     context: OpenWorktree,
     wanted: SaveScope,
+    metadata: Metadata,
     *,
-    description: str,
-    meta: Mapping[str, str],
     whole: bool,
-    trigger: str = TRIGGER,
     needed: Callable[[Skipped], bool] | None = None,
 ) -> Saved:
     """Create a checkpoint of the worktree with what `wanted` names.
@@ -60,7 +58,6 @@ def save(
     request = CaptureRequest(
         ignored=wanted.ignored, everything_ignored=wanted.everything_ignored, repositories=wanted.repositories
     )
-    metadata = context.metadata(trigger=trigger, description=description, meta=dict(meta))
 
     def large(state: State) -> frozenset[bytes]:
         found = (os.fsencode(item.path) for item in state.skipped if item.kind is SkipReason.TOO_LARGE)

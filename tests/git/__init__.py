@@ -1,0 +1,1 @@
+"""git, read and run: repositories, refs, libgit2, the environment."""

@@ -1,0 +1,1 @@
+"""The scripts of git hooks, core.fsmonitor and the shim."""

@@ -1,0 +1,1 @@
+"""Processes: who works in a folder, commands that are contained, their output."""

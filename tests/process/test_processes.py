@@ -1,0 +1,163 @@
+"""Who works in a folder, whose lock it is, programs in groups of their own, folders deleted behind one's back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from git_agentos.process import deletion, lock_holders, mounts, occupants, programs, table
+from tests.support.repo import Repo
+from tests.support.waiting import running_process, wait_until
+
+_ENV = {"PATH": os.environ["PATH"]}
+
+
+def test_a_process_that_stands_in_a_folder_or_has_a_file_open_is_inside(tmp_path: Path) -> None:
+    folder = tmp_path / "wörk\udcff tree"
+    (folder / "deep").mkdir(parents=True)
+    (tmp_path / (folder.name + "-beside")).mkdir()
+    assert occupants.find(str(folder)) == []
+    with open(folder / "deep/file", "w") as file, running_process("sleep", "600", cwd=folder / "deep") as first:
+        os.set_inheritable(file.fileno(), True)
+        with running_process("sleep", "600", cwd=tmp_path, pass_fds=[file.fileno()]) as second:
+            file.close()
+            with running_process("sleep", "600", cwd=tmp_path / (folder.name + "-beside")):
+                found = {each.pid: each for each in occupants.find(str(folder))}
+    assert set(found) == {first.pid, second.pid}
+    assert (found[first.pid].how, found[first.pid].path) == ("cwd", str(folder / "deep"))
+    assert (found[second.pid].how, found[second.pid].path) == ("open", str(folder / "deep/file"))
+    assert not any(each.ancestor for each in found.values())
+    wait_until(lambda: occupants.find(str(folder)) == [], "they have ended")
+
+
+def test_what_lsof_says_is_understood() -> None:
+    out = b"p1\ncinit\nfcwd\nn/\np77\ncbash\nfcwd\nn/w/tree/deep\nftxt\nn/bin/bash\np78\ncvim\nfcwd\nn/w/tree-beside\n"
+    found = occupants.parse_lsof(out, "/w/tree", {77})
+    assert found == [occupants.Occupant(77, "bash", "cwd", "/w/tree/deep", True)]
+
+
+def test_a_lock_that_nobody_can_have_made_is_stale(repo: Repo) -> None:
+    lock = repo.path / ".git/index.lock"
+    lock.write_bytes(b"")
+    assert lock_holders.why_not_stale(str(lock), [str(repo.path)]) is None
+
+
+def test_a_lock_that_a_process_has_open_is_not_stale(repo: Repo) -> None:
+    lock = repo.path / ".git/index.lock"
+    with open(lock, "w") as file, running_process("sleep", "600", cwd=Path("/"), pass_fds=[file.fileno()]) as child:
+        file.close()
+        reason = lock_holders.why_not_stale(str(lock), [str(repo.path)])
+        assert reason is not None
+        assert f"process {child.pid}" in reason
+
+
+@pytest.mark.parametrize("where", ["cwd", "option", "variable"])
+def test_a_lock_is_not_stale_while_a_git_works_in_the_repository(repo: Repo, tmp_path: Path, where: str) -> None:
+    """It may have closed the lock, and wait for an editor."""
+    lock = repo.path / ".git/index.lock"
+    lock.write_bytes(b"")
+    reader, writer = os.pipe()
+    git = ["git", *([f"--git-dir={repo.path}/.git"] if where == "option" else []), "cat-file", "--batch"]
+    env = {**os.environ, **({"GIT_DIR": str(repo.path / ".git")} if where == "variable" else {})}
+    cwd = repo.path if where == "cwd" else tmp_path
+    child = subprocess.Popen(git, cwd=cwd, env=env, stdin=reader, stdout=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: "at work" in str(lock_holders.why_not_stale(str(lock), [str(repo.path)])), "git works there")
+    finally:
+        os.close(writer)
+        os.close(reader)
+        child.wait()
+    assert lock_holders.why_not_stale(str(lock), [str(repo.path)]) is None
+
+
+def test_a_lock_is_not_stale_where_other_machines_may_hold_it(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = repo.path / ".git/index.lock"
+    lock.write_bytes(b"")
+    monkeypatch.setattr(mounts, "file_system_of", lambda path: "nfs4")
+    assert "other machines" in str(lock_holders.why_not_stale(str(lock), [str(repo.path)]))
+
+
+def test_a_command_says_how_it_ended(tmp_path: Path) -> None:
+    ended = programs.run_shell("echo one; echo two >&2; pwd; exit 3", cwd=str(tmp_path), env=_ENV)
+    assert (ended.code, ended.timed_out) == (3, False)
+    assert ended.output == f"one\ntwo\n{tmp_path}\n".encode()
+
+
+def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    script = "sleep 600 & echo $! >pid; echo begun; wait"
+    ended = programs.run_shell(script, cwd=str(tmp_path), env=_ENV, timeout=1)
+    assert ended.timed_out
+    pid = int((tmp_path / "pid").read_text())
+    wait_until(lambda: not _alive(pid), "the process that it started has ended")
+
+
+def test_a_command_that_fails_leaves_nothing_running(tmp_path: Path) -> None:
+    ended = programs.run_shell("sleep 600 & echo $! >pid; exit 1", cwd=str(tmp_path), env=_ENV)
+    assert ended.code == 1
+    wait_until(lambda: not _alive(int((tmp_path / "pid").read_text())), "the process that it started has ended")
+
+
+def test_a_program_in_pipes_has_what_it_is_given(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    script = f"import os; print(os.getcwd(), os.getsid(0), os.read(0, 9)); os.write(2, os.read({reader}, 9))"
+    with programs.start_piped([sys.executable, "-c", script], cwd=str(tmp_path), env=_ENV, keep=[reader]) as child:
+        os.close(reader)
+        os.write(writer, b"kept\n")
+        os.close(writer)
+        out, err = child.communicate()
+    assert (out, err) == (f"{tmp_path} {child.pid} b''\n".encode(), b"kept\n")
+
+
+def test_who_carries_a_variable(tmp_path: Path) -> None:
+    def carrying(value: str) -> list[int]:
+        return table.with_variable("TEST_MARK", value)
+
+    value = f"{tmp_path}=é"
+    with subprocess.Popen(["sleep", "600"], env={**_ENV, "TEST_MARK": value}) as child:
+        try:
+            wait_until(lambda: carrying(value) == [child.pid], "it has become what was started")
+            assert carrying(value[:-1]) == []
+        finally:
+            child.kill()
+        wait_until(lambda: not _alive(child.pid), "it has ended")
+        assert carrying(value) == []
+
+
+def test_who_started_us() -> None:
+    found = table.parents(os.getpid())
+    assert os.getppid() in found
+    assert os.getpid() not in found
+
+
+def _alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] != b"Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_folders_are_deleted_by_a_process_that_outlives_its_caller(tmp_path: Path) -> None:
+    for name in ("trash/one", "other/two"):
+        (tmp_path / name / "deep").mkdir(parents=True)
+        (tmp_path / name / "deep/file").write_text("x")
+        (tmp_path / name / "deep").chmod(0o500)
+    code = (
+        "import os, sys; from git_agentos.process import deletion; deletion.remove_in_background(sys.argv[1:]);"
+        "os.kill(os.getpid(), 9)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "trash/one"), str(tmp_path / "other/two")])
+    assert done.returncode == -signal.SIGKILL
+    wait_until(lambda: not list(tmp_path.iterdir()), "both folders are gone, and those that they were in")
+
+
+def test_what_is_mounted_in_a_folder_is_not_deleted(small_disk: Path) -> None:
+    (small_disk / "file").write_text("precious")
+    assert mounts.mounted_below(str(small_disk.parent)) != []
+    assert not deletion.remove_folder(str(small_disk))
+    assert (small_disk / "file").read_text() == "precious"

@@ -1,0 +1,1 @@
+"""The documentation, the manual pages, the installer and the benchmark harness."""

@@ -1,0 +1,1 @@
+"""Commands that are killed, or fail, at a chosen step."""

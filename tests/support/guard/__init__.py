@@ -1,0 +1,1 @@
+"""What tests of the guard share: repositories, command lines, approvals, snapshots."""
