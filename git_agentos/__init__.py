@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     )
     from git_agentos.api.runs import (
         RunObserver,
+        RunOptions,
         Runs,
     )
     from git_agentos.api.worktrees import (
@@ -131,7 +132,7 @@ _MODULES = {
         "RestoreResult RollbackResult RunResult RunStep SavedCheckpoint Unreadable VerifyResult "
         "WorktreeStatus"
     ),
-    "git_agentos.api.runs": "RunObserver Runs",
+    "git_agentos.api.runs": "RunObserver RunOptions Runs",
     "git_agentos.api.worktrees": "Worktrees",
     "git_agentos.checkpoint.model": "Checkpoint Skipped",
     "git_agentos.checkpoint.queries": "Diff FileChange FileContent Interrupted",
@@ -159,7 +160,8 @@ __all__ = [
     "GuardDecision", "GuardError", "IncompleteCaptureError", "Interrupted", "InterruptedRestore", "LockedError",
     "Log", "LogEntry", "MergeConflict", "MergeResult", "MergeSource", "MissingObjectsError", "NullWorkspaceService",
     "OpenRepository", "PolicyError", "ProcessInfo", "RecoverResult", "RemovalResult", "RepositoryError",
-    "RepositoryStatus", "RestoreError", "RestoreResult", "RollbackResult", "RunError", "RunObserver", "RunResult",
+    "RepositoryStatus", "RestoreError", "RestoreResult", "RollbackResult", "RunError", "RunObserver", "RunOptions",
+    "RunResult",
     "RunStep", "Runs", "SavedCheckpoint", "Skipped", "StorageError", "TddError", "Unreadable",
     "UnreadableConfiguration", "UnsupportedRepository", "UsageError", "VerifyResult", "WorkflowConfigurationError",
     "Workspace", "WorkspaceContext", "WorkspaceService", "WorkspaceSnapshot", "WorktreeError", "WorktreeStatus",

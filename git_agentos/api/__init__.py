@@ -45,13 +45,13 @@ from git_agentos.api.results import (
     VerifyResult,
     WorktreeStatus,
 )
-from git_agentos.api.runs import RunObserver, Runs
+from git_agentos.api.runs import RunObserver, RunOptions, Runs
 from git_agentos.api.worktrees import Worktrees
 
 __all__ = [
     "AcceptResult", "ApprovalStatus", "Approvals", "ChangeCounts", "CheckpointSummary", "Checkpoints",
     "ConflictReport", "Guard", "GuardDecision", "Log", "LogEntry", "MergeConflict", "MergeResult", "MergeSource",
     "OpenRepository", "ProcessInfo", "RecoverResult", "RemovalResult", "RepositoryStatus", "RestoreResult",
-    "RollbackResult", "RunObserver", "RunResult", "RunStep", "Runs", "SavedCheckpoint", "Unreadable",
+    "RollbackResult", "RunObserver", "RunOptions", "RunResult", "RunStep", "Runs", "SavedCheckpoint", "Unreadable",
     "VerifyResult", "WorktreeStatus", "Worktrees", "open_repository",
 ]  # fmt: skip

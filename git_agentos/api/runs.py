@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 
 from git_agentos.api.conversion import convert
 from git_agentos.api.results import AcceptResult, MergeResult, RollbackResult, RunResult, RunStep, VerifyResult
@@ -29,6 +29,27 @@ class RunObserver(Protocol):
         """A step has ended."""
 
 
+class RunOptions(TypedDict, total=False):
+    """How a run is done.
+
+    `run_id` is its id, by default the time; `base_ref` where it begins, by default HEAD; `on_failure` is `keep` (the
+    default) or `rollback`, `retry_from` `here` (the default) or `pre_run`; `timeout` is in seconds, for each command;
+    `protected` are patterns of branches that the run must not move.
+    """
+
+    run_id: str
+    task_id: str
+    base_ref: str
+    max_attempts: int
+    on_failure: str
+    retry_from: str
+    timeout: float
+    protected: tuple[str, ...]
+
+
+_NAMES = {"task_id": "task"}  # what the domain calls them
+
+
 class Runs:
     """Runs: an agent's commands and their validation, in a worktree of their own."""
 
@@ -40,36 +61,17 @@ class Runs:
         agents: Sequence[str],
         validations: Sequence[str] = (),
         *,
-        run_id: str | None = None,
-        task_id: str | None = None,
-        base_ref: str | None = None,
-        max_attempts: int = 1,
-        on_failure: str = "keep",
-        retry_from: str = "here",
-        timeout: float | None = None,
-        protected: Sequence[str] | None = None,
         observer: RunObserver | None = None,
+        **options: Unpack[RunOptions],
     ) -> RunResult:
         """Run the agents' commands (shell text), then the validations, and return how the run ended.
 
-        `on_failure` is `keep` or `rollback`, `retry_from` `here` or `pre_run`; `timeout` is in seconds, for each
-        command; `protected` are patterns of branches that the run must not move. Call it in the main thread: signals
-        interrupt it.
+        Call it in the main thread: signals interrupt it.
         """
         from git_agentos.run import commands, spec
 
-        wanted = spec.from_options(
-            _texts(agents),
-            _texts(validations),
-            run_id=run_id,
-            task=task_id,
-            base_ref=base_ref,
-            max_attempts=max_attempts,
-            on_failure=on_failure,
-            retry_from=retry_from,
-            timeout=timeout,
-            protected=None if protected is None else tuple(protected),
-        )
+        given: dict[str, Any] = {_NAMES.get(name, name): value for name, value in options.items()}
+        wanted = spec.from_options(_texts(agents), _texts(validations), **given)
         return _run(commands.start(self._workspace.context, wanted, _observer(observer)))
 
     def resume(self, run_id: str, *, observer: RunObserver | None = None) -> RunResult:
