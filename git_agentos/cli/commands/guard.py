@@ -189,7 +189,7 @@ def harness(ctx: Invocation, name: HarnessName) -> None:
     """Answer a harness's hook: reads its JSON from stdin, writes the answer to stdout.
 
     NAME is claude-code, codex, gemini, cursor, copilot or opencode. Denies a command that policy stops, an edit of a
-    file outside the agent's worktree, and whatever is not understood; takes checkpoints of edits and turns. 'guard
+    file outside the agent's worktree, and whatever is not understood; creates checkpoints of edits and turns. 'guard
     integrate' adds this to the harness's settings.
     """
     from git_agentos.guard.harness import adapters, handler
