@@ -17,7 +17,7 @@ from git_agentos.checkpoint import format, nested, timeline
 from git_agentos.checkpoint.capture.state import CaptureRequest, capture_state
 from git_agentos.checkpoint.model import Checkpoint, Metadata, State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.errors import CheckpointFormatError, MissingObjectsError, storage_error
+from git_agentos.errors import CheckpointFormatError, MissingObjectsError, converted_storage_errors
 from git_agentos.git import gc, process, refs, state_dir, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
@@ -65,11 +65,9 @@ def checkpoint_writer(worktree: OpenWorktree) -> Iterator[Writer]:
     """A writer for a checkpoint, with the worktree's lock held shared. An OSError below becomes a StorageError."""
     process.require_no_quarantine()
     repository = worktree.repository
-    try:
-        with state_dir.lock(repository.location, "worktree", shared=True), repository.writer() as writer:
-            yield writer
-    except OSError as error:
-        raise storage_error(error) from error
+    lock = state_dir.lock(repository.location, "worktree", shared=True)
+    with converted_storage_errors(), lock, repository.writer() as writer:
+        yield writer
 
 
 def capture_worktree(

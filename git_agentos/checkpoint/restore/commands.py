@@ -15,7 +15,7 @@ from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.restore import head, nested_repositories, transaction, undo_check
 from git_agentos.checkpoint.restore.head import BranchMove, HeadTarget
 from git_agentos.checkpoint.restore.request import Restoration, RestoreOptions, RestoreRequest, read_target
-from git_agentos.errors import AgentosError, CheckpointNotFound, InterruptedRestore, storage_error
+from git_agentos.errors import AgentosError, CheckpointNotFound, InterruptedRestore, converted_storage_errors
 from git_agentos.git import lockfile, refs, state_dir, trees
 from git_agentos.git.location import Location
 from git_agentos.git.refs import Head
@@ -84,7 +84,7 @@ def restore(
 
     `scan` is one of this worktree that is under way already.
     """
-    with _errors():
+    with converted_storage_errors():
         target = read_target(worktree.repository, checkpoint)
         # A journal that is there while somebody else has the turn is that of a living restore: it is waited for.
         with _exclusive(worktree.location):
@@ -106,7 +106,7 @@ def undo(worktree: OpenWorktree, metadata: Metadata, *, dry_run: bool = False) -
     RestoreError where that was another agent's, or would take back what another agent did since.
     """
     location = worktree.location
-    with _errors(), _exclusive(location):
+    with converted_storage_errors(), _exclusive(location):
         refuse_interrupted(location)
         last = journal.read_last(location)
         if last is None:
@@ -144,7 +144,7 @@ def rollback(
 
     Everything that is there now is saved first, ignored files too, and `undo` brings all of it back.
     """
-    with _errors():
+    with converted_storage_errors():
         target = read_target(worktree.repository, checkpoint)
         with _exclusive(worktree.location):
             refuse_interrupted(worktree.location)
@@ -178,7 +178,7 @@ def restore_new_worktree(
 
     Files of its commit may be missing in it; for `undo` they were there.
     """
-    with _errors(), _exclusive(worktree.location):
+    with converted_storage_errors(), _exclusive(worktree.location):
         request = RestoreRequest("restore", checkpoint, target, move, times.name_stamp(), new_worktree=True)
         return transaction.run(worktree, metadata, request)
 
@@ -186,7 +186,7 @@ def restore_new_worktree(
 def recover(worktree: OpenWorktree, metadata: Metadata, *, abort: bool = False) -> Recovery:
     """Finish an interrupted restore, or with `abort` go back to the state before it; remove stale locks of ours."""
     location = worktree.location
-    with _errors(), _exclusive(location):
+    with converted_storage_errors(), _exclusive(location):
         cleaned = _clean(location)
         found = journal.read(location)
         if found is None:
@@ -266,14 +266,6 @@ def _maybe_changed(repository: Repository, target: State, *others: str) -> froze
 
 
 # -- before anything is touched ------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _errors() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise storage_error(error) from error
 
 
 @contextlib.contextmanager
