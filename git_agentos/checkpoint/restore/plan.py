@@ -1,4 +1,4 @@
-"""What a plan says: the steps from one state to another. `planning` works them out, `apply` carries them out."""
+"""What a plan says: the steps from one state to another. `planner` computes them, `application` applies them."""
 
 from __future__ import annotations
 
