@@ -1,32 +1,21 @@
-"""Checkpoints: what they are on disk, how they are taken, and how they come back.
+"""Checkpoints: their format, creating them, and restoring them.
 
-state           a worktree's complete state as values and tree oids
-capture         worktree -> state: what of the index, and which paths
-contents        the bytes of those paths: read untorn, converted as git would
-unmodified      files that git calls so, and that no checkout would give
-own_bytes       what a state knows of the bytes that its files had
-walk            folders, and what git passes over without a word: what an exact restore needs beside
-closed          files that cannot be read are opened for a save
-statcache       which files were hashed before
-operation       merge, rebase, bisect … in progress
-nested          repositories inside the worktree
+model           the values: a worktree's complete state, the checkpoint, its metadata
+open_worktree   one worktree, opened: what every operation is given
+creation        create a checkpoint: capture the state, write it, append it to the timeline
 format          state <-> the commits of a checkpoint (the on-disk format is specified there)
 timeline        the chain of checkpoints of one worktree: append, list, find
-take            capture, write, append
-context         where a command works, and who acts in it
-
-restore         the three commands: restore, undo, recover
-goal            what one is to bring about, and what came of it
-transaction     from the first lock to the last record
-journal         what a killed one leaves for `recover`
-plan            the steps from one state to another
-planning        working them out
-paths           which paths it may touch
-obstacles       what is in the way
-index_plan      how the index has to change
+queries         lists, searches, differences and files of checkpoints; the status
+operation       the merge, rebase, bisect … in progress
+nested          repositories inside the worktree; nested_objects keeps their objects
+own_bytes       what a state knows about the bytes of its files
 checkout        files as git checks them out by the attributes of a state
-apply           carrying them out in the worktree
-gitdir          putting the index, the operation in progress and the sparse checkout in place
-head            where HEAD goes
-nested_restore  the same for repositories inside
+disk, paths     what is on disk, path by path; which paths a restore may touch
+journal         the journal of a restore, and the record for `undo`
+log_sync        what checkpoints carry of log and memory; log_archive: a worktree's whole log
+pick            cherry-pick, with a checkpoint first
+doctor          the checks on what checkpoints need
+
+capture/        read the state of a worktree
+restore/        restore, undo, rollback and recover
 """

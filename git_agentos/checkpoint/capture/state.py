@@ -1,7 +1,7 @@
-"""Worktree -> State: reading a complete working state, and changing nothing.
+"""Worktree -> State: reads the complete working state, and changes nothing.
 
-What changed is git's answer (`git.scan`); here it is decided what of the index and which paths belong to the state.
-`contents` reads the bytes.
+git says what has changed (`git.scan`). This module decides which parts of the index and which paths belong to the
+state; `contents` reads the bytes.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ def capture_state(
     started: Scan | None = None,
     request: CaptureRequest | None = None,
 ) -> State:
-    """The state now. Objects go to `writer`; they are not on disk before it is flushed.
+    """The current state. Objects are written to `writer`; they are on disk only after it is flushed.
 
-    Raises IncompleteCaptureError where something visible cannot be read, or HEAD never holds still.
+    Raises IncompleteCaptureError if a visible file cannot be read, or HEAD keeps moving.
     """
     location = repository.location
     request = request or CaptureRequest()
@@ -94,12 +94,12 @@ def capture_state(
             break
         if time.monotonic() > deadline:
             raise IncompleteCaptureError("HEAD keeps moving while the state is being read", "try again")
-        time.sleep(os.urandom(1)[0] / 255 * 0.02 * (attempt + 1))  # not in step with others
+        time.sleep(os.urandom(1)[0] / 255 * 0.02 * (attempt + 1))  # random, so that processes do not retry in step
     return _Capture(repository, writer, settings, scanned, request).state(head)
 
 
 class _Index(NamedTuple):
-    """What the index holds: stage 0 as a tree, conflict stages, and intent-to-add entries (path -> mode)."""
+    """The contents of the index: stage 0 as a tree, conflict stages, and intent-to-add entries (path -> mode)."""
 
     tree: str
     stages: Mapping[bytes, Mapping[int, Entry]]
@@ -110,7 +110,7 @@ class _Paths(NamedTuple):
     """The paths to read: changed tracked files (path -> the mode that git reports), untracked and ignored ones.
 
     `links` are gitlinks, with the commit that is checked out; `repositories` ignored repositories; `unmodified` files
-    that git does not report as modified and that are read nevertheless, with their entries in the index.
+    to read although git does not report them as modified, with their entries in the index.
     """
 
     in_worktree: Mapping[bytes, int]
@@ -123,7 +123,7 @@ class _Paths(NamedTuple):
 
 class _Files(NamedTuple):
     """What was read: the tree of the tracked files, and the entries of untracked and ignored ones. `hidden` are tracked
-    files that differ from the index without git's knowing."""
+    files that differ from the index although git does not report it."""
 
     tree: str
     untracked: Mapping[bytes, Entry]
@@ -143,7 +143,7 @@ class _Capture:
         self.scanned = scanned
         self.request = request
         self.contents = Contents(repository, writer, scanned.config, tracks_attributes=scanned.tracks_attributes)
-        self.contents.cache.grows = not request.nested.git_dir_goes  # the cache lies in it
+        self.contents.cache.grows = not request.nested.git_dir_goes  # the cache is in that directory
         self.outside = ignore.outside(repository.location, scanned.config)
         self.skipped: list[Skipped] = []
         self.listing: Listing | None = None
@@ -185,7 +185,7 @@ class _Capture:
         return _Paths(in_worktree, links, untracked, ignored, repositories, unmodified_entries)
 
     def _read(self, index: _Index, paths: _Paths) -> _Files:
-        """Read the files, and tell how the tracked ones differ from the index."""
+        """Read the files, and compare the tracked ones with the index."""
         reread = [
             path
             for path, (mode, _) in paths.unmodified.items()
@@ -208,17 +208,17 @@ class _Capture:
         )
 
     def _hidden_changes(self, paths: _Paths, found: dict[bytes, Change]) -> dict[bytes, Change]:
-        """Of files that git calls unmodified, those that differ from the index."""
+        """The files that git calls unmodified and that differ from the index."""
         expected = paths.unmodified
         changed = {path: entry for path, entry in found.items() if entry != expected[path]}
-        # A file that a checkout of the index's blob gives is unmodified, as git says, whatever `add` would make of it.
+        # A file that a checkout of the index's blob gives is unmodified, even if `add` would store another blob.
         same_mode = {path for path, entry in changed.items() if entry is not None and entry[0] == expected[path][0]}
         for path in self.contents.as_checked_out({path: expected[path][1] for path in same_mode}):
             del changed[path]
         return changed
 
     def _keep_own_bytes(self, index: _Index, paths: _Paths) -> None:
-        """Keep the own bytes and permission bits of files that were not read, where a checkout would give others."""
+        """Keep the bytes and permission bits of files that were not read, if a checkout would give others."""
         only_staged = {
             change.path: change.index_oid
             for change in self.scanned.changed
@@ -296,7 +296,7 @@ class _Capture:
         for change in self.scanned.changed:
             in_head = change.staged == "." and change.unstaged == "D" and not self._in_tree(head_tree, change.path)
             if change.unstaged == "A" or in_head or (change.staged == "D" and change.unstaged == "D"):
-                # git shows an intent-to-add entry as added in the worktree, and, where its file is gone, as an
+                # git shows an intent-to-add entry as added in the worktree, and, if its file is gone, as an
                 # unchanged empty blob that HEAD does not have.
                 intent[change.path] = change.worktree_mode or trees.REGULAR
                 if change.staged == "D":
@@ -327,7 +327,7 @@ class _Capture:
         )
 
     def _rules(self) -> RulesOutside:
-        """The ignore rules that lie outside of the worktree."""
+        """The ignore rules outside the worktree."""
         found = (self.outside.exclude, self.outside.users)
         exclude, users = (self.writer.write("blob", data) if data else None for data in found)
         return RulesOutside(exclude, users, self.outside.users_path)
@@ -370,8 +370,8 @@ class _Capture:
         return kept
 
     def _ignored_attributes(self, seen: Sequence[bytes], index_tree: str) -> set[bytes]:
-        """Ignored files with attributes, at the top and wherever something changed: what git says of a file, and what
-        it checks out, follows from them."""
+        """Ignored attributes files, at the top and beside changed files: they affect what git reports and checks
+        out."""
         visible = {*seen, *self.scanned.untracked}
         return {
             path
@@ -401,20 +401,20 @@ class _Capture:
             paths |= set(self._readable(set(files) - set(self.scanned.untracked)))
             repositories = set(inner) - set(self.scanned.nested)
         paths -= set(self.scanned.untracked)
-        # What an operation is about to overwrite has to be saved whatever its size.
+        # Files that an operation is about to overwrite must be saved whatever their size.
         saved = [*self._storable(sorted(paths - self.request.ignored)), *sorted(self.request.ignored)]
         repositories |= self.request.repositories - {*self.scanned.nested, *self.scanned.gitlinks}
         return saved, sorted(repositories)
 
     def _hidden_rules(self, index_tree: str) -> set[bytes]:
-        """Files of ignore rules that are ignored themselves; core.excludesFile can be one."""
+        """Ignored files with ignore rules; core.excludesFile can be one."""
         path = self.outside.users_path
         if path is None or not self.contents.is_file(path) or path in self.scanned.untracked or not is_allowed(path):
             return set(self.scanned.hidden_rules)
         return {*self.scanned.hidden_rules, *self._not_in_index([path], index_tree)}
 
     def _not_in_index(self, names: Iterable[bytes], index_tree: str) -> set[bytes]:
-        """Those files that the index does not have; what `ls-files --others` would say."""
+        """The files that are not in the index, as `ls-files --others` would list them."""
         apart = {change.path for change in self.scanned.changed if change.unstaged == "A"}
         apart |= {conflict.path for conflict in self.scanned.unmerged}
         folders: dict[bytes, Mapping[bytes, Entry]] = {}
@@ -431,7 +431,7 @@ class _Capture:
         return found
 
     def _readable(self, paths: Iterable[bytes]) -> list[bytes]:
-        """Those that can be read; it is for the caller to judge what it means that the others cannot."""
+        """The files that can be read; the caller decides what to do about the others."""
         readable = []
         for path in sorted(paths):
             full = self.contents.at(path)
@@ -442,7 +442,7 @@ class _Capture:
         return readable
 
     def _reread(self, seen: set[bytes], index_tree: str) -> dict[bytes, Entry]:
-        """Files that are to be read though git calls them unmodified, with what the index has."""
+        """Files to read although git calls them unmodified, with their entries in the index."""
         changed = {change.path for change in self.scanned.changed if change.unstaged != "."}
         found: dict[bytes, Entry] = {}
         disk = Disk(self.contents.root)
