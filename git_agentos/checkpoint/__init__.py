@@ -1,21 +1,26 @@
-"""Checkpoints: their format, creating them, and restoring them.
+"""Checkpoints: the complete state of a worktree, saved as git objects and restored from them.
 
-model           the values: a worktree's complete state, the checkpoint, its metadata
-open_worktree   one worktree, opened: what every operation is given
-creation        create a checkpoint: capture the state, write it, append it to the timeline
-format          state <-> the commits of a checkpoint (the on-disk format is specified there)
-timeline        the chain of checkpoints of one worktree: append, list, find
-queries         lists, searches, differences and files of checkpoints; the status
+model           the values: `State`, `Checkpoint`, `Metadata`, `Skipped`
+open_worktree   one worktree, opened: what every operation on it is given
+capture/        worktree -> state; nothing is changed
+creation        capture, write, append: the only place where a checkpoint is created
+format          state <-> commits; its docstring specifies the on-disk format
+timeline        the chain of a worktree's checkpoints: append, list, find
+restore/        state -> worktree, as one transaction: restore, undo, rollback, recover
+journal         the record of a restore that is going on: a killed one is finished or aborted by it
+queries         lists, searches, differences, files, the status
+pick            cherry-pick after a checkpoint
+
+What a state is made of, for capture and restore alike:
+
 operation       the merge, rebase, bisect … in progress
-nested          repositories inside the worktree; nested_objects keeps their objects
-own_bytes       what a state knows about the bytes of its files
+nested          repositories inside the worktree; nested_objects: their objects and refs
+own_bytes       the bytes that files had on disk, where the blob does not give them
 checkout        files as git checks them out by the attributes of a state
-disk, paths     what is on disk, path by path; which paths a restore may touch
-journal         the journal of a restore, and the record for `undo`
-log_sync        what checkpoints carry of log and memory; log_archive: a worktree's whole log
-pick            cherry-pick, with a checkpoint first
-doctor          the checks on what checkpoints need
+disk            what is on disk, path by path
+paths           which paths a restore may change
 
-capture/        read the state of a worktree
-restore/        restore, undo, rollback and recover
+log_sync        the log and memory entries that checkpoints carry, and the database that is kept in step with them
+log_archive     the whole log of a worktree, when it is archived and revived
+doctor          the checks of `doctor` on all this
 """

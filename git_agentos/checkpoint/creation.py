@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from git_agentos import __version__
-from git_agentos.checkpoint import format, nested, timeline
-from git_agentos.checkpoint.capture.state import CaptureRequest, capture_state
+from git_agentos.checkpoint import format, nested, state_fields, timeline
+from git_agentos.checkpoint.capture.request import CaptureRequest
+from git_agentos.checkpoint.capture.state import capture_state
 from git_agentos.checkpoint.model import Checkpoint, Metadata, State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.errors import CheckpointFormatError, MissingObjectsError, storage_error
+from git_agentos.errors import CheckpointFormatError, MissingObjectsError, converted_storage_errors
 from git_agentos.git import gc, process, refs, state_dir, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
@@ -65,11 +66,9 @@ def checkpoint_writer(worktree: OpenWorktree) -> Iterator[Writer]:
     """A writer for a checkpoint, with the worktree's lock held shared. Converts an OSError to a StorageError."""
     process.require_no_quarantine()
     repository = worktree.repository
-    try:
-        with state_dir.lock(repository.location, "worktree", shared=True), repository.writer() as writer:
-            yield writer
-    except OSError as error:
-        raise storage_error(error) from error
+    lock = state_dir.lock(repository.location, "worktree", shared=True)
+    with converted_storage_errors(), lock, repository.writer() as writer:
+        yield writer
 
 
 def capture_worktree(
@@ -168,7 +167,7 @@ def _unchanged(repository: Repository, worktree_id: str, state: State) -> Checkp
         meta = format.open_checkpoint(repository, newest.checkpoint).meta
     except (CheckpointFormatError, MissingObjectsError):
         return None
-    if meta.get("state") != format.digest(state):
+    if meta.get("state") != state_fields.digest(state):
         return None
     return format.describe(newest.checkpoint, meta, unchanged=True)
 

@@ -14,13 +14,14 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from git_agentos.errors import DamagedFile, LockedError, RepositoryError
 from git_agentos.git import state_dir
 from git_agentos.git.location import Location
 from git_agentos.util import directories, files
 
+_T = TypeVar("_T")
 _VERSION = 1
 _JOURNAL = "journal.json"
 _LAST = "last-restore.json"
@@ -180,12 +181,16 @@ def write(location: Location, journal: Journal) -> None:
 
 def read(location: Location) -> Journal | None:
     """The journal of an interrupted restore; None where there is none."""
-    data = _read(location, _JOURNAL, _JOURNAL_FIELDS)
+    return _read_as(Journal, location, _JOURNAL, _JOURNAL_FIELDS)
+
+
+def _read_as(kind: type[_T], location: Location, name: str, fields: Mapping[str, Callable[[Any], bool]]) -> _T | None:
+    data = _read(location, name, fields)
     try:
-        return Journal(**data) if data is not None else None
+        return kind(**data) if data is not None else None
     except TypeError as error:
-        path = os.path.join(location.state_dir, _JOURNAL)
-        raise DamagedFile(path, "a field is missing", _FIX) from error
+        path = os.path.join(location.state_dir, name)
+        raise DamagedFile(path, "something of it is missing", _MEND) from error
 
 
 def exists(location: Location) -> bool:
@@ -245,9 +250,4 @@ def forget_last(location: Location) -> None:
 
 def read_last(location: Location) -> LastRestore | None:
     """The last finished restore of this worktree; None where there was none."""
-    data = _read(location, _LAST, _LAST_FIELDS)
-    try:
-        return LastRestore(**data) if data is not None else None
-    except TypeError as error:
-        path = os.path.join(location.state_dir, _LAST)
-        raise DamagedFile(path, "a field is missing", _FIX) from error
+    return _read_as(LastRestore, location, _LAST, _LAST_FIELDS)

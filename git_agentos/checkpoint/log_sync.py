@@ -346,14 +346,17 @@ def part_of(repository: Repository, link: TimelineEntry) -> CheckpointLog:
     found = format.open_checkpoint(repository, link.checkpoint)
     top = trees.parse(repository.read_tree(repository.commit(found.metadata_commit).tree))
     kept = trees.parse(repository.read_tree(top[ARCHIVE][1])) if ARCHIVE in top else {}
-    log = {each.id: each for tree in (kept, top) for each in entries.parse_lines(_blob(repository, tree, LOG))}
-    memory = {each.id: each for tree in (kept, top) for each in items.parse_lines(_blob(repository, tree, MEMORY))}
+    both = (kept, top)
+    log = {each.id: each for tree in both for each in map(entries.parse, _lines(repository, tree, LOG)) if each}
+    memory = {each.id: each for tree in both for each in map(items.parse, _lines(repository, tree, MEMORY)) if each}
     own = entry_of(format.describe(link.checkpoint, found.meta))
     return CheckpointLog(link, own, list(log.values()), list(memory.values()), LOG in kept)
 
 
-def _blob(repository: Repository, top: Mapping[bytes, trees.Entry], name: bytes) -> bytes:
-    return repository.blob(top[name][1]) if name in top else b""
+def _lines(repository: Repository, top: Mapping[bytes, trees.Entry], name: bytes) -> list[bytes]:
+    """The lines of a file in a tree; none if there is no such file."""
+    data = repository.blob(top[name][1]) if name in top else b""
+    return [line for line in data.split(b"\n") if line.strip()]
 
 
 def entry_of(checkpoint: Checkpoint) -> Entry:

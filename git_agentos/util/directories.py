@@ -83,13 +83,6 @@ def remove(path: str | bytes) -> None:
             os.rmdir(folder)
 
 
-def remove_empty(path: str | bytes) -> None:
-    """Remove a folder and those in it, where there is nothing but folders."""
-    for folder in reversed([folder for folder, _ in tree(os.fsencode(path))]):
-        with contextlib.suppress(OSError):
-            os.rmdir(folder)
-
-
 # -- scratch folders ---------------------------------------------------------------------------------------------------
 
 

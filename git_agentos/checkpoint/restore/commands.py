@@ -15,7 +15,7 @@ from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.restore import head, nested_repositories, transaction, undo_check
 from git_agentos.checkpoint.restore.head import BranchMove, HeadTarget
 from git_agentos.checkpoint.restore.request import Restoration, RestoreOptions, RestoreRequest, read_target
-from git_agentos.errors import AgentosError, CheckpointNotFound, InterruptedRestore, storage_error
+from git_agentos.errors import AgentosError, CheckpointNotFound, InterruptedRestore, converted_storage_errors
 from git_agentos.git import lockfile, refs, state_dir, trees
 from git_agentos.git.location import Location
 from git_agentos.git.refs import Head
@@ -83,7 +83,7 @@ def restore(
 
     `scan` is a scan of this worktree that is running already.
     """
-    with _errors():
+    with converted_storage_errors():
         target = read_target(worktree.repository, checkpoint)
         # While another process holds the lock, a journal belongs to its restore, which is waited for.
         with _exclusive(worktree.location):
@@ -105,7 +105,7 @@ def undo(worktree: OpenWorktree, metadata: Metadata, *, dry_run: bool = False) -
     RestoreError if another agent made that restore, or has worked in the worktree since.
     """
     location = worktree.location
-    with _errors(), _exclusive(location):
+    with converted_storage_errors(), _exclusive(location):
         refuse_interrupted(location)
         last = journal.read_last(location)
         if last is None:
@@ -143,7 +143,7 @@ def rollback(
 
     Everything in the worktree is saved first, ignored files too, and `undo` restores it.
     """
-    with _errors():
+    with converted_storage_errors():
         target = read_target(worktree.repository, checkpoint)
         with _exclusive(worktree.location):
             refuse_interrupted(worktree.location)
@@ -177,7 +177,7 @@ def restore_new_worktree(
 
     Files of its commit may not be checked out yet; the state that `undo` restores contains them.
     """
-    with _errors(), _exclusive(worktree.location):
+    with converted_storage_errors(), _exclusive(worktree.location):
         request = RestoreRequest("restore", checkpoint, target, move, times.name_stamp(), new_worktree=True)
         return transaction.run(worktree, metadata, request)
 
@@ -185,7 +185,7 @@ def restore_new_worktree(
 def recover(worktree: OpenWorktree, metadata: Metadata, *, abort: bool = False) -> Recovery:
     """Finish an interrupted restore, or with `abort` restore the state before it; remove stale locks of ours."""
     location = worktree.location
-    with _errors(), _exclusive(location):
+    with converted_storage_errors(), _exclusive(location):
         cleaned = _clean(location)
         found = journal.read(location)
         if found is None:
@@ -265,14 +265,6 @@ def _maybe_changed(repository: Repository, target: State, *others: str) -> froze
 
 
 # -- before anything is touched ------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _errors() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise storage_error(error) from error
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""A plan: the steps from one state to another. `planner` computes them, `application` applies them."""
+"""What a plan says: the steps from one state to another. `planner` computes them, `application` applies them."""
 
 from __future__ import annotations
 
