@@ -93,7 +93,7 @@ TRIGGERS = (
     "post_step", "before_remove", "archive",
 )  # fmt: skip
 _OPERATION_TREES = b"gitdir-trees"
-# These record a moment even if nothing has changed since the last one.
+# With these triggers, a checkpoint is created even if nothing has changed since the last one.
 EVEN_IF_UNCHANGED = ("manual", "milestone")
 
 

@@ -190,7 +190,7 @@ def _read_as(kind: type[_T], location: Location, name: str, fields: Mapping[str,
         return kind(**data) if data is not None else None
     except TypeError as error:
         path = os.path.join(location.state_dir, name)
-        raise DamagedFile(path, "something of it is missing", _MEND) from error
+        raise DamagedFile(path, "a field is missing", _FIX) from error
 
 
 def exists(location: Location) -> bool:

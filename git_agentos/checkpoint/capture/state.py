@@ -118,7 +118,7 @@ class _Capture:
         return _Index(trees.edit(self.writer, head_tree, changes), stages, intent_to_add)
 
     def _read(self, index: _Index, paths: Paths) -> _Files:
-        """Read the files, and tell how the tracked ones differ from the index."""
+        """Read the files, and compare the tracked ones with the index."""
         reread = [
             path
             for path, (mode, _) in paths.unmodified.items()
@@ -141,7 +141,7 @@ class _Capture:
         )
 
     def _hidden_changes(self, paths: Paths, found: dict[bytes, Change]) -> dict[bytes, Change]:
-        """Of files that git calls unmodified, those that differ from the index."""
+        """The files that git calls unmodified and that differ from the index."""
         expected = paths.unmodified
         changed = {path: entry for path, entry in found.items() if entry != expected[path]}
         # A file that a checkout of the index's blob gives is unmodified, even if `add` would store another blob.
@@ -151,7 +151,7 @@ class _Capture:
         return changed
 
     def _keep_own_bytes(self, index: _Index, paths: Paths) -> None:
-        """Keep the own bytes and permission bits of files that were not read, where a checkout would give others."""
+        """Keep the bytes and permission bits of files that were not read, if a checkout would give others."""
         only_staged = {
             change.path: change.index_oid
             for change in self.scanned.changed
