@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from git_agentos import __version__
-from git_agentos.checkpoint import format, nested, timeline
-from git_agentos.checkpoint.capture.state import CaptureRequest, capture_state
+from git_agentos.checkpoint import format, nested, state_fields, timeline
+from git_agentos.checkpoint.capture.request import CaptureRequest
+from git_agentos.checkpoint.capture.state import capture_state
 from git_agentos.checkpoint.model import Checkpoint, Metadata, State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import CheckpointFormatError, MissingObjectsError, converted_storage_errors
@@ -166,7 +167,7 @@ def _unchanged(repository: Repository, worktree_id: str, state: State) -> Checkp
         meta = format.open_checkpoint(repository, newest.checkpoint).meta
     except (CheckpointFormatError, MissingObjectsError):
         return None
-    if meta.get("state") != format.digest(state):
+    if meta.get("state") != state_fields.digest(state):
         return None
     return format.describe(newest.checkpoint, meta, unchanged=True)
 

@@ -1,11 +1,11 @@
-"""Which paths a restore may touch: those that it is narrowed to, none of ours, none that git would not check out."""
+"""Paths as users give them, and which paths a restore may touch: none of ours, none that git would not check out."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Set as AbstractSet
 
-from git_agentos.errors import CheckpointFormatError
+from git_agentos.errors import CheckpointFormatError, UsageError
 from git_agentos.git import untracked
 
 
@@ -37,3 +37,17 @@ def check(path: bytes) -> None:
     """Refuse a path that git would not check out: a checkpoint may have come from somebody else."""
     if not is_allowed(path):
         raise CheckpointFormatError(f"the checkpoint names the path '{os.fsdecode(path)}', which is not allowed")
+
+
+def inside_worktree(root: str, start: str, path: str) -> bytes:
+    """A path as the user gave it, relative to `start`, as bytes relative to the worktree's root; UsageError outside."""
+    full = os.path.normpath(os.path.join(start, path))
+    # The directory is resolved, the last part is not: it may be a symlink that is meant itself.
+    parent = os.path.realpath(os.path.dirname(full))
+    full = full if full == root else os.path.join(parent, os.path.basename(full))
+    if os.path.realpath(full) == root:
+        full = root
+    relative = os.path.relpath(full, root)
+    if relative == ".." or relative.startswith("../"):
+        raise UsageError(f"'{path}' is outside of the worktree '{root}'")
+    return b"" if relative == "." else os.fsencode(relative)

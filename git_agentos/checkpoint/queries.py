@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from git_agentos.checkpoint import checkout, format, journal, operation, timeline
-from git_agentos.checkpoint.capture.state import CaptureRequest, capture_state
+from git_agentos.checkpoint.capture.request import CaptureRequest
+from git_agentos.checkpoint.capture.state import capture_state
 from git_agentos.checkpoint.model import Checkpoint, State
 from git_agentos.checkpoint.nested import NestedOptions
 from git_agentos.checkpoint.own_bytes import OwnBytes

@@ -9,32 +9,30 @@ failure reverts everything; a kill leaves the journal, which names both states.
 from __future__ import annotations
 
 import contextlib
-import filecmp
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from git_agentos.checkpoint import creation, format, journal, paths
+from git_agentos.checkpoint import creation, format, journal, state_fields
 from git_agentos.checkpoint.capture import contents, listing, unreadable
-from git_agentos.checkpoint.capture.state import CaptureRequest
+from git_agentos.checkpoint.capture.request import CaptureRequest
 from git_agentos.checkpoint.journal import LastRestore
 from git_agentos.checkpoint.model import Metadata, Skipped, State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.checkpoint.own_bytes import OwnBytes
 from git_agentos.checkpoint.restore import gitdir, head, nested_repositories, planner
 from git_agentos.checkpoint.restore.application import Application, Prepared, prepare
 from git_agentos.checkpoint.restore.plan import Plan
 from git_agentos.checkpoint.restore.request import Restoration, RestoreRequest
+from git_agentos.checkpoint.restore.verification import Verification
 from git_agentos.errors import (
     AgentosError,
-    GitCommandError,
     LockedError,
     MissingObjectsError,
     RestoreError,
     UsageError,
     storage_error,
 )
-from git_agentos.git import filters, index, lockfile, merge_tree, refs, state_dir, trees
+from git_agentos.git import index, lockfile, merge_tree, refs, state_dir, trees
 from git_agentos.git.repository import Writer
 from git_agentos.git.scan import Scan
 
@@ -190,7 +188,7 @@ class _Transaction:
             and self.request.interrupted is None
         ):
             meta = format.open_checkpoint(self.repository, self.checkpoint).meta
-            self.nothing_changed = format.digest(now) == meta.get("state")
+            self.nothing_changed = state_fields.digest(now) == meta.get("state")
         interrupted = self.request.interrupted
         original = interrupted.original if interrupted is not None else saved
         if interrupted is None:
@@ -264,8 +262,9 @@ class _Transaction:
         if self.options.paths is None:
             gitdir.set_sparse(self.repository, self.settings, application, self.target.sparse)
         index.apply(self.repository, new_index, plan.index, scratch, self.settings.values)
-        differing = self._refresh(self._unmodified(writer, plan), application, new_index, folder)
-        self._verify(application, new_index, differing)
+        verification = Verification(self.repository, self.settings, self.target, self.options.paths)
+        differing = verification.refresh(verification.unmodified(writer, plan), application, new_index, folder)
+        verification.verify(application, new_index, differing)
         application.set_modes()
         gitdir.set_index(self.repository, application, new_index, folder)
         if self.request.with_operation:
@@ -327,85 +326,6 @@ class _Transaction:
                     f"checkpoint {self.checkpoint[:8]} is incomplete: object {oid} is missing",
                     "git fsck tells more; nothing was changed",
                 ) from error
-
-    def _refresh(
-        self, unmodified: Mapping[bytes, trees.Entry], application: Application, new_index: str, folder: str
-    ) -> list[bytes]:
-        """Bring the stat data of unmodified files up to date; the paths at which the index then is not the target's.
-
-        (`merge --abort` and its like refuse where an unmodified file has stale stat data.)
-        """
-        try:
-            index.refresh(self.repository, new_index, unmodified, self.settings.values)
-            differing = index.differences(self.repository, new_index, self.target.index_tree)
-        except GitCommandError:
-            # A filter or an encoding refuses one of the files, as it did before they were saved.
-            differing = list(unmodified)
-        # What git called unmodified by the stat data alone: `git add` would store something else for these.
-        believed = self._as_restored({path: unmodified[path] for path in differing if path in unmodified}, folder)
-        if not believed:
-            return differing
-        application.backdate(believed, int(os.stat(new_index).st_mtime))
-        index.set_stat_data(self.repository, new_index, believed, folder, self.settings.values)
-        return index.differences(self.repository, new_index, self.target.index_tree)
-
-    def _as_restored(self, entries: Mapping[bytes, trees.Entry], folder: str) -> dict[bytes, trees.Entry]:
-        """Those entries whose files have the bytes that they had in the target; the others have just been changed."""
-        into = os.path.join(folder, "expected")
-        own = OwnBytes(self.target)
-        plain = {path: entry for path, entry in entries.items() if own.of(path, entry[1]) is None}
-        if plain:
-            os.mkdir(into)
-            index_now = os.path.join(folder, "index")
-            line_ends = filters.with_line_ends(self.settings.values, self.target.line_ends or {})
-            options = filters.options(line_ends if self.target.line_ends is not None else self.settings.values)
-            source = filters.AttributeSource(options=options)
-            filters.to_files(self.repository, plain, into, base_index=index_now, source=source)
-        found = {}
-        for path, entry in entries.items():
-            full = os.path.join(os.fsencode(self.location.root), path)
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                form = own.of(path, entry[1])
-                if form is not None:
-                    same = form.is_at(full)
-                else:
-                    same = filecmp.cmp(os.path.join(os.fsencode(into), path), full, shallow=False)
-                if same:
-                    found[path] = entry
-        return found
-
-    def _unmodified(self, writer: Writer, plan: Plan) -> dict[bytes, trees.Entry]:
-        """What was written or prepared anew and is, in the target, as the index has it: its stat data in the index is
-        stale."""
-        apart = {*self.target.assume_unchanged, *self.target.skip_worktree, *self.target.stages}
-        narrowing = None if self.options.paths is None else frozenset(self.options.paths)
-        return {
-            path: entry
-            for path in dict.fromkeys([*plan.write, *plan.index.entries])
-            if path not in apart
-            and paths.covers(narrowing, path)
-            and (entry := trees.find(writer, self.target.tree, path)) is not None
-            and entry[0] not in (trees.GITLINK, trees.DIRECTORY)
-            and entry == trees.find(writer, self.target.index_tree, path)
-            and os.path.lexists(os.path.join(os.fsencode(self.location.root), path))
-        }
-
-    def _verify(self, application: Application, new_index: str, differing: Sequence[bytes]) -> None:
-        """The worktree and the new index are the target's: what was put in place is there untouched, what had to go
-        is gone, and git reads the index as the tree that it shall be."""
-        wrong = application.mismatches()
-        if self.options.paths is None:
-            wrong += [
-                path for path in differing if path not in self.target.stages and path not in self.target.intent_to_add
-            ]
-            if index.stages(self.repository, new_index) != self.target.stages:
-                wrong += self.target.stages
-        if wrong:
-            names = ", ".join(f"'{os.fsdecode(path)}'" for path in sorted(set(wrong))[:3])
-            raise RestoreError(
-                f"{len(set(wrong))} paths changed while they were being restored: {names}",
-                "something else writes to this worktree; everything was put back as it was",
-            )
 
     # -- the result -----------------------------------------------------------------------------------------
 
