@@ -11,25 +11,25 @@ A checkpoint is a commit C that `git stash apply --index` understands:
                       stages/<n>/<path>  index stages 1-3 of unmerged paths
                       gitdir/<name>      files of the operation in progress, `refs/bisect/*` among them
                       gitdir-trees/<n>   trees that those files name (AUTO_MERGE)
-                      ignored/<path>     ignored files that had to be saved; rules that are ignored themselves
-                      rules/<name>       ignore rules outside of the worktree: `exclude` (info/exclude), `users`
-                      raw/<path>         the worktree's own bytes where the blob does not give them
+                      ignored/<path>     ignored files that had to be saved; ignored files with ignore rules
+                      rules/<name>       ignore rules outside the worktree: `exclude` (info/exclude), `users`
+                      raw/<path>         the bytes on disk, if they cannot be computed from the blob
                       nested/<path>      JSON that describes a repository inside the worktree (see `nested`)
                       sparse-checkout    the patterns of a sparse checkout
                       log.jsonl          entries of the agent log since the previous checkpoint, if any: one JSON
-                                         object a line, ASCII, as in `store.entries`
-                      memory.jsonl       the same of the working memory, as in `store.items`
-                      database/<name>    of a worktree that ended: log.jsonl and memory.jsonl with everything there
-                                         is, and issue_workflow.db, a copy of the workflow database
-                      worktree.json      the same: what was recorded of it (`worktree.record`)
-                      runs/<path>        the same, and of a run when it begins and ends: the evidence of runs
+                                         object per line, ASCII, as in `store.entries`
+                      memory.jsonl       items of the working memory in the same way, as in `store.items`
+                      database/<name>    of a removed or archived worktree: log.jsonl and memory.jsonl with all rows,
+                                         and issue_workflow.db, a copy of the workflow database
+                      worktree.json      of such a worktree: its record (`worktree.record`)
+                      runs/<path>        of such a worktree, and of a run when it begins and ends: evidence of runs
 
-An entry may be in two checkpoints (two were made at once): those with the same id are the same.
+An entry may be in two checkpoints (created at the same moment): those with the same id are one entry.
 
-C's message is the description, then the trailers Agentos-Format, Agentos-Agent, Agentos-Worktree, Agentos-Trigger, and
-where known Agentos-Task and Agentos-Branch. The timeline commit J has C's message, the tree of C plus U, and the
-parents previous J, C, and then commits that must stay alive and that nothing else holds: those of the operation in
-progress, of nested repositories, and where a worktree ends those that only its own reflog and refs reach.
+C's message is the description, then the trailers Agentos-Format, Agentos-Agent, Agentos-Worktree, Agentos-Trigger, and,
+if they are known, Agentos-Task and Agentos-Branch. The timeline commit J has C's message, the tree of C plus U, and the
+parents previous J, C, and then commits that must be kept and that perhaps nothing else reaches: those of the operation
+in progress, of nested repositories, and, of a worktree that is removed, those that only its reflog and refs reach.
 
 meta.json (UTF-8 JSON; paths relative to the worktree root as `os.fsdecode` gives them, so a byte that is not UTF-8 is a
 lone surrogate, escaped):
@@ -41,27 +41,27 @@ lone surrogate, escaped):
     intent_to_add     {path: mode}
     assume_unchanged  [path]
     skip_worktree     [path, or directory with a trailing slash for everything below; "/" for all]
-    not_present       [path] known not to exist, though ignored files are not captured: what a restore then created
-    absent            those of skip_worktree that are not on disk, in the same form
+    not_present       [path] known not to exist, even if ignored: what a restore created after this checkpoint
+    absent            the paths of skip_worktree that are not on disk, in the same form
     sparse            null or {"cone": bool, "index": bool}
-    excludes_file     core.excludesFile where it lies in the worktree, else null; absent: nothing is said of rules
+    excludes_file     core.excludesFile if it is in the worktree, else null; absent: the rules were not recorded
     empty_directories [path]
-    complete          true, only where everything is in it: all ignored files, all empty directories, and
-    folders           {path: octal string} the permission bits of directories, where other than what umask gives
-    permissions       {path: octal string}, where other than what umask gives
+    complete          true, only if it contains everything: all ignored files, all empty directories, and
+    folders           {path: octal string} the permission bits of directories, if they are not what umask gives
+    permissions       {path: octal string}, if they are not what umask gives
     umask             octal string
-    crlf              [path] whose own bytes are the blob's with each LF as CRLF. Where this key is there, the own
-                      bytes of every path in ignored/, staged_changes, unstaged_changes and untracked_files are known:
-                      those in raw/, else by this list, else the blob's. Nothing converts them when they come back
-    as_stored         [path] unmodified files that git converts and whose own bytes are the blob's
-    line_ends         core.autocrlf and core.eol, where set: by them git checks out unmodified files
+    crlf              [path] whose bytes on disk are the blob's with each LF as CRLF. If this key exists, the bytes of
+                      every path in ignored/, staged_changes, unstaged_changes and untracked_files are known: those in
+                      raw/, else by this list, else the blob's. They are restored without conversion
+    as_stored         [path] unmodified files that git converts, and whose bytes on disk are the blob's
+    line_ends         core.autocrlf and core.eol, if set: git checks out unmodified files by them
     filters           [name] of the filters that had a smudge or process command
     operation         null or its name
     skipped           [{"path", "reason"}]
     staged_changes, unstaged_changes, untracked_files   [path]
     state             SHA-1 over everything that makes the state; equal states have equal values
-    restores          for a checkpoint made by restore, undo or rollback: the id it went to; else null
-    restored_part     where that was not all of its state: {"paths": [path] or null, "no_branch": bool,
+    restores          of the checkpoint before a restore, undo or rollback: the id that it restored; else null
+    restored_part     if that was limited: {"paths": [path] or null, "no_branch": bool,
                       "keep_new": bool}; else null
     tool, git         versions
 
@@ -93,7 +93,7 @@ TRIGGERS = (
     "post_step", "before_remove", "archive",
 )  # fmt: skip
 _OPERATION_TREES = b"gitdir-trees"
-# These record a moment even if nothing has changed since the last one.
+# With these triggers, a checkpoint is created even if nothing has changed since the last one.
 EVEN_IF_UNCHANGED = ("manual", "milestone")
 
 
@@ -109,7 +109,7 @@ class OpenCheckpoint(NamedTuple):
 
 
 def check_trigger(trigger: str) -> str:
-    """A known trigger; UsageError otherwise."""
+    """Check that a trigger is known; else UsageError."""
     if trigger not in TRIGGERS:
         raise UsageError(f"'{trigger}' is not a trigger", f"one of: {', '.join(TRIGGERS)}")
     return trigger
@@ -126,7 +126,7 @@ def write(
     versions: Mapping[str, str],
     attachments: Mapping[bytes, trees.Entry] = MappingProxyType({}),
 ) -> Checkpoint:
-    """Write C and everything below it; the checkpoint. `attachments` are further entries of S (`database/…`)."""
+    """Write C and its trees; returns the checkpoint. `attachments` are further entries of S (`database/…`)."""
     now = datetime.now(UTC)
     seconds = int(now.timestamp())
     created_at = times.to_text(now)
@@ -151,7 +151,7 @@ def write(
     }
     message = _message(metadata, state.head.branch)
     unborn = state.head.commit is None
-    writer.write_tree(b"")  # git fsck wants the empty tree as an object
+    writer.write_tree(b"")  # git fsck requires the empty tree as an object
     head = state.head.commit or writer.write_commit(trees.EMPTY_TREE, [], b"unborn HEAD\n", committer, seconds)
     index = writer.write_commit(
         state.index_tree, [head], b"index" + (b" of an unborn branch" if unborn else b"") + b"\n", committer, seconds
@@ -202,7 +202,7 @@ _TRAILER = re.compile(rb"^Agentos-Format: (\S+)$", re.MULTILINE)
 
 
 def version(commit: CommitData) -> int | None:
-    """The format that a commit claims to have; None for a commit that is no checkpoint."""
+    """The format that a commit claims to have; None if it is not a checkpoint."""
     found = _TRAILER.findall(commit.message)
     if not found or (len(commit.parents) not in (2, 4) and not len(commit.parents) > 4):
         return None
@@ -223,8 +223,8 @@ def _check_version(oid: str, found: object) -> None:
 def open_checkpoint(repository: Repository, oid: str) -> OpenCheckpoint:
     """Open a checkpoint: its commits and its metadata.
 
-    Raises CheckpointFormatError for a commit that is no checkpoint or is newer than this tool, MissingObjectsError
-    where objects are missing.
+    Raises CheckpointFormatError if the commit is not a checkpoint or has a newer format, MissingObjectsError if objects
+    are missing.
     """
     commit = repository.commit(oid)
     claimed = version(commit)
@@ -252,7 +252,7 @@ def _meta(repository: Repository, oid: str, extra: str) -> Mapping[str, Any]:
 
 
 def describe(oid: str, meta: Mapping[str, Any], *, unchanged: bool = False) -> Checkpoint:
-    """The checkpoint that `meta` tells of."""
+    """The checkpoint that `meta` describes."""
     try:
         head = meta["head"]
         ref = head["ref"]
@@ -289,7 +289,7 @@ def read(repository: Repository, oid: str) -> Checkpoint:
 
 
 def read_state(repository: Repository, oid: str) -> State:
-    """The complete state that a checkpoint holds. Objects are read as far as needed, not checked one by one."""
+    """The complete state in a checkpoint. Only the objects that this needs are read; others are not checked."""
     found = open_checkpoint(repository, oid)
     index_tree, untracked_tree = (repository.commit(each).tree for each in (found.index_commit, found.untracked))
     try:
@@ -316,13 +316,13 @@ def _read_extra(repository: Repository, found: OpenCheckpoint) -> state_fields.E
 
 
 def read_attachment(repository: Repository, oid: str, path: bytes) -> bytes | None:
-    """The contents of a file that a checkpoint carries beside the state; None where it does not have it."""
+    """The contents of an attachment of a checkpoint; None if it does not have it."""
     entry = trees.find(repository, repository.commit(open_checkpoint(repository, oid).metadata_commit).tree, path)
     return repository.blob(entry[1]) if entry is not None and entry[0] != trees.DIRECTORY else None
 
 
 def raw_paths(repository: Repository, oid: str) -> set[bytes]:
-    """The paths of which a checkpoint holds the worktree's own bytes."""
+    """The paths whose bytes on disk a checkpoint stores in `raw/`."""
     top = trees.parse(repository.read_tree(repository.commit(open_checkpoint(repository, oid).metadata_commit).tree))
     return {path for path, _ in trees.walk(repository, top[b"raw"][1])} if b"raw" in top else set()
 

@@ -10,9 +10,9 @@ from git_agentos.git import untracked
 
 
 def covers(narrowing: AbstractSet[bytes] | None, path: bytes) -> bool:
-    """Whether `path` is, or lies below, one of the narrowing paths; None covers everything, and so does `b""`.
+    """Whether `path` is one of the paths in `narrowing`, or below one; None and `b""` cover everything.
 
-    The cost is that of the folders above `path`, however many paths there are to narrow to.
+    The cost is proportional to the depth of `path`, and does not depend on the number of paths in `narrowing`.
     """
     if narrowing is None or b"" in narrowing:
         return True
@@ -24,17 +24,17 @@ def covers(narrowing: AbstractSet[bytes] | None, path: bytes) -> bool:
 
 
 def may_touch(narrowing: AbstractSet[bytes] | None, path: bytes) -> bool:
-    """Whether a plan may touch `path` at all."""
+    """Whether a plan may change `path`."""
     return not untracked.is_agentos_path(path) and covers(narrowing, path)
 
 
 def is_allowed(path: bytes) -> bool:
-    """Whether git would check out a path; `.GIT` is none that it would, wherever that is not the same as `.git`."""
+    """Whether git would check out a path; `.GIT` never, whether or not the file system distinguishes it from `.git`."""
     return not any(part in (b"", b".", b"..") or part.lower() == b".git" or b"\0" in part for part in path.split(b"/"))
 
 
 def check(path: bytes) -> None:
-    """Refuse a path that git would not check out: a checkpoint may have come from somebody else."""
+    """Refuse a path that git would not check out: a checkpoint may be from another repository."""
     if not is_allowed(path):
         raise CheckpointFormatError(f"the checkpoint names the path '{os.fsdecode(path)}', which is not allowed")
 

@@ -74,14 +74,14 @@ def conversion_fields(state: State) -> dict[str, Any]:
 
 
 def digest(state: State) -> str:
-    """A hash over everything that makes the state: equal for equal states only."""
+    """A hash over the whole state: equal only for equal states."""
     parts = {
         **to_fields(state),
         "trees": [state.index_tree, state.tree, state.untracked_tree],
         "patterns": state.sparse.patterns if state.sparse is not None else None,
         **{name: list(map(str, items)) for name, items in extra_entries(state).items()},
     }
-    # Left out where there is nothing in them, as there is not in the states of older versions.
+    # Left out if they are empty, since states of older versions do not have them.
     parts.update({name: value for name, value in conversion_fields(state).items() if value and name != "filters"})
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
     return hashlib.sha1(text.encode("ascii"), usedforsecurity=False).hexdigest()

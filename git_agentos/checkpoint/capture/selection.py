@@ -26,7 +26,7 @@ class Paths(NamedTuple):
     """The paths to read: changed tracked files (path -> the mode that git reports), untracked and ignored ones.
 
     `links` are gitlinks, with the commit that is checked out; `repositories` ignored repositories; `unmodified` files
-    that git does not report as modified and that are read nevertheless, with their entries in the index.
+    to read although git does not report them as modified, with their entries in the index.
     """
 
     in_worktree: Mapping[bytes, int]
@@ -105,8 +105,8 @@ class Selection:
         return kept
 
     def _ignored_attributes(self, seen: Sequence[bytes], index_tree: str) -> set[bytes]:
-        """Ignored files with attributes, at the top and wherever something changed: what git says of a file, and what
-        it checks out, follows from them."""
+        """Ignored attributes files, at the top and beside changed files: they affect what git reports and checks
+        out."""
         visible = {*seen, *self.scanned.untracked}
         return {
             path
@@ -136,20 +136,20 @@ class Selection:
             paths |= set(self._readable(set(files) - set(self.scanned.untracked)))
             repositories = set(inner) - set(self.scanned.nested)
         paths -= set(self.scanned.untracked)
-        # What an operation is about to overwrite has to be saved whatever its size.
+        # Files that an operation is about to overwrite must be saved whatever their size.
         saved = [*self._storable(sorted(paths - self.request.ignored)), *sorted(self.request.ignored)]
         repositories |= self.request.repositories - {*self.scanned.nested, *self.scanned.gitlinks}
         return saved, sorted(repositories)
 
     def _hidden_rules(self, index_tree: str) -> set[bytes]:
-        """Files of ignore rules that are ignored themselves; core.excludesFile can be one."""
+        """Ignored files with ignore rules; core.excludesFile can be one."""
         path = self.outside.users_path
         if path is None or not self.contents.is_file(path) or path in self.scanned.untracked or not is_allowed(path):
             return set(self.scanned.hidden_rules)
         return {*self.scanned.hidden_rules, *self._not_in_index([path], index_tree)}
 
     def _not_in_index(self, names: Iterable[bytes], index_tree: str) -> set[bytes]:
-        """Those files that the index does not have; what `ls-files --others` would say."""
+        """The files that are not in the index, as `ls-files --others` would list them."""
         apart = {change.path for change in self.scanned.changed if change.unstaged == "A"}
         apart |= {conflict.path for conflict in self.scanned.unmerged}
         folders: dict[bytes, Mapping[bytes, Entry]] = {}
@@ -166,7 +166,7 @@ class Selection:
         return found
 
     def _readable(self, paths: Iterable[bytes]) -> list[bytes]:
-        """Those that can be read; it is for the caller to judge what it means that the others cannot."""
+        """The files that can be read; the caller decides what to do about the others."""
         readable = []
         for path in sorted(paths):
             full = self.contents.at(path)
@@ -177,7 +177,7 @@ class Selection:
         return readable
 
     def _reread(self, seen: set[bytes], index_tree: str) -> dict[bytes, Entry]:
-        """Files that are to be read though git calls them unmodified, with what the index has."""
+        """Files to read although git calls them unmodified, with their entries in the index."""
         changed = {change.path for change in self.scanned.changed if change.unstaged != "."}
         found: dict[bytes, Entry] = {}
         disk = Disk(self.contents.root)

@@ -1,7 +1,7 @@
-"""Worktree -> State: reading a complete working state, and changing nothing.
+"""Worktree -> State: reads the complete working state, and changes nothing.
 
-What changed is git's answer (`git.scan`); here it is decided what of the index and which paths belong to the state.
-`contents` reads the bytes.
+git says what has changed (`git.scan`). This module decides which parts of the index and which paths belong to the
+state; `contents` reads the bytes.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def capture_state(
     started: Scan | None = None,
     request: CaptureRequest | None = None,
 ) -> State:
-    """The state now. Objects go to `writer`; they are not on disk before it is flushed.
+    """The current state. Objects are written to `writer`; they are on disk only after it is flushed.
 
-    Raises IncompleteCaptureError where something visible cannot be read, or HEAD never holds still.
+    Raises IncompleteCaptureError if a visible file cannot be read, or HEAD keeps moving.
     """
     location = repository.location
     request = request or CaptureRequest()
@@ -54,12 +54,12 @@ def capture_state(
             break
         if time.monotonic() > deadline:
             raise IncompleteCaptureError("HEAD keeps moving while the state is being read", "try again")
-        time.sleep(os.urandom(1)[0] / 255 * 0.02 * (attempt + 1))  # not in step with others
+        time.sleep(os.urandom(1)[0] / 255 * 0.02 * (attempt + 1))  # random, so that processes do not retry in step
     return _Capture(repository, writer, settings, scanned, request).state(head)
 
 
 class _Index(NamedTuple):
-    """What the index holds: stage 0 as a tree, conflict stages, and intent-to-add entries (path -> mode)."""
+    """The contents of the index: stage 0 as a tree, conflict stages, and intent-to-add entries (path -> mode)."""
 
     tree: str
     stages: Mapping[bytes, Mapping[int, Entry]]
@@ -68,7 +68,7 @@ class _Index(NamedTuple):
 
 class _Files(NamedTuple):
     """What was read: the tree of the tracked files, and the entries of untracked and ignored ones. `hidden` are tracked
-    files that differ from the index without git's knowing."""
+    files that differ from the index although git does not report it."""
 
     tree: str
     untracked: Mapping[bytes, Entry]
@@ -88,7 +88,7 @@ class _Capture:
         self.scanned = scanned
         self.request = request
         self.contents = Contents(repository, writer, scanned.config, tracks_attributes=scanned.tracks_attributes)
-        self.contents.cache.grows = not request.nested.git_dir_goes  # the cache lies in it
+        self.contents.cache.grows = not request.nested.git_dir_goes  # the cache is in that directory
         self.outside = ignore.outside(repository.location, scanned.config)
         self.selection = Selection(self.contents, settings, scanned, request, self.outside)
         self.plain_links: set[bytes] = set()
@@ -118,7 +118,7 @@ class _Capture:
         return _Index(trees.edit(self.writer, head_tree, changes), stages, intent_to_add)
 
     def _read(self, index: _Index, paths: Paths) -> _Files:
-        """Read the files, and tell how the tracked ones differ from the index."""
+        """Read the files, and compare the tracked ones with the index."""
         reread = [
             path
             for path, (mode, _) in paths.unmodified.items()
@@ -141,17 +141,17 @@ class _Capture:
         )
 
     def _hidden_changes(self, paths: Paths, found: dict[bytes, Change]) -> dict[bytes, Change]:
-        """Of files that git calls unmodified, those that differ from the index."""
+        """The files that git calls unmodified and that differ from the index."""
         expected = paths.unmodified
         changed = {path: entry for path, entry in found.items() if entry != expected[path]}
-        # A file that a checkout of the index's blob gives is unmodified, as git says, whatever `add` would make of it.
+        # A file that a checkout of the index's blob gives is unmodified, even if `add` would store another blob.
         same_mode = {path for path, entry in changed.items() if entry is not None and entry[0] == expected[path][0]}
         for path in self.contents.as_checked_out({path: expected[path][1] for path in same_mode}):
             del changed[path]
         return changed
 
     def _keep_own_bytes(self, index: _Index, paths: Paths) -> None:
-        """Keep the own bytes and permission bits of files that were not read, where a checkout would give others."""
+        """Keep the bytes and permission bits of files that were not read, if a checkout would give others."""
         only_staged = {
             change.path: change.index_oid
             for change in self.scanned.changed
@@ -229,7 +229,7 @@ class _Capture:
         for change in self.scanned.changed:
             in_head = change.staged == "." and change.unstaged == "D" and not self._in_tree(head_tree, change.path)
             if change.unstaged == "A" or in_head or (change.staged == "D" and change.unstaged == "D"):
-                # git shows an intent-to-add entry as added in the worktree, and, where its file is gone, as an
+                # git shows an intent-to-add entry as added in the worktree, and, if its file is gone, as an
                 # unchanged empty blob that HEAD does not have.
                 intent[change.path] = change.worktree_mode or trees.REGULAR
                 if change.staged == "D":
@@ -260,7 +260,7 @@ class _Capture:
         )
 
     def _rules(self) -> RulesOutside:
-        """The ignore rules that lie outside of the worktree."""
+        """The ignore rules outside the worktree."""
         found = (self.outside.exclude, self.outside.users)
         exclude, users = (self.writer.write("blob", data) if data else None for data in found)
         return RulesOutside(exclude, users, self.outside.users_path)

@@ -1,6 +1,6 @@
 """The transaction that restores a saved state, from the first lock to the last record.
 
-The order is: lock `index.lock`, capture, plan, prepare all files beside the worktree, save the present
+The order is: lock `index.lock`, capture, plan, prepare all files beside the worktree, save the current
 state, write the journal; change files, write the new index (beside the real one), verify; then, by one rename or small
 write each, replace the index, the operation in progress, HEAD; write the record for `undo`, and remove the journal. A
 failure reverts everything; a kill leaves the journal, which names both states.
@@ -42,7 +42,7 @@ def run(
 ) -> Restoration:
     """Restore what the request describes, or leave the worktree as it is. The caller holds the worktree's lock.
 
-    `scan` is one of this worktree that is under way already.
+    `scan` is a scan of this worktree that is running already.
     """
     return _Transaction(worktree, metadata, request, scan).run()
 
@@ -112,8 +112,8 @@ class _Transaction:
             ) from error
 
     def _plan(self, writer: Writer) -> tuple[State, Plan]:
-        """The present state and the plan; computed twice if ignored files have to be saved, being in the way or
-        become visible."""
+        """The current state and the plan. Both are computed twice if ignored files must be saved, because they are in
+        the way or become visible."""
         wanted = self._capture_request()
         now = self._capture(writer, wanted, self.scan)
         target = self.target = format.with_visible_tree(self.repository, writer, self.target)
@@ -128,8 +128,8 @@ class _Transaction:
         return self._complete(writer, now, found), found
 
     def _complete(self, writer: Writer, now: State, found: Plan) -> State:
-        """The state now with what only a restore has to know of: bytes that git does not see in files which will go,
-        permission bits of files for which the target has some, and paths that it will create."""
+        """Add to the current state what only a restore needs: bytes that git does not report of files that will be
+        replaced, permission bits of files for which the target has some, and the paths that will be created."""
         seen = {*now.unstaged, *now.untracked, *now.raw, *now.crlf}
         going = {
             path: entry
@@ -141,7 +141,7 @@ class _Transaction:
         created = set(found.created)
         if self.request.new_worktree:
             now, missing = _checked_out(writer, now)
-            # Ignored files of an archive are not the restore's to take away again.
+            # Undo must not remove ignored files that come from an archive.
             created = set(found.write) - missing - self.target.ignored.keys()
         return now._replace(
             not_present=sorted(created),
@@ -149,7 +149,7 @@ class _Transaction:
         )
 
     def _capture_request(self) -> CaptureRequest:
-        """What the state now has to hold."""
+        """What the capture of the current state must contain."""
         request = self.request
         wanted = CaptureRequest()
         if self.listing is not None:
@@ -204,7 +204,7 @@ class _Transaction:
         return self._result(plan, original, dry_run=False, more=skipped, rewritten=rewritten)
 
     def _save(self, writer: Writer, now: State) -> str:
-        """Save the state now, with the commits that nothing else may hold any more; the checkpoint's id."""
+        """Save the current state, with commits that perhaps no other ref reaches afterwards; the checkpoint's id."""
         pins = [oid for oid in self.request.pins if oid not in now.pins]
         return creation.write_checkpoint(self.worktree, writer, now, self.metadata, keep_commits=pins).checkpoint.id
 
@@ -224,11 +224,11 @@ class _Transaction:
         except OSError as error:
             raise RestoreError(
                 f"restored, but the information for undo was not written: {storage_error(error).message}",
-                "git agentos recover finishes it; git agentos recover --abort goes back",
+                "git agentos recover finishes it; git agentos recover --abort aborts it",
             ) from error
 
     def _drop_branches(self) -> None:
-        """The branches that the interrupted restore made, here and in repositories inside, if nobody has used them."""
+        """Delete the unused branches that the interrupted restore created, here and in nested repositories."""
         found = self.request.interrupted
         if found is None:
             return
@@ -246,7 +246,7 @@ class _Transaction:
             first, then = (storage_error(e).message if isinstance(e, OSError) else str(e) for e in (error, second))
             raise RestoreError(
                 f"the restore failed ({first}) and could not be reverted ({then})",
-                "nothing is lost: git agentos recover --abort goes back, git agentos recover finishes it",
+                "nothing is lost: git agentos recover --abort aborts it, git agentos recover finishes it",
             ) from error
 
     def _change(self, writer: Writer, plan: Plan, application: Application, folder: str, saved: str) -> list[Skipped]:
@@ -303,11 +303,11 @@ class _Transaction:
                 continue
             raise UsageError(
                 f"path '{os.fsdecode(path)}' is neither in checkpoint {self.checkpoint[:8]} nor in the worktree",
-                f"git agentos checkpoint show {self.checkpoint[:8]} lists what it holds",
+                f"git agentos checkpoint show {self.checkpoint[:8]} lists its contents",
             )
 
     def _check_objects(self, plan: Plan) -> None:
-        """Every object that the plan needs is there: found out before anything is touched."""
+        """Check that every object that the plan needs exists, before anything is changed."""
         wanted = {file.oid for file in plan.write.values()}
         wanted |= {oid for _, oid in self.target.ignored.values()} | set(plan.nested.values())
         if self.request.with_operation:
@@ -324,13 +324,13 @@ class _Transaction:
             except MissingObjectsError as error:
                 raise MissingObjectsError(
                     f"checkpoint {self.checkpoint[:8]} is incomplete: object {oid} is missing",
-                    "git fsck tells more; nothing was changed",
+                    "git fsck shows details; nothing was changed",
                 ) from error
 
     # -- the result -----------------------------------------------------------------------------------------
 
     def _would_rewrite(self, writer: Writer, plan: Plan) -> list[str]:
-        """The files of a plan that have the right blob and would come in another form, as their attributes now ask."""
+        """The files of a plan that have the right blob, but would be written in another form because of attributes."""
         if not any(file.recheck for file in plan.write.values()):
             return []
         plan = replace(plan, write={path: file for path, file in plan.write.items() if file.recheck})
@@ -363,7 +363,7 @@ class _Transaction:
 
 
 def _checked_out(writer: Writer, now: State) -> tuple[State, set[bytes]]:
-    """`now` with the files that the index has and the worktree has not; which those are."""
+    """`now` with the files that are in the index but not in the worktree; and the paths of these."""
     found = trees.diff(writer, now.index_tree, now.visible_tree)
     missing: dict[bytes, trees.Change] = {path: before for path, (before, after) in found.items() if after is None}
     tree = trees.edit(writer, now.tree, missing)

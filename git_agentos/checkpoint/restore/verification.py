@@ -31,17 +31,18 @@ class Verification:
     def refresh(
         self, unmodified: Mapping[bytes, trees.Entry], application: Application, new_index: str, folder: str
     ) -> list[bytes]:
-        """Bring the stat data of unmodified files up to date; the paths at which the index then is not the target's.
+        """Refresh the stat data of unmodified files; returns the paths at which the index then differs from the
+        target's.
 
-        (`merge --abort` and its like refuse where an unmodified file has stale stat data.)
+        (`merge --abort` and others refuse if an unmodified file has stale stat data.)
         """
         try:
             index.refresh(self.repository, new_index, unmodified, self.settings.values)
             differing = index.differences(self.repository, new_index, self.target.index_tree)
         except GitCommandError:
-            # A filter or an encoding refuses one of the files, as it did before they were saved.
+            # A filter or an encoding fails for one of the files, as it did when they were saved.
             differing = list(unmodified)
-        # What git called unmodified by the stat data alone: `git add` would store something else for these.
+        # Files that git called unmodified only because of their stat data: `git add` would store another blob.
         believed = self._as_restored({path: unmodified[path] for path in differing if path in unmodified}, folder)
         if not believed:
             return differing
@@ -50,7 +51,7 @@ class Verification:
         return index.differences(self.repository, new_index, self.target.index_tree)
 
     def _as_restored(self, entries: Mapping[bytes, trees.Entry], folder: str) -> dict[bytes, trees.Entry]:
-        """Those entries whose files have the bytes that they had in the target; the others have just been changed."""
+        """The entries whose files have the bytes that they had in the target; others were changed meanwhile."""
         into = os.path.join(folder, "expected")
         own = OwnBytes(self.target)
         plain = {path: entry for path, entry in entries.items() if own.of(path, entry[1]) is None}
@@ -75,7 +76,7 @@ class Verification:
         return found
 
     def unmodified(self, writer: Writer, plan: Plan) -> dict[bytes, trees.Entry]:
-        """What was written or prepared anew and is, in the target, as the index has it: its stat data in the index is
+        """Files that were written or prepared, and that are unmodified in the target: their stat data in the index is
         stale."""
         apart = {*self.target.assume_unchanged, *self.target.skip_worktree, *self.target.stages}
         narrowing = None if self.paths is None else frozenset(self.paths)
@@ -91,8 +92,8 @@ class Verification:
         }
 
     def verify(self, application: Application, new_index: str, differing: Sequence[bytes]) -> None:
-        """The worktree and the new index are the target's: what was put in place is there untouched, what had to go
-        is gone, and git reads the index as the tree that it shall be."""
+        """Check that worktree and new index are the target's: the new files are unchanged, removed ones are gone, and
+        git reads the index as the target's tree."""
         wrong = application.mismatches()
         if self.paths is None:
             wrong += [
@@ -104,5 +105,5 @@ class Verification:
             names = ", ".join(f"'{os.fsdecode(path)}'" for path in sorted(set(wrong))[:3])
             raise RestoreError(
                 f"{len(set(wrong))} paths changed while they were being restored: {names}",
-                "something else writes to this worktree; everything was put back as it was",
+                "another program writes to this worktree; everything was reverted",
             )
