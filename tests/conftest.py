@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.command_line import Cli, command_line
 from tests.support.disk import mounted
 from tests.support.env import seal
 from tests.support.repo import Repo, fill
@@ -61,6 +62,12 @@ def make_repo(tmp_path: Path) -> Callable[[str], Repo]:
         return fill(Repo.init(tmp_path / name))
 
     return make
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """`cli("restore", "latest")` is `git agentos restore latest` in the current directory, in this process."""
+    return command_line(monkeypatch)
 
 
 @pytest.fixture

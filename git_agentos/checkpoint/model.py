@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 from git_agentos.git.refs import Head
 from git_agentos.git.trees import EMPTY_TREE, Entry
 
-# A default for mappings; nothing can be put in.
+# An immutable default for mappings.
 _NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
 class SkipReason(enum.StrEnum):
-    """Why a checkpoint or a restore left a path out, where the code distinguishes it. The value is the text that
+    """The reasons for leaving a path out that the code distinguishes. The value is the text that
     `Skipped.reason` holds."""
 
     TOO_LARGE = "larger than agentos.maxFileSize"
@@ -40,7 +40,7 @@ class SkipReason(enum.StrEnum):
 class Skipped:
     """A path that a checkpoint or restore left out, and why.
 
-    `reason` is text for people. Code compares `kind`, which is None where the text is none of `SkipReason`.
+    `reason` is text for people. Code compares `kind`, which is None if the text is not one of `SkipReason`.
     """
 
     path: str
@@ -55,7 +55,7 @@ class Skipped:
 
 
 class Sparse(NamedTuple):
-    """The sparse checkout in force: its settings and the patterns' blob."""
+    """The sparse checkout: its settings and the blob of its patterns."""
 
     cone: bool
     sparse_index: bool
@@ -63,8 +63,8 @@ class Sparse(NamedTuple):
 
 
 class RulesOutside(NamedTuple):
-    """The ignore rules that lie outside of the worktree: the blobs of `info/exclude` and of the user's own file
-    (core.excludesFile), None where there are no rules in them; and where in the worktree that lies, if it does."""
+    """The ignore rules outside the worktree: the blobs of `info/exclude` and of the user's file (core.excludesFile),
+    None if they contain no rules; and the path of the latter, if it is in the worktree."""
 
     exclude: str | None = None
     users: str | None = None
@@ -76,17 +76,16 @@ class State(NamedTuple):
 
     `tree` is the worktree's state of all tracked paths, `visible_tree` that plus the untracked files. `absent` names
     skip-worktree paths that are not on disk (a directory with a trailing slash stands for everything below).
-    `not_present` names paths, ignored ones among them, that are known not to exist. `raw` maps paths
-    to blobs of the worktree's own bytes where neither the blob nor, in `crlf`, the blob with CRLF has them; `as_stored`
-    names unmodified files that have the blob's. With `has_own_bytes` that is known of all files that were modified,
-    staged or untracked (`own_bytes` tells). `line_ends` are the settings by which
-    git checked out the others, `filters` those that were configured. `permissions` holds the bits (07777) of
-    captured files where they are not what `umask` gives. `operation_files` maps names below the git directory to
-    blobs; `operation_trees` names trees that they mention. `rules` are None in a checkpoint of an earlier version.
-    `nested` maps directories to the blobs that describe the repositories in them, `pins` are commits
-    that these need. `complete` tells that all ignored files are in it, every empty directory, and in `folders` the
-    permission bits of directories that are not what `umask` gives: a restore of it can be exact. `git_version` tells
-    which git reported the state, and is no part of it.
+    `not_present` names paths, also ignored ones, that are known not to exist. `raw` maps paths to blobs of the bytes on
+    disk, if these are neither the blob's nor, for paths in `crlf`, the blob's with CRLF; `as_stored` names unmodified
+    files that have the blob's bytes. With `has_own_bytes`, this is known of all files that were modified, staged or
+    untracked (see `own_bytes`). `line_ends` are the settings by which git checked out the others, `filters` the filters
+    that were configured. `permissions` has the bits (07777) of captured files, if they are not what `umask` gives.
+    `operation_files` maps names below the git directory to blobs; `operation_trees` are trees that they name. `rules`
+    is None in a checkpoint of an earlier version. `nested` maps directories to the blobs that describe the repositories
+    in them, `pins` are commits that these need. `complete` means that the state contains all ignored files, all empty
+    directories, and, in `folders`, the permission bits of directories that are not what `umask` gives: it can be
+    restored exactly. `git_version` is the git that reported the state, and not a part of it.
     """
 
     head: Head
@@ -127,7 +126,7 @@ class State(NamedTuple):
 
     @property
     def is_dirty(self) -> bool:
-        """Whether a stash would have something to save."""
+        """Whether there are changes that a stash would save."""
         return bool(self.staged or self.unstaged or self.untracked or self.operation or self.nested)
 
 
@@ -136,8 +135,8 @@ class Checkpoint:
     """One checkpoint as users and scripts see it; the fields are the keys of the JSON kind `checkpoint`.
 
     `id` is C's commit id. `commit` is HEAD's commit, None if unborn; `branch` is short, None if detached. Paths are
-    text (`os.fsdecode`). `stash_ref` is the id where the state was dirty. `unchanged` tells that an automatic trigger
-    found nothing new and this is the earlier checkpoint.
+    text (`os.fsdecode`). `stash_ref` is the id if the state was dirty. `unchanged` means that an automatic trigger
+    found no changes, and this is the previous checkpoint.
     """
 
     id: str
@@ -163,7 +162,7 @@ class Checkpoint:
 
 
 class Metadata(NamedTuple):
-    """Who makes a checkpoint, where and why: what goes into it beside the state."""
+    """What a checkpoint records about itself: who creates it, where and why."""
 
     created_by: str
     worktree_id: str

@@ -12,6 +12,7 @@ import functools
 import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from git_agentos.errors import GitCommandError
 from git_agentos.git import trees
@@ -22,47 +23,48 @@ _LINE_ENDS = {"core.autocrlf": "false", "core.eol": "native"}
 _IDLE = (b"unspecified", b"unset")
 
 
+class AttributeSource(NamedTuple):
+    """Where git takes attributes and filters from: the working tree `root` (None: the worktree's own), the environment
+    that names its index, and `options` of git."""
+
+    root: str | None = None
+    env: Mapping[str, str] | None = None
+    options: Sequence[str] = ()
+
+    def check(self, repository: Repository, names: Sequence[bytes | str], paths: Iterable[bytes]) -> list[list[bytes]]:
+        """The values of attributes, as rows of path, name and value."""
+        words = (*self.options, "check-attr", "-z", "--stdin", *names)
+        data = b"".join(path + b"\0" for path in paths)
+        fields = repository.git(*words, data=data, env=self.env, cwd=self.root).split(b"\0")
+        return [fields[n : n + 3] for n in range(0, len(fields) - 2, 3)]
+
+
+_OF_THE_WORKTREE = AttributeSource()
+
+
 def paths_to_convert(
     repository: Repository,
     paths: Sequence[bytes],
     config: Mapping[str, list[str]],
     *,
     tracks_attributes: bool,
-    root: str | None = None,
-    env: Mapping[str, str] | None = None,
-    options: Sequence[str] = (),
+    source: AttributeSource = _OF_THE_WORKTREE,
 ) -> set[bytes]:
-    """Those of `paths` whose bytes may differ between worktree and object store.
-
-    `root` and `env` name another working tree and index to take the attributes from, `options` are git's.
-    """
+    """Those of `paths` whose bytes may differ between worktree and object store."""
     if not paths:
         return set()
     if _line_ends_everywhere(config):
         return set(paths)
-    top = os.fsencode(root or repository.location.root)
+    top = os.fsencode(source.root or repository.location.root)
     if not (tracks_attributes or _outside_attributes(repository, config) or _attribute_files(top, paths)):
         return set()
-    words = (b"check-attr", b"-z", b"--stdin", *_ATTRIBUTES)
-    out = repository.git(*options, *words, data=b"\0".join(paths) + b"\0", env=env, cwd=root)
-    fields = out.split(b"\0")
-    found = set()
-    for n in range(0, len(fields) - 2, 3):
-        path, _name, value = fields[n : n + 3]
-        if value not in _IDLE:
-            found.add(path)
-    return found
+    return {path for path, _name, value in source.check(repository, _ATTRIBUTES, paths) if value not in _IDLE}
 
 
-def named_filters(
-    repository: Repository, paths: Iterable[bytes], *, root: str, env: Mapping[str, str], options: Sequence[str]
-) -> dict[bytes, str]:
+def named_filters(repository: Repository, paths: Iterable[bytes], source: AttributeSource) -> dict[bytes, str]:
     """Path -> filter, where one is named."""
-    data = b"".join(path + b"\0" for path in paths)
-    out = repository.git(*options, "check-attr", "-z", "--stdin", "filter", data=data, env=env, cwd=root)
-    fields = out.split(b"\0")
-    rows = (fields[n : n + 3] for n in range(0, len(fields) - 2, 3))
-    return {path: os.fsdecode(value) for path, _, value in rows if value not in _IDLE}
+    rows = source.check(repository, ["filter"], paths)
+    return {path: os.fsdecode(value) for path, _name, value in rows if value not in _IDLE}
 
 
 def any_configured(repository: Repository, config: Mapping[str, list[str]], *, tracks_attributes: bool) -> bool:
@@ -166,19 +168,16 @@ def to_files(
     into: str,
     *,
     base_index: str | None,
-    attributes_from: str | None = None,
-    store: Mapping[str, str] | None = None,
-    options: Sequence[str] = (),
+    source: AttributeSource = _OF_THE_WORKTREE,
 ) -> None:
     """Write blobs (path -> mode, oid) below the directory `into`, converted as a checkout would.
 
-    Attributes are taken from the `.gitattributes` files in the working tree `attributes_from` (default: the worktree's
-    own), and where there is none, from `base_index`. A filter that must not fail and fails is a GitCommandError.
-    `store` is the environment in which git finds the blobs, `options` are git's.
+    Attributes are taken from the `.gitattributes` files of `source`, and where there is none, from `base_index`; its
+    environment also tells git where the blobs are. A filter that must not fail and fails is a GitCommandError.
     """
     index = os.path.join(os.path.dirname(into), os.path.basename(into) + ".index")
-    root = attributes_from or repository.location.root
-    env = {**(store or {}), "GIT_INDEX_FILE": index, "GIT_WORK_TREE": root}
+    root = source.root or repository.location.root
+    env = {**(source.env or {}), "GIT_INDEX_FILE": index, "GIT_WORK_TREE": root}
     try:
         if base_index is not None and os.path.exists(base_index):
             shutil.copy2(base_index, index)
@@ -190,7 +189,7 @@ def to_files(
         args = ("-c", "core.splitIndex=false", "update-index", "-z", "--index-info")
         repository.git(*args, data=rows, env=env, cwd=root)
         names = b"\0".join(files) + b"\0"
-        checkout = (*options, "checkout-index", "-f", "-z", "--stdin", f"--prefix={into}/")
+        checkout = (*source.options, "checkout-index", "-f", "-z", "--stdin", f"--prefix={into}/")
         repository.git(*checkout, data=names, env=env, cwd=root)
     finally:
         for leftover in (index, index + ".lock"):

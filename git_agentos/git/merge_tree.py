@@ -123,7 +123,7 @@ def _batch(repository: Repository, pairs: Sequence[tuple[str, str]], where: Merg
     position, results = 0, []
     for _ in pairs:
         if position + 1 >= len(fields):
-            raise RepositoryError("git merge-tree stopped before the last pair", "git fsck tells more")
+            raise RepositoryError("git merge-tree stopped before the last pair", "git fsck shows details")
         merged, position = _parse(fields, position + 1, clean=fields[position] == b"1")
         results.append(merged)
         position += 1

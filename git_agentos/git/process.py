@@ -125,7 +125,7 @@ def user_environment(extra: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if key not in LOCATION_VARIABLES} | dict(extra)
 
 
-def spawn(
+def spawn(  # noqa: PLR0913 - as subprocess.Popen
     args: Sequence[str | bytes],
     *,
     cwd: str | None = None,
@@ -214,7 +214,7 @@ def finish(process: subprocess.Popen[bytes], data: bytes | None = None) -> tuple
     return process.returncode, out, err
 
 
-def run(
+def run(  # noqa: PLR0913 - as subprocess.run
     args: Sequence[str | bytes],
     *,
     cwd: str | None = None,

@@ -62,10 +62,10 @@ def read_head(location: Location) -> Head:
     try:
         content = os.fsencode(os.readlink(path)) if os.path.islink(path) else _read(path)
     except FileNotFoundError as error:
-        raise RepositoryError("HEAD is missing", "git fsck tells more") from error
+        raise RepositoryError("HEAD is missing", "git fsck shows details") from error
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise RepositoryError(f"HEAD cannot be read: {reason}", "git fsck tells more") from error
+        raise RepositoryError(f"HEAD cannot be read: {reason}", "git fsck shows details") from error
     if content.startswith(b"ref:"):
         name = os.fsdecode(content[4:].strip())
         return Head(name, resolve(location, name))
@@ -74,7 +74,7 @@ def read_head(location: Location) -> Head:
         return Head(name, resolve(location, name))
     text = content.strip().decode("ascii", "replace")
     if not _OID.fullmatch(text):
-        raise RepositoryError("HEAD is damaged", "git fsck tells more")
+        raise RepositoryError("HEAD is damaged", "git fsck shows details")
     return Head(None, text)
 
 
@@ -99,7 +99,7 @@ def resolve(location: Location, name: str) -> str | None:
         return _resolve(location, name)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise RepositoryError(f"the ref '{name}' cannot be read: {reason}", "git fsck tells more") from error
+        raise RepositoryError(f"the ref '{name}' cannot be read: {reason}", "git fsck shows details") from error
 
 
 def _resolve(location: Location, name: str) -> str | None:
@@ -121,7 +121,7 @@ def _resolve(location: Location, name: str) -> str | None:
         text = content.strip()[:40].decode("ascii", "replace")
         if _OID.fullmatch(text):
             return text
-        raise RepositoryError(f"the ref '{name}' is damaged", "git fsck tells more")
+        raise RepositoryError(f"the ref '{name}' is damaged", "git fsck shows details")
     raise RepositoryError(f"the symbolic ref '{name}' is circular")
 
 
@@ -197,20 +197,25 @@ def _lock(location: Location, path: str) -> lockfile.LockFile:
     return lockfile.acquire(location, path, patience=_PATIENCE)
 
 
+class ReflogEntry(NamedTuple):
+    """Why a ref moves, and who moves it (`Name <email>`)."""
+
+    reason: str
+    who: str
+
+
 def update(
     location: Location,
     name: str,
     new: str,
     old: str | None,
-    *,
-    reason: str = "",
-    who: str = "",
+    reflog: ReflogEntry | None = None,
     ready: Callable[[], None] | None = None,
 ) -> None:
     """Set a ref to `new` if it is at `old` (None: if it does not exist); RefMoved otherwise.
 
-    With `reason` and `who` (`Name <email>`) a reflog line is added. `ready` is called when only the rename is left; if
-    it raises, the ref does not move.
+    With `reflog` a line is added to its reflog. `ready` is called when only the rename is left; if it raises, the ref
+    does not move.
     """
     held = _lock(location, _path(location, name))
     try:
@@ -225,8 +230,8 @@ def update(
         lockfile.release(held)
         raise
     lockfile.commit(held, target, ready=ready)
-    if reason:
-        log(location, name, old, new, reason, who)
+    if reflog is not None:
+        log(location, name, old, new, *reflog)
 
 
 @contextlib.contextmanager

@@ -122,7 +122,7 @@ class Repository:
         except (KeyError, ValueError) as error:
             return self._read_from_promisor(oid, error)
         except libgit2.GitError as error:
-            raise RepositoryError(f"object {oid} cannot be read: {error}", "git fsck tells more") from error
+            raise RepositoryError(f"object {oid} cannot be read: {error}", "git fsck shows details") from error
         return libgit2.KINDS[kind], data
 
     def _read_from_promisor(self, oid: str, cause: Exception) -> tuple[str, bytes]:

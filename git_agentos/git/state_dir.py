@@ -33,3 +33,18 @@ def scratch(location: Location) -> Iterator[str]:
 def remove_abandoned(location: Location) -> list[str]:
     """Remove the scratch folders of processes that were killed; their paths."""
     return directories.remove_abandoned(os.path.join(location.state_dir, _SCRATCH))
+
+
+def refuse_planted(location: Location) -> None:
+    """RepositoryError where a folder of ours is a link or no directory: it may have come with a hostile repository."""
+    path = os.path.join(location.root, ".agentos")
+    if os.path.lexists(path):
+        directories.make_own(path)
+    refuse_planted_state(location)
+
+
+def refuse_planted_state(location: Location) -> None:
+    """The same for those in the git directory."""
+    for folder in {location.state_dir, location.shared_state_dir}:
+        if os.path.lexists(folder):
+            directories.make_own(folder)

@@ -59,7 +59,7 @@ def put(repository: Repository, name: str, make: Callable[[Writer], Files]) -> N
                 continue
             gc.note_loose(repository, writer.loose)
             return
-    raise LockedError(f"the ref '{name}' moves faster than it can be set", "try again")
+    raise LockedError(f"cannot set the ref '{name}': other processes keep updating it", "try again")
 
 
 def delete(location: Location, name: str) -> None:

@@ -29,14 +29,14 @@ checkout-paths | y | checkout PATH, restore PATH over clean files | restores fil
 remove | y | rm, rm --cached | removes files that are committed as they are |
 move | y | mv | renames files |
 abort | y | --abort, --quit of merge, rebase, cherry-pick, revert, am; bisect reset | ends an operation in progress |
-continue | y | --continue, --edit-todo's like | continues an operation in progress |
+continue | y | --continue, --edit-todo | continues an operation in progress |
 bisect | y | bisect start, good, bad, skip | checks out commits to test |
 worktree-add | y | worktree add, lock, repair | makes a worktree |
 remote-add | y | remote add, set-branches, set-head | adds a remote |
 submodule-update | y | submodule add, init, update, sync | checks out submodules |
 sparse-widen | y | sparse-checkout add, disable | brings files into a sparse checkout |
 notes-add | y | notes add, append, edit, copy | adds a note |
-config-set | y | config KEY VALUE | sets what neither runs commands nor guards |
+config-set | y | config KEY VALUE | sets a key that neither runs commands nor weakens the guard |
 gc | y | gc, maintenance run, pack-refs, repack | packs objects and refs |
 init | y | init | makes a repository |
 clone | y | clone | makes a repository |
@@ -81,7 +81,7 @@ config-global | n | config --global, --system | changes the user's own configura
 config-shared | n | config KEY VALUE without --worktree in a linked worktree | changes the configuration of all worktrees, the person's too | git -c KEY=VALUE COMMAND, or git config --worktree KEY VALUE
 config-unset | n | config --unset, --remove-section, --rename-section | deletes configuration | keep the setting
 config-edit | n | config --edit | edits configuration in any way | git config KEY VALUE
-remote-change | n | remote remove, rename, set-url | changes where a remote leads, or forgets it | git remote add
+remote-change | n | remote remove, rename, set-url | changes or removes a remote | git remote add
 submodule-change | y | submodule update --force, --rebase, --merge, deinit, absorbgitdirs | overwrites or removes submodules | git submodule update
 notes-change | y | notes add -f, copy -f, remove, prune, merge | overwrites or deletes notes | git notes append
 repack-delete | s | repack -d, multi-pack-index expire | deletes packs | git repack, git gc
@@ -124,7 +124,7 @@ checkout-force | y | checkout -f, switch -f, --discard-changes | discards change
 checkout-dirty | y | checkout PATH, restore PATH over changes that are not committed | discards changes that are not committed | git stash push -- PATH
 ref-delete | y | update-ref -d | deletes a ref | keep the ref
 ref-rewrite | y | update-ref to what is no descendant | moves a ref away from its commits | git branch NEW-NAME COMMIT
-symbolic-ref | y | symbolic-ref NAME REF, -d | points a ref elsewhere without its files | git switch
+symbolic-ref | y | symbolic-ref NAME REF, -d | points a ref elsewhere and leaves the files as they are | git switch
 reflog-expire | n | reflog expire, delete, drop, write | deletes the record of where refs were | keep the reflog
 gc-prune | n | gc --prune=now, gc.pruneExpire=now | deletes objects that nothing reaches | git gc
 prune | n | prune | deletes objects that nothing reaches | git prune -n, git gc
@@ -134,7 +134,7 @@ checkout-index | y | checkout-index -f | overwrites files | git checkout-index -
 sparse-checkout | y | sparse-checkout set, init, reapply, clean | removes files from the worktree | git sparse-checkout add
 worktree-remove-force | n | worktree remove --force | deletes a worktree with what is not committed in it | git agentos worktree archive ID
 submodule-force | y | submodule deinit -f | deletes a submodule's files with their changes | git submodule deinit
-replace | n | replace | makes git show other objects than there are | git log and git show as they are
+replace | n | replace | makes git show other objects in place of some | git log and git show as they are
 fetch-force | y | fetch +REF:BRANCH, --update-head-ok, pull -f with such | overwrites branches | git fetch REMOTE, git branch NEW-NAME FETCH_HEAD
 agentos-refs | n | any change of refs/agentos/ | overwrites checkpoints | git agentos checkpoint
 import-force | s | fast-import --force | overwrites branches | git fetch

@@ -122,7 +122,8 @@ def _take(command: GitCommand, trigger: str, description: str, meta: Mapping[str
     if command.location is None:
         return
     context = saving.context_at(command.location, command.who.agent, command.call.environment)
-    saving.save(context, SaveScope(commits=commits), description=description, meta=meta, whole=False, trigger=trigger)
+    metadata = context.metadata(trigger=trigger, description=description, meta=dict(meta))
+    saving.save(context, SaveScope(commits=commits), metadata, whole=False)
 
 
 def _log(command: GitCommand, summary: str, reason: str) -> None:

@@ -42,6 +42,15 @@ class Acceptance(NamedTuple):
     merge: Merge
 
 
+class ValidatedWork(NamedTuple):
+    """What is to be merged: a run, its worktree, and the checkpoints before and after the validation."""
+
+    run: WorkspaceContext
+    worktree: OpenWorktree
+    before: str
+    after: str
+
+
 class _Validated(NamedTuple):
     """The checkpoints before the first and after the last validation since an agent ran."""
 
@@ -78,10 +87,7 @@ def accept(
         try:
             made = merge_validated(
                 context,
-                here,
-                run,
-                validated.before,
-                validated.after,
+                ValidatedWork(run, here, *validated),
                 into=target,
                 message=acceptance_message(evidence.run()),
                 squash=squash,
@@ -221,32 +227,28 @@ class _Ready(NamedTuple):
 
 def merge_validated(
     context: OpenWorktree,
-    here: OpenWorktree,
-    run: WorkspaceContext,
-    before: str,
-    after: str,
+    work: ValidatedWork,
     *,
     into: str,
     message: bytes,
     squash: bool = False,
     check: Callable[[], object] = lambda: None,
 ) -> Merge:
-    """Merge what was validated between the checkpoints `before` and `after` into the branch `into`, as `worktree merge`
-    does; `here` is the run's worktree, and the caller holds the run's lock.
+    """Merge validated work into the branch `into`, as `worktree merge` does; the caller holds the run's lock.
 
     What is in no commit is committed with `message` on the run's branch first. NotAsValidated where the worktree has
     changed since; RunError where it cannot be committed. `check` is called right before the branch is moved, and raises
     where it must not be moved. With conflicts nothing is changed. Called again after it succeeded, nothing is changed
     either: `merged` is False and `merge_commit` is the commit that merged it.
     """
-    id_ = worktree_id(run.run_id)
+    id_ = worktree_id(work.run.run_id)
     authorize.require(context, "worktree", "merge", operands=(id_,))
-    ready = _validated_commit(here, run, before, after, message)
+    ready = _validated_commit(work, message)
     made = agent_merge.merge(context, [id_], into=into, squash=squash, dry_run=True, commits={id_: ready.commit})
     if made.conflicts:
         return replace(made, dry_run=False)
     check()
-    _commit_to_branch(here, run, ready)
+    _commit_to_branch(work.worktree, work.run, ready)
     made = agent_merge.merge(context, [id_], into=into, squash=squash, commits={id_: ready.commit})
     made = replace(made, warnings=[*made.warnings, *map(_not_merged, ready.nested)])
     if made.conflicts or made.merge_commit is not None:
@@ -267,8 +269,9 @@ def commit_message(subject: str, trailers: Sequence[tuple[str, str | None]]) -> 
 # -- what was validated, as a commit ---------------------------------------------------------------------------------
 
 
-def _validated_commit(here: OpenWorktree, run: WorkspaceContext, before: str, after: str, text: bytes) -> _Ready:
+def _validated_commit(work: ValidatedWork, text: bytes) -> _Ready:
     """A commit of what was validated; it may be on no branch yet. RunError where the worktree has changed since."""
+    run, here, before, after = work
     metadata = here.metadata(
         trigger="before_merge",
         description=f"before merging run {run.run_id}",
@@ -334,13 +337,13 @@ def _commit_to_branch(here: OpenWorktree, run: WorkspaceContext, ready: _Ready) 
         return
     ref, reason = layout.HEADS + run.branch_name, f"agentos merge: {run.run_id}"
     try:
-        refs.update(location, ref, commit, head, reason=reason, who=who)
+        refs.update(location, ref, commit, head, refs.ReflogEntry(reason, who))
     except refs.RefMoved as error:
         raise RunError(f"the branch '{run.branch_name}' has just moved", f"try again; {NOTHING}") from error
     try:
         _reset_index(here, commit)
     except GitCommandError:
-        refs.update(location, ref, head, commit, reason=f"{reason}, reverted", who=who)
+        refs.update(location, ref, head, commit, refs.ReflogEntry(f"{reason}, reverted", who))
         raise
     refs.log(location, "HEAD", head, commit, reason, who)
 

@@ -184,7 +184,7 @@ class _BranchCheck:
             elif self._is_there(new):
                 self._keep(new)
             if old is not None:
-                refs.update(location, name, old, new, reason=f"{_OURS}: protected branch set back", who=who)
+                refs.update(location, name, old, new, refs.ReflogEntry(f"{_OURS}: protected branch set back", who))
             elif _current_branch(location, self._run) == name.removeprefix(_HEADS):
                 return "the run's worktree is on it"
             else:
@@ -216,13 +216,8 @@ class _BranchCheck:
             inner = snapshot.run_context(self._context, self._run)
         except RunError:
             inner = self._context
-        saving.save(
-            inner,
-            SaveScope(commits=(commit,)),
-            description="before a protected branch is set back",
-            meta={},
-            whole=False,
-        )
+        metadata = inner.metadata(trigger=saving.TRIGGER, description="before a protected branch is set back", meta={})
+        saving.save(inner, SaveScope(commits=(commit,)), metadata, whole=False)
 
 
 def _describe(branch: str, old: str | None, new: str | None) -> str:

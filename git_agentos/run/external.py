@@ -7,13 +7,21 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from typing import NamedTuple
 
 from git_agentos import log
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import RunError, UsageError
 from git_agentos.run import cleanup as cleaning
 from git_agentos.run import evidence_store, query
-from git_agentos.run.accept import Acceptance, acceptance_message, base_branch, merge_validated, recording_failure
+from git_agentos.run.accept import (
+    Acceptance,
+    ValidatedWork,
+    acceptance_message,
+    base_branch,
+    merge_validated,
+    recording_failure,
+)
 from git_agentos.run.events import CANCELLED, FAILED, PASSED, PRE_RUN, TDD, Run
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.rollback import rollback_and_record
@@ -23,19 +31,19 @@ from git_agentos.run.snapshot import run_context, take_snapshot
 _STATES = (PASSED, FAILED, CANCELLED)
 
 
-def end(
-    context: OpenWorktree,
-    run_id: str,
-    state: str,
-    reason: str | None,
-    *,
-    roll_back: bool,
-    cleanup: bool,
-    is_ours: Callable[[], bool],
-) -> Run:
-    """End an open run in `state`; the caller holds its lock. `roll_back` resets its worktree to its base first;
-    `cleanup` archives the worktree afterwards, with its branch. RunError where it has ended, or another program drives
-    it."""
+class Ending(NamedTuple):
+    """How a run ends: in `state`, for a `reason`. `roll_back` resets its worktree to its base first; `cleanup` archives
+    the worktree afterwards, with its branch."""
+
+    state: str
+    reason: str | None
+    roll_back: bool
+    cleanup: bool
+
+
+def end(context: OpenWorktree, run_id: str, ending: Ending, is_ours: Callable[[], bool]) -> Run:
+    """End an open run; the caller holds its lock. RunError where it has ended, or another program drives it."""
+    state, reason, roll_back, cleanup = ending
     if state not in _STATES:
         raise UsageError(f"a run cannot end as '{state}'", f"one of: {', '.join(_STATES)}")
     evidence = _open(context, run_id, is_ours)
@@ -63,9 +71,8 @@ def accept(
     here = run_context(context, run)
     now = take_snapshot(here, run).checkpoint
     message = acceptance_message(evidence.run(alive=True))
-    made = merge_validated(
-        context, here, run, now, now, into=target, message=message, squash=squash, check=evidence.check
-    )  # fmt: skip
+    work = ValidatedWork(run, here, now, now)
+    made = merge_validated(context, work, into=target, message=message, squash=squash, check=evidence.check)
     if made.conflicts:
         return Acceptance(query.current_run(context, evidence, is_ours=True), made)
     with recording_failure(run_id, made):

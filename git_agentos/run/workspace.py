@@ -101,7 +101,7 @@ class GitWorktreeWorkspaceService:
     that changes something takes otherwise.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - documented
         self,
         repo: str | os.PathLike[str] | OpenWorktree,
         *,
@@ -248,9 +248,8 @@ class GitWorktreeWorkspaceService:
     def _end(self, state: str, reason: str | None, *, roll_back: bool, cleanup: bool = False) -> Run:
         run_id = self._prepared_id()
         with self._lock(run_id) as is_ours:
-            return external.end(
-                self._context, run_id, state, reason, roll_back=roll_back, cleanup=cleanup, is_ours=is_ours
-            )  # fmt: skip
+            ending = external.Ending(state, reason, roll_back=roll_back, cleanup=cleanup)
+            return external.end(self._context, run_id, ending, is_ours)
 
     @authorize.entry("run", "cleanup", named=("state", "reason"), also=_of_run)
     def _end_and_clean(self, state: str, reason: str | None, *, roll_back: bool) -> Run:

@@ -110,10 +110,7 @@ def merge(session: Session, state: ImplementationState) -> Update:
         saved = session.save(worktree, f"tdd {session.id}: before {N7}", N7, "before").checkpoint.id
         merged = accept.merge_validated(
             session.context,
-            worktree,
-            session.run(),
-            before,
-            after,
+            accept.ValidatedWork(session.run(), worktree, before, after),
             into=state["into"],
             message=_commit_message(session, state),
             check=lambda: _check(evidence),

@@ -26,7 +26,7 @@ from git_agentos.guard import authorize
 from git_agentos.worktree import agent_branch, fast_forward
 from git_agentos.worktree.agent_branch import AgentBranch
 from git_agentos.worktree.conflicts import Conflict
-from git_agentos.worktree.fast_forward import FastForward, TipMovedError
+from git_agentos.worktree.fast_forward import FastForward, Move, TipMovedError
 
 MERGED, UP_TO_DATE, NOTHING_TO_ADD, NOT_MERGED = "merged", "up-to-date", "nothing-to-add", "not-merged"
 _HEADS = "refs/heads/"
@@ -101,7 +101,7 @@ def merge(
             return built
         try:
             if dry_run:
-                fast_forward.check(context, ref, old, built.merge_commit)
+                fast_forward.check(context, Move(ref, old, built.merge_commit))
                 sources = [replace(each, merge_commit=None) for each in built.sources]
                 return replace(built, merge_commit=None, sources=sources)
             moved = _move(context, ref, built)
@@ -109,14 +109,16 @@ def merge(
             continue
         merged = replace(built, saved=moved.saved, worktree_path=moved.path)
         return replace(merged, warnings=_log_merge(context, merged, agents))
-    raise LockedError(f"the branch '{_short(ref)}' moves faster than it can be merged into", f"try again; {UNCHANGED}")
+    raise LockedError(
+        f"cannot merge into the branch '{_short(ref)}': other processes keep updating it", f"try again; {UNCHANGED}"
+    )
 
 
 def _find_agents(context: OpenWorktree, ids: Sequence[str], commits: Mapping[str, str]) -> list[AgentBranch]:
     """What the agents have committed, or the given `commits` instead; WorktreeError in a rebase or the like."""
     agents = [agent_branch.find(context, id_) for id_ in dict.fromkeys(ids)]
     for each in agents:
-        if operation.on_own_branch(each.operation):
+        if operation.detaches_head(each.operation):
             raise WorktreeError(
                 f"a {each.operation} is in progress in the worktree of '{each.id}'",
                 f"finish or abort it first; {UNCHANGED}",
@@ -138,10 +140,7 @@ def _move(context: OpenWorktree, ref: str, built: Merge) -> FastForward:
     with worktrees.lock(context.location):
         return fast_forward.fast_forward(
             context,
-            ref,
-            built.before,
-            built.merge_commit,
-            reason=f"agentos merge: {', '.join(names)}",
+            Move(ref, built.before, built.merge_commit, f"agentos merge: {', '.join(names)}"),
             description=f"before merging {', '.join(names)} into {target}",
             meta={"target": target, "sources": " ".join(names), "merge_commit": built.merge_commit},
         )

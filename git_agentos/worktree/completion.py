@@ -16,7 +16,7 @@ from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.creation import create_checkpoint
 from git_agentos.checkpoint.model import Checkpoint
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.errors import GitCommandError, UsageError, WorktreeError, storage_error
+from git_agentos.errors import GitCommandError, UsageError, WorktreeError, converted_storage_errors
 from git_agentos.git import process, refs, user_hooks, worktrees
 from git_agentos.git.scan import Scan
 from git_agentos.guard import authorize
@@ -111,10 +111,8 @@ def _complete(context: OpenWorktree, id_: str, *, push: bool) -> Completion:
         raise WorktreeError(f"nothing is committed in the worktree '{id_}'", "commit the work first")
     log.try_add(inner, "action", f"worktree {id_} complete", task_id=known.task)
     saved = _save(inner, known)
-    try:
+    with converted_storage_errors():
         record.write(worktree.git_dir, replace(known, state=record.COMPLETE, completed_at=record.now()))
-    except OSError as error:
-        raise storage_error(error) from error
     branch = head.branch or known.branch
     base = inner.repository.merge_base(known.base_sha, head.commit) or known.base_sha
     commits = _commits(inner, base, head.commit)

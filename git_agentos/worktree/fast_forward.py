@@ -17,6 +17,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from git_agentos.checkpoint import journal as restore_journal
 from git_agentos.checkpoint import operation
@@ -27,7 +28,14 @@ from git_agentos.checkpoint.model import Metadata, State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.restore import commands
 from git_agentos.checkpoint.restore.request import RestoreOptions
-from git_agentos.errors import UNCHANGED, AgentosError, LockedError, WorktreeError, storage_error
+from git_agentos.errors import (
+    UNCHANGED,
+    AgentosError,
+    LockedError,
+    WorktreeError,
+    converted_storage_errors,
+    storage_error,
+)
 from git_agentos.git import ignore, index, lockfile, process, refs, state_dir, trees, worktrees
 from git_agentos.git.location import Location, locate
 from git_agentos.git.repository import Writer
@@ -112,37 +120,42 @@ def _checked_out(context: OpenWorktree, users: Sequence[BranchUser]) -> list[str
 # -- moving it -----------------------------------------------------------------------------------------------------
 
 
-def fast_forward(
-    context: OpenWorktree, ref: str, old: str, new: str, *, reason: str, description: str, meta: Mapping[str, str]
-) -> FastForward:
-    """Move `ref` from `old` to `new`, with the worktree that has it checked out. The lock on worktrees must be held.
+class Move(NamedTuple):
+    """A branch (`ref`) that moves from the commit `old` to `new`; `reason` is for its reflog."""
 
-    MovedError where the branch is not at `old`, WorktreeError where local changes are in the way.
+    ref: str
+    old: str
+    new: str
+    reason: str = ""
+
+
+def fast_forward(context: OpenWorktree, move: Move, *, description: str, meta: Mapping[str, str]) -> FastForward:
+    """Move a branch, with the worktree that has it checked out. The lock on worktrees must be held.
+
+    TipMovedError where the branch is not at `old`, WorktreeError where local changes are in the way.
     """
-    location = checkout_of(context, ref)
-    who = os.fsdecode(context.settings.committer)
+    location = checkout_of(context, move.ref)
     if location is None:
+        reflog = refs.ReflogEntry(move.reason, os.fsdecode(context.settings.committer))
         try:
-            refs.update(context.location, ref, new, old, reason=reason, who=who)
+            refs.update(context.location, move.ref, move.new, move.old, reflog)
         except refs.RefMoved as error:
             raise TipMovedError from error
         return FastForward(None, None)
     inner = context.in_worktree(location)
     metadata = inner.metadata(trigger="before_merge", description=description, meta=dict(meta))
-    update = _FastForward(inner, ref, old, new, reason, who)
-    try:
+    update = _FastForward(inner, move)
+    with converted_storage_errors():
         saved = update.run(metadata)
-    except OSError as error:
-        raise storage_error(error) from error
     return FastForward(saved, location.root)
 
 
-def check(context: OpenWorktree, ref: str, old: str, new: str) -> None:
+def check(context: OpenWorktree, move: Move) -> None:
     """Refuse what `fast_forward` would refuse; nothing is changed and nothing is saved."""
-    location = checkout_of(context, ref)
+    location = checkout_of(context, move.ref)
     if location is not None:
         inner = context.in_worktree(location)
-        update = _FastForward(inner, ref, old, new, "", "")
+        update = _FastForward(inner, move)
         update.refuse_before()
         with inner.repository.writer() as writer:
             update.check_local_changes(
@@ -153,15 +166,12 @@ def check(context: OpenWorktree, ref: str, old: str, new: str) -> None:
 class _FastForward:
     """One branch that is moved, and its worktree."""
 
-    def __init__(self, inner: OpenWorktree, ref: str, old: str, new: str, reason: str, who: str) -> None:
+    def __init__(self, inner: OpenWorktree, move: Move) -> None:
         self.inner = inner
         self.repository = inner.repository
         self.location = inner.location
-        self.ref = ref
-        self.old = old
-        self.new = new
-        self.reason = reason
-        self.who = who
+        self.ref, self.old, self.new, self.reason = move
+        self.who = os.fsdecode(inner.settings.committer)
         self.journal: WorktreeJournal | None = None
         self.moved = False
 
@@ -340,10 +350,8 @@ def recover(context: OpenWorktree, interrupted: WorktreeJournal) -> str:
     if tip == new or (tip is not None and tip != old and context.repository.is_ancestor(new, tip)):
         words = f"the merge into '{target}' is complete"
     elif tip == old and refs.read_head(location).ref == ref:
-        try:
+        with converted_storage_errors():
             abort_fast_forward(inner, saved, old, new)
-        except OSError as error:
-            raise storage_error(error) from error
         words = f"'{target}' is as it was before the merge"
     journal.remove(interrupted)
     return words

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from git_agentos import log
 from git_agentos.checkpoint import format
-from git_agentos.checkpoint.capture.state import CaptureRequest
+from git_agentos.checkpoint.capture.request import CaptureRequest
 from git_agentos.checkpoint.creation import capture_worktree, write_checkpoint
 from git_agentos.checkpoint.model import Skipped, SkipReason, State
 from git_agentos.checkpoint.nested import NestedOptions
@@ -75,7 +75,8 @@ class FinalCheckpoint:
             state = self._capture(inner, writer, started)
             discarded = self._check_unsaved(inner, state, losses.unsaved(state, stock))
             state, commits = self._with_own_commits(inner, state)
-            id_ = self._write(inner, writer, state, f"worktree {self.worktree.id} {self.operation}d")
+            attachments = self._attachments(inner, writer, without_folder=False)
+            id_ = self._write(inner, writer, state, f"worktree {self.worktree.id} {self.operation}d", attachments)
         not_saved = [Skipped(os.fsdecode(path), "a socket, pipe or device") for path in stock.special]
         return Saved(id_, id_, state.head.commit, losses.of_state(state, commits), discarded, not_saved)
 
@@ -96,11 +97,12 @@ class FinalCheckpoint:
                 meta = {last_state.FOLDER: last_state.MISSING}
                 if before is None or last_state.covers(inner.repository, writer, state, before):
                     words = f"worktree {id_} {self.operation}d: HEAD and index, its folder was missing"
-                    written = revives = self._write(inner, writer, state, words, without_folder=True, meta=meta)
+                    attachments = self._attachments(inner, writer, without_folder=True)
+                    written = revives = self._write(inner, writer, state, words, attachments, meta=meta)
                 else:
                     words = f"HEAD and index of the worktree {id_}, whose folder was missing"
                     trigger = _TRIGGERS[journal.REMOVE]
-                    self._write(inner, writer, state, words, attach=False, trigger=trigger, meta=meta)
+                    self._write(inner, writer, state, words, None, trigger=trigger, meta=meta)
                     written, revives = self._write_again(inner, writer, before, meta), before.source
         reason = "the folder is missing: nothing in it could be read"
         lost = [Skipped(self.worktree.root, reason)]
@@ -158,16 +160,13 @@ class FinalCheckpoint:
         writer: Writer,
         state: State,
         description: str,
-        *,
-        attach: bool = True,
-        without_folder: bool = False,
+        attachments: dict[bytes, trees.Entry] | None,
         **fields: Any,
     ) -> str:
-        """Write a checkpoint; its id. `attach`: with what is kept of a worktree that is removed."""
+        """Write a checkpoint; its id."""
         fields = {"trigger": _TRIGGERS[self.operation], **fields}
         metadata = inner.metadata(description=description, task_id=self.worktree.record.task, **fields)
         metadata = metadata._replace(worktree_path=self.worktree.root)
-        attachments = self._attachments(inner, writer, without_folder=without_folder) if attach else None
         return write_checkpoint(inner, writer, state, metadata, attachments=attachments).checkpoint.id
 
     def _write_again(
@@ -178,16 +177,9 @@ class FinalCheckpoint:
         state = format.with_visible_tree(inner.repository, writer, state)
         words = f"worktree {self.worktree.id} {self.operation}d, its folder was missing: as in {before.source[:8]}"
         meta = {**meta, last_state.STATE_OF: before.source}
-        return self._write(
-            inner,
-            writer,
-            state,
-            words,
-            without_folder=True,
-            meta=meta,
-            restores=before.of,
-            restored_part=before.part,
-        )
+        attachments = self._attachments(inner, writer, without_folder=True)
+        fields = {"meta": meta, "restores": before.of, "restored_part": before.part}
+        return self._write(inner, writer, state, words, attachments, **fields)
 
     def _attachments(self, inner: OpenWorktree, writer: Writer, *, without_folder: bool) -> dict[bytes, trees.Entry]:
         """The record, what the workflow database holds, and the evidence of runs."""

@@ -225,7 +225,7 @@ class NewWorktree:
         if spec.revived_record is None:
             reason = f"branch: Created from {spec.base_ref}"
             try:
-                refs.update(self._common, ref, spec.base_sha, None, reason=reason, who=who)
+                refs.update(self._common, ref, spec.base_sha, None, refs.ReflogEntry(reason, who))
             except refs.RefMoved:
                 raise layout.branch_exists_error(self._context, spec.id, self._path.branch) from None
         on_branch = spec.revived_record is None and not spec.detached

@@ -23,6 +23,7 @@ from git_agentos.git.location import Location
 from git_agentos.guard.diagnosis import probe
 from git_agentos.process import occupants
 from git_agentos.process.occupants import Occupant
+from git_agentos.util import directories
 from git_agentos.worktree import integration, journal, layout, pruned, record
 from git_agentos.worktree.record import Record
 
@@ -264,7 +265,7 @@ def _counted(location: Location) -> tuple[Dirty, int]:
     """What has changed in a worktree, and its bytes on disk; git scans while the sizes are added up."""
     with ThreadPoolExecutor(1) as pool:
         dirty = pool.submit(_dirty, location)
-        size = _size(location.root) + _size(location.git_dir)
+        size = directories.disk_usage(location.root) + directories.disk_usage(location.git_dir)
         return dirty.result(), size
 
 
@@ -293,7 +294,7 @@ def _without_folder(context: OpenWorktree, known: _Source) -> Worktree:
         last_log=None,
         locked=known.git_dir is not None and os.path.exists(os.path.join(known.git_dir, "locked")),
         process=None,
-        disk_bytes=_size(known.git_dir) if known.git_dir is not None else None,
+        disk_bytes=directories.disk_usage(known.git_dir) if known.git_dir is not None else None,
     )
 
 
@@ -341,25 +342,3 @@ def _last_entry(context: OpenWorktree, location: Location) -> LastEntry | None:
 def _first(inside: Sequence[Occupant]) -> ActiveProcess | None:
     """The first process that did not start this command."""
     return next((ActiveProcess(each.pid, each.name) for each in inside if not each.ancestor), None)
-
-
-def _size(folder: str) -> int:
-    """Bytes on disk at and below a folder; links are not followed, and a file with several names counts once."""
-    total = 0
-    seen: set[tuple[int, int]] = set()
-    waiting = [folder]
-    while waiting:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    found = entry.stat(follow_symlinks=False)
-                    if found.st_nlink > 1 and not entry.is_dir(follow_symlinks=False):
-                        if (found.st_dev, found.st_ino) in seen:
-                            continue
-                        seen.add((found.st_dev, found.st_ino))
-                    total += found.st_blocks * 512
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-        except OSError:
-            continue  # gone meanwhile, or closed to us
-    return total

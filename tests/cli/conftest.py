@@ -1,69 +1,14 @@
-"""The command line in process, with streams of its own."""
+"""Tests of the command line leave no file of a crash behind."""
 
 from __future__ import annotations
 
-import io
-import json
-import sys
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-
-from git_agentos.cli.entry import run
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What one command line did."""
-
-    code: int
-    out: bytes
-    err: bytes
-
-    @property
-    def text(self) -> str:
-        return self.out.decode()
-
-    @property
-    def talk(self) -> str:
-        return self.err.decode()
-
-    @property
-    def json(self) -> Any:
-        """The one document on stdout; nothing else may be there, nor on stderr."""
-        assert self.err == b""
-        assert self.out.isascii()
-        assert self.out.endswith(b"\n")
-        assert self.out.count(b"\n") == 1
-        return json.loads(self.out)
-
-
-Cli = Callable[..., Answer]
 
 
 @pytest.fixture(autouse=True)
 def _temporary_files_go_away(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What is kept of a bug outside of a repository goes to the folder for temporary files."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-
-
-@pytest.fixture
-def cli(monkeypatch: pytest.MonkeyPatch) -> Cli:
-    """`cli("restore", "latest")` is `git agentos restore latest`, in the current directory."""
-
-    def call(*argv: str, terminal: bool = False) -> Answer:
-        out, err = io.BytesIO(), io.BytesIO()
-        with monkeypatch.context() as patch:
-            for name, stream in (("stdout", out), ("stderr", err)):
-                wrapper = io.TextIOWrapper(stream, encoding="utf-8")
-                if terminal:
-                    patch.setattr(wrapper, "isatty", lambda: True)
-                patch.setattr(sys, name, wrapper)
-            code = run(argv)
-            return Answer(code, out.getvalue(), err.getvalue())
-
-    return call

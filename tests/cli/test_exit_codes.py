@@ -14,7 +14,7 @@ import pytest
 
 from git_agentos import errors
 from git_agentos.cli import invocation
-from tests.cli.conftest import Cli
+from tests.support.command_line import Cli
 from tests.support.repo import Repo
 
 RUN = [sys.executable, "-m", "git_agentos"]

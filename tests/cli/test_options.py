@@ -9,7 +9,7 @@ import pytest
 
 from git_agentos.cli import command_tree
 from git_agentos.cli.entry import as_subcommand
-from tests.cli.conftest import Cli
+from tests.support.command_line import Cli
 from tests.support.repo import Repo
 
 COMMON = {"-C", "--as", "--json", "-q", "--quiet", "-h", "--help"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from git_agentos.cli import command_tree
-from tests.cli.conftest import Cli
+from tests.support.command_line import Cli
 from tests.support.repo import Repo
 
 WRONG = [

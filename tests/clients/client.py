@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 from tests.clients.model_server import ModelServer
 from tests.support.env import PROJECT_ROOT
 
@@ -163,3 +165,18 @@ def _run(argv: Sequence[str], environment: Mapping[str, str], home: Path, worktr
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
+
+
+def git(home: Path, cwd: Path, *words: str) -> str:
+    """Run git as the person whose home it is."""
+    environment = {**os.environ, "HOME": str(home), "GIT_CONFIG_GLOBAL": str(home / ".gitconfig")}
+    return subprocess.run(["git", *words], cwd=cwd, env=environment, capture_output=True, check=True, text=True).stdout
+
+
+def available(client: Client) -> None:
+    """Skip the test where the client cannot be run."""
+    reason = missing(client)
+    if reason is not None and "AGENTOS_TEST_CI" in os.environ:
+        pytest.fail(reason)  # CI asks for those that it has installed
+    if reason is not None:
+        pytest.skip(reason)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.clients import client as clients
-from tests.clients.client import Client, Session
+from tests.clients.client import Client, Session, available, git
 from tests.clients.model_server import ModelServer, Say, Shell, Write
 
 pytestmark = [pytest.mark.slow, pytest.mark.clients]
@@ -92,21 +92,6 @@ def settings_of(*tops: Path) -> dict[str, bytes]:
             if path.is_file() and not {".git", ".agentos"}.intersection(parts) and parts[:2] not in _OPENCODE:
                 found[str(path)] = path.read_bytes()
     return found
-
-
-def git(home: Path, cwd: Path, *words: str) -> str:
-    """Run git as the person whose home it is."""
-    environment = {**os.environ, "HOME": str(home), "GIT_CONFIG_GLOBAL": str(home / ".gitconfig")}
-    return subprocess.run(["git", *words], cwd=cwd, env=environment, capture_output=True, check=True, text=True).stdout
-
-
-def available(client: Client) -> None:
-    """Skip the test where the client cannot be run."""
-    reason = clients.missing(client)
-    if reason is not None and "AGENTOS_TEST_CI" in os.environ:
-        pytest.fail(reason)  # CI asks for those that it has installed
-    if reason is not None:
-        pytest.skip(reason)
 
 
 @pytest.fixture(scope="module", params=clients.CLIENTS, ids=lambda client: client.name)

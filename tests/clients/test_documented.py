@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.clients import client as clients
-from tests.clients.client import Client
+from tests.clients.client import Client, available, git
 from tests.clients.model_server import ModelServer, Say, Write
-from tests.clients.test_clients import available, git
 from tests.support.env import PROJECT_ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.clients]

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.run.test_rollback import work
 from tests.support import at_rest, run_notes
 from tests.support.faults import worktree_cases
 from tests.support.faults.server import Runner
-from tests.support.rollbacks import Ground, Whole, assert_like, look, prepare
+from tests.support.rollbacks import Ground, Whole, assert_like, look, prepare, work
 from tests.support.sampling import EXHAUSTIVE
 
 _BUDGET = 8

@@ -14,8 +14,8 @@ import pytest
 
 from git_agentos import open_workspace, review
 from git_agentos.log import Entry
-from tests.cli.test_documents import check_document
 from tests.support.agents import agent, work
+from tests.support.json_reference import check_document
 from tests.support.refusal import assert_refused
 from tests.support.repo import Repo
 from tests.support.tool import run, run_ok

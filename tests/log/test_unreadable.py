@@ -15,7 +15,7 @@ import pytest
 
 from git_agentos import log, memory, open_workspace
 from git_agentos.errors import AgentosError
-from tests.cli.conftest import Cli, cli  # noqa: F401 (a fixture)
+from tests.support.command_line import Cli
 from tests.support.repo import Repo
 
 Say = Callable[..., Any]
@@ -36,7 +36,7 @@ def dev(repo: Repo) -> Repo:
 
 
 @pytest.fixture
-def say(cli: Cli) -> Say:  # noqa: F811
+def say(cli: Cli) -> Say:
     def call(at: Repo, *words: str) -> Any:
         return cli("-C", str(at.path), *words)
 

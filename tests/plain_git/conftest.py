@@ -2,43 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 
 from tests.support.dirty import make_dirty
+from tests.support.history import History
 from tests.support.repo import Repo
-from tests.support.state import State, complete_state
+from tests.support.state import complete_state
 from tests.support.tool import IN_PROCESS
 
 
-@dataclass(frozen=True)
-class Film:
-    """A repository and its checkpoints, oldest first: id and state."""
-
-    repo: Repo
-    scenes: list[tuple[str, State]]
-
-    @property
-    def ids(self) -> list[str]:
-        return [oid for oid, _ in self.scenes]
-
-
 @pytest.fixture
-def film(repo: Repo) -> Film:
+def history(repo: Repo) -> History:
     """Three checkpoints: clean, dirty, and dirty on another branch after a commit."""
-    scenes = []
+    checkpoints = []
 
-    def scene(description: str) -> None:
+    def checkpoint(description: str) -> None:
         state = complete_state(repo.path)
-        scenes.append((str(IN_PROCESS.checkpoint(repo.path, description)["id"]), state))
+        checkpoints.append((str(IN_PROCESS.checkpoint(repo.path, description)["id"]), state))
 
-    scene("clean")
+    checkpoint("clean")
     make_dirty(repo)
-    scene("dirty")
+    checkpoint("dirty")
     repo.commit("all of it")
     repo.git("checkout", "-q", "-b", "later")
     repo.append("notes.txt", "later\n")
     repo.write("later.txt", "later\n")
-    scene("later")
-    return Film(repo, scenes)
+    checkpoint("later")
+    return History(repo, checkpoints)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.plain_git.conftest import Film
 from tests.support.dirty import make_dirty
+from tests.support.history import History
 from tests.support.operations import diverge, expect_stop
 from tests.support.repo import Repo, fill
 from tests.support.tool import IN_PROCESS, run_ok
@@ -181,22 +181,22 @@ def test_an_unborn_branch(empty_repo: Repo) -> None:
     assert _meta(empty_repo, oid)["head"] == {"ref": "refs/heads/main", "commit": None}
 
 
-def test_the_timeline_is_a_chain(film: Film) -> None:
-    repo = film.repo
+def test_the_timeline_is_a_chain(history: History) -> None:
+    repo = history.repo
     rows = [
         line.split()
         for line in repo.text("log", "--first-parent", "--format=%H %P", "refs/agentos/timelines/main").split("\n")
     ]
-    assert [row[2] for row in rows[:-1]] == film.ids[::-1]
+    assert [row[2] for row in rows[:-1]] == history.ids[::-1]
     assert [row[1] for row in rows[:-1]] == [row[0] for row in rows[1:]]
     assert len(rows[-1]) == 1
 
 
-def test_no_ref_points_at_a_tree_and_the_stash_is_not_used(film: Film) -> None:
-    lines = film.repo.text("for-each-ref", "--format=%(objecttype) %(refname)").split("\n")
+def test_no_ref_points_at_a_tree_and_the_stash_is_not_used(history: History) -> None:
+    lines = history.repo.text("for-each-ref", "--format=%(objecttype) %(refname)").split("\n")
     assert {line.split()[0] for line in lines} == {"commit"}
     assert [line.split()[1] for line in lines if "agentos" in line] == ["refs/agentos/timelines/main"]
-    assert film.repo.try_git("rev-parse", "-q", "--verify", "refs/stash") != 0
+    assert history.repo.try_git("rev-parse", "-q", "--verify", "refs/stash") != 0
 
 
 def test_nobody_needs_a_configured_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plain_git.conftest import Film
+from tests.support.history import History
 from tests.support.repo import Repo, git
 from tests.support.state import State, assert_same, complete_state
 from tests.support.tool import IN_PROCESS
@@ -37,25 +37,25 @@ def _restored_by_git(repo: Repo, oid: str) -> State:
 
 
 @pytest.mark.usefixtures("_out_of_reach")
-def test_stash_apply_gives_the_state(film: Film) -> None:
-    for oid, state in film.scenes:
-        now = _restored_by_git(film.repo, oid)
+def test_stash_apply_gives_the_state(history: History) -> None:
+    for oid, state in history.checkpoints:
+        now = _restored_by_git(history.repo, oid)
         assert_same(state, now, f"git stash apply --index {oid}", branch="ignore")
 
 
 @pytest.mark.usefixtures("_out_of_reach")
-def test_stash_apply_in_another_worktree(film: Film) -> None:
-    path = film.repo.scratch / "elsewhere"
-    film.repo.git("worktree", "add", "-q", "--detach", str(path))
-    for oid, state in film.scenes:
+def test_stash_apply_in_another_worktree(history: History) -> None:
+    path = history.repo.scratch / "elsewhere"
+    history.repo.git("worktree", "add", "-q", "--detach", str(path))
+    for oid, state in history.checkpoints:
         now = _restored_by_git(Repo(path), oid)
         assert_same(state, now, f"git stash apply --index {oid}", branch="ignore")
 
 
 @pytest.mark.usefixtures("_out_of_reach")
-def test_the_film(film: Film) -> None:
+def test_the_film(history: History) -> None:
     """Newest first, with the untracked files and without what the project's history did before."""
-    shown = film.repo.text("log", "--first-parent", "-p", "--format=SCENE %s", "refs/agentos/timelines/main")
+    shown = history.repo.text("log", "--first-parent", "-p", "--format=SCENE %s", "refs/agentos/timelines/main")
     scenes = {part.split("\n", 1)[0]: part for part in shown.split("SCENE ")[1:]}
     assert list(scenes) == ["later", "dirty", "clean", "timeline of main"]
     assert "+later" in scenes["later"]
@@ -65,23 +65,23 @@ def test_the_film(film: Film) -> None:
 
 
 @pytest.mark.usefixtures("_out_of_reach")
-def test_fsck_finds_nothing(film: Film) -> None:
-    done = film.repo.git("fsck", "--strict", "--full", "--no-progress", "--no-dangling")
+def test_fsck_finds_nothing(history: History) -> None:
+    done = history.repo.git("fsck", "--strict", "--full", "--no-progress", "--no-dangling")
     assert done == b""
 
 
 @pytest.mark.usefixtures("_out_of_reach")
-def test_a_file_as_it_was(film: Film) -> None:
-    repo = film.repo
-    assert repo.git("show", f"{film.ids[1]}:readme.txt") == b"unstaged on top of staged\n"
-    assert repo.git("show", f"{film.ids[1]}^2:readme.txt") == b"staged\n"
-    assert repo.git("show", f"{film.ids[1]}^3:untracked.txt") == b"untracked\n"
+def test_a_file_as_it_was(history: History) -> None:
+    repo = history.repo
+    assert repo.git("show", f"{history.ids[1]}:readme.txt") == b"unstaged on top of staged\n"
+    assert repo.git("show", f"{history.ids[1]}^2:readme.txt") == b"staged\n"
+    assert repo.git("show", f"{history.ids[1]}^3:untracked.txt") == b"untracked\n"
     assert repo.git("show", "refs/agentos/timelines/main~1:untracked.txt") == b"untracked\n"
 
 
-def test_gc_takes_nothing(film: Film) -> None:
+def test_gc_takes_nothing(history: History) -> None:
     """Not even with every other ref gone and every reflog expired."""
-    repo = film.repo
+    repo = history.repo
     repo.git("checkout", "-q", "-f", "--orphan", "fresh")
     repo.git("rm", "-rfq", "--cached", ".")
     repo.git("clean", "-qffdx")
@@ -92,32 +92,32 @@ def test_gc_takes_nothing(film: Film) -> None:
     repo.git("reflog", "expire", "--expire=now", "--expire-unreachable=now", "--all")
     repo.git("gc", "-q", "--prune=now", "--aggressive")
     repo.git("fsck", "--strict", "--no-dangling", "--no-progress")
-    for oid, state in film.scenes:
+    for oid, state in history.checkpoints:
         IN_PROCESS.restore(repo.path, oid)
         assert_same(state, complete_state(repo.path), f"{oid} after gc", branch="any")
 
 
-def test_a_timeline_travels(film: Film, tmp_path: Path) -> None:
+def test_a_timeline_travels(history: History, tmp_path: Path) -> None:
     """Pushed to a bare repository, fetched into another clone, restored there."""
     bare = tmp_path / "bare.git"
     git(tmp_path, "init", "-q", "--bare", str(bare))
     git(bare, "config", "receive.fsckObjects", "true")
-    film.repo.git("push", "-q", str(bare), "refs/heads/*:refs/heads/*", "refs/agentos/*:refs/agentos/*")
+    history.repo.git("push", "-q", str(bare), "refs/heads/*:refs/heads/*", "refs/agentos/*:refs/agentos/*")
     git(tmp_path, "clone", "-q", str(bare), str(tmp_path / "clone"))
     clone = Repo(tmp_path / "clone")
     clone.config("fetch.fsckObjects", "true")
     clone.git("fetch", "-q", "origin", "refs/agentos/*:refs/agentos/*")
-    for oid, state in film.scenes:
+    for oid, state in history.checkpoints:
         IN_PROCESS.restore(clone.path, oid)
         assert_same(state, complete_state(clone.path), f"{oid} in the clone", branch="any")
     clone.git("fsck", "--strict", "--no-dangling", "--no-progress")
 
 
-def test_a_bundle_holds_a_timeline(film: Film, tmp_path: Path) -> None:
+def test_a_bundle_holds_a_timeline(history: History, tmp_path: Path) -> None:
     """One file that has everything, for another machine."""
-    film.repo.git("bundle", "create", "-q", str(tmp_path / "film.bundle"), "refs/agentos/timelines/main")
+    history.repo.git("bundle", "create", "-q", str(tmp_path / "film.bundle"), "refs/agentos/timelines/main")
     fresh = Repo.init(tmp_path / "fresh")
     fresh.git("fetch", "-q", str(tmp_path / "film.bundle"), "refs/agentos/*:refs/agentos/*")
-    oid, state = film.scenes[-1]
+    oid, state = history.checkpoints[-1]
     IN_PROCESS.restore(fresh.path, oid)
     assert_same(state, complete_state(fresh.path), "restored from a bundle", branch="any")

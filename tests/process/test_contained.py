@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -24,6 +23,7 @@ from git_agentos.process import contained, table
 from git_agentos.process.contained import Command, Result
 from git_agentos.run import environment as environments
 from tests.support.repo import Repo
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -57,15 +57,6 @@ def living(number: str) -> list[int]:
             if number.encode() in words and stat.rpartition(b")")[2].split()[0] not in (b"Z", b"X"):
                 found.append(int(folder.name))
     return found
-
-
-def until(condition: Callable[[], object]) -> None:
-    """Wait for something that is bound to happen; a test that waits in vain fails, and does not hang."""
-    for _ in range(12_000):
-        if condition():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it has not happened")
 
 
 def environment(mark: str = "", **extra: str) -> dict[str, str]:
@@ -336,18 +327,18 @@ def kernel(
 def test_nothing_outlives_a_killed_kernel(place: Location, number: str, tmp_path: Path, name: str) -> None:
     command = scripted(LEAVING[name], number, tmp_path).replace("exit 5", f"touch ready; sleep {number}")
     with kernel(place, command, uuid.uuid4().hex) as ours:
-        until((Path(place.root) / "ready").exists)
+        wait_until((Path(place.root) / "ready").exists, "the command is ready")
         assert living(number)
         ours.kill()
-    until(lambda: not living(number))
+    wait_until(lambda: not living(number), "its processes have ended")
 
 
 def test_a_stopped_kernel_keeps_no_agent_beyond_its_limit(place: Location, number: str, tmp_path: Path) -> None:
     command = scripted(f"py DAEMON N; kill -STOP $(ps -o ppid= $(ps -o ppid= $PPID)); sleep {number}", number, tmp_path)
     with kernel(place, command, uuid.uuid4().hex, limit=2.0) as ours:
-        until(lambda: living(number))
+        wait_until(lambda: living(number), "its processes run")
         # The kernel has the command on its own command line.
-        until(lambda: living(number) == [ours.pid])
+        wait_until(lambda: living(number) == [ours.pid], "only the kernel is left")
 
 
 def test_sweeping_after_everybody_was_killed(place: Location, number: str) -> None:
@@ -356,7 +347,7 @@ def test_sweeping_after_everybody_was_killed(place: Location, number: str) -> No
     inner = f"echo $PPID $(ps -o ppid= $PPID) > above; setsid env -i sleep {number} & setsid sleep {number} & wait"
     with kernel(place, f"setsid sh -c {inner!r} & touch ready; wait", mark) as ours:
         above = Path(place.root) / "above"
-        until(lambda: above.exists() and len(living(number)) >= 4)
+        wait_until(lambda: above.exists() and len(living(number)) >= 4, "all of its processes run")
         shell = os.getpid()
         supervisors = [pid for pid in table.with_variable(contained.MARK, mark) if b"supervisor" in words(pid)]
         assert shell not in supervisors

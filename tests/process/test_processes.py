@@ -6,38 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from git_agentos.process import deletion, lock_holders, mounts, occupants, programs, table
 from tests.support.repo import Repo
+from tests.support.waiting import running_process, wait_until
 
 _ENV = {"PATH": os.environ["PATH"]}
-
-
-@contextmanager
-def living(*argv: str, cwd: Path, **options: object) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that has begun: it says so."""
-    command = ["sh", "-c", 'echo begun; exec "$@"', "sh", *argv]
-    child = subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, **options)  # type: ignore[call-overload]
-    try:
-        assert child.stdout.readline() == b"begun\n"
-        yield child
-    finally:
-        child.kill()
-        child.wait()
-        child.stdout.close()
-
-
-def until(true: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 def test_a_process_that_stands_in_a_folder_or_has_a_file_open_is_inside(tmp_path: Path) -> None:
@@ -45,17 +22,17 @@ def test_a_process_that_stands_in_a_folder_or_has_a_file_open_is_inside(tmp_path
     (folder / "deep").mkdir(parents=True)
     (tmp_path / (folder.name + "-beside")).mkdir()
     assert occupants.find(str(folder)) == []
-    with open(folder / "deep/file", "w") as file, living("sleep", "600", cwd=folder / "deep") as first:
+    with open(folder / "deep/file", "w") as file, running_process("sleep", "600", cwd=folder / "deep") as first:
         os.set_inheritable(file.fileno(), True)
-        with living("sleep", "600", cwd=tmp_path, pass_fds=[file.fileno()]) as second:
+        with running_process("sleep", "600", cwd=tmp_path, pass_fds=[file.fileno()]) as second:
             file.close()
-            with living("sleep", "600", cwd=tmp_path / (folder.name + "-beside")):
+            with running_process("sleep", "600", cwd=tmp_path / (folder.name + "-beside")):
                 found = {each.pid: each for each in occupants.find(str(folder))}
     assert set(found) == {first.pid, second.pid}
     assert (found[first.pid].how, found[first.pid].path) == ("cwd", str(folder / "deep"))
     assert (found[second.pid].how, found[second.pid].path) == ("open", str(folder / "deep/file"))
     assert not any(each.ancestor for each in found.values())
-    until(lambda: occupants.find(str(folder)) == [], "they have ended")
+    wait_until(lambda: occupants.find(str(folder)) == [], "they have ended")
 
 
 def test_what_lsof_says_is_understood() -> None:
@@ -72,7 +49,7 @@ def test_a_lock_that_nobody_can_have_made_is_stale(repo: Repo) -> None:
 
 def test_a_lock_that_a_process_has_open_is_not_stale(repo: Repo) -> None:
     lock = repo.path / ".git/index.lock"
-    with open(lock, "w") as file, living("sleep", "600", cwd=Path("/"), pass_fds=[file.fileno()]) as child:
+    with open(lock, "w") as file, running_process("sleep", "600", cwd=Path("/"), pass_fds=[file.fileno()]) as child:
         file.close()
         reason = lock_holders.why_not_stale(str(lock), [str(repo.path)])
         assert reason is not None
@@ -90,7 +67,7 @@ def test_a_lock_is_not_stale_while_a_git_works_in_the_repository(repo: Repo, tmp
     cwd = repo.path if where == "cwd" else tmp_path
     child = subprocess.Popen(git, cwd=cwd, env=env, stdin=reader, stdout=subprocess.DEVNULL)
     try:
-        until(lambda: "at work" in str(lock_holders.why_not_stale(str(lock), [str(repo.path)])), "git works there")
+        wait_until(lambda: "at work" in str(lock_holders.why_not_stale(str(lock), [str(repo.path)])), "git works there")
     finally:
         os.close(writer)
         os.close(reader)
@@ -116,13 +93,13 @@ def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(tmp_pat
     ended = programs.run_shell(script, cwd=str(tmp_path), env=_ENV, timeout=1)
     assert ended.timed_out
     pid = int((tmp_path / "pid").read_text())
-    until(lambda: not _alive(pid), "the process that it started has ended")
+    wait_until(lambda: not _alive(pid), "the process that it started has ended")
 
 
 def test_a_command_that_fails_leaves_nothing_running(tmp_path: Path) -> None:
     ended = programs.run_shell("sleep 600 & echo $! >pid; exit 1", cwd=str(tmp_path), env=_ENV)
     assert ended.code == 1
-    until(lambda: not _alive(int((tmp_path / "pid").read_text())), "the process that it started has ended")
+    wait_until(lambda: not _alive(int((tmp_path / "pid").read_text())), "the process that it started has ended")
 
 
 def test_a_program_in_pipes_has_what_it_is_given(tmp_path: Path) -> None:
@@ -143,11 +120,11 @@ def test_who_carries_a_variable(tmp_path: Path) -> None:
     value = f"{tmp_path}=é"
     with subprocess.Popen(["sleep", "600"], env={**_ENV, "TEST_MARK": value}) as child:
         try:
-            until(lambda: carrying(value) == [child.pid], "it has become what was started")
+            wait_until(lambda: carrying(value) == [child.pid], "it has become what was started")
             assert carrying(value[:-1]) == []
         finally:
             child.kill()
-        until(lambda: not _alive(child.pid), "it has ended")
+        wait_until(lambda: not _alive(child.pid), "it has ended")
         assert carrying(value) == []
 
 
@@ -176,7 +153,7 @@ def test_folders_are_deleted_by_a_process_that_outlives_its_caller(tmp_path: Pat
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "trash/one"), str(tmp_path / "other/two")])
     assert done.returncode == -signal.SIGKILL
-    until(lambda: not list(tmp_path.iterdir()), "both folders are gone, and those that they were in")
+    wait_until(lambda: not list(tmp_path.iterdir()), "both folders are gone, and those that they were in")
 
 
 def test_what_is_mounted_in_a_folder_is_not_deleted(small_disk: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,11 +12,11 @@ from git_agentos.cli.render.text import run as text_run
 from git_agentos.run import commands, spec
 from git_agentos.run.accept import accept
 from git_agentos.run.events import Left, Run
-from tests.cli.commands.test_run import ask  # noqa: F401 (a fixture)
-from tests.cli.conftest import cli  # noqa: F401 (a fixture)
-from tests.cli.test_documents import check_document
+from tests.support.command_line import Cli
+from tests.support.json_reference import check_document
 from tests.support.repo import Repo
-from tests.support.runs import Worker, context_of, start, wait_for, worktree
+from tests.support.runs import Worker, context_of, start, worktree
+from tests.support.waiting import wait_until
 
 
 def said(run: Run) -> str:
@@ -130,7 +129,7 @@ def test_a_cancelled_run_with_new_files(repo: Repo, driven: bool) -> None:
     else:
         ready = repo.scratch / "ready"
         worker = Worker(repo, "start", "T-1", spec.from_options([f"touch {ready}; sleep 1000"], []))
-        wait_for(ready.exists, "the agent is at work")
+        wait_until(ready.exists, "the agent is at work")
         worker.process.kill()
         worker.ended()
         there = worktree(commands.show(context_of(repo), "T-1")).path
@@ -151,7 +150,7 @@ DESTROYED = {
 @pytest.mark.parametrize("how", DESTROYED)
 def test_what_was_destroyed_is_not_said_to_be_saved(
     repo: Repo,
-    ask: Any,  # noqa: F811
+    cli: Cli,
     how: str,
     on_failure: str,
 ) -> None:
@@ -166,8 +165,9 @@ def test_what_was_destroyed_is_not_said_to_be_saved(
     assert "is saved, and can be restored" not in words
     assert "could not be saved completely:\n" in words
     assert f"The last checkpoint before that is {str(run.last_saved)[:8]} of " in words
-    assert check_document(ask("run", "show", "T-1")) == "run"
-    done = ask("rollback", "T-1", kind="rollback")
+    assert check_document(cli("-C", str(repo.path), "--json", "run", "show", "T-1").json) == "run"
+    done = cli("-C", str(repo.path), "--json", "rollback", "T-1").json
+    assert check_document(done) == "rollback"
     assert (done["not_saved"], done["last_saved"]) == ([], None)
 
 

@@ -18,7 +18,7 @@ from git_agentos.git import refs
 from git_agentos.run import accept, cleanup, commands, evidence_store
 from git_agentos.worktree import creation, journal, removal, status, trash
 from git_agentos.worktree.final_checkpoint import FinalCheckpoint
-from tests.cli.test_documents import check, schema_of
+from tests.support.json_reference import check, schema_of
 from tests.support.repo import Repo
 from tests.support.runs import context_of, start, worktree
 from tests.support.state import complete_state, differences

@@ -7,8 +7,9 @@ import pytest
 from git_agentos.run import commands, evidence_store, spec
 from git_agentos.run.events import Run
 from tests.support.repo import Repo
-from tests.support.runs import Worker, context_of, nobody_left, outcomes, wait_for, worktree
+from tests.support.runs import Worker, context_of, nobody_left, outcomes, worktree
 from tests.support.state import assert_same, complete_state
+from tests.support.waiting import wait_until
 
 PASS, FAIL, KILLED = range(4), range(4, 8), range(8, 10)
 
@@ -20,7 +21,7 @@ def test_ten_runs_at_once(repo: Repo) -> None:
     others = complete_state(worktree(kept).path)
     workers = {n: Worker(repo, "start", f"T-{n}", wanted(repo, n)) for n in range(10)}
     for n in KILLED:
-        wait_for((repo.scratch / f"ready-{n}").exists, f"run {n} is at work")
+        wait_until((repo.scratch / f"ready-{n}").exists, f"run {n} is at work")
         workers[n].process.kill()
     said = {n: worker.ended() for n, worker in workers.items()}
     assert said == {

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.cli.conftest import Cli, cli  # noqa: F401 (a fixture)
+from tests.support.command_line import Cli
 from tests.support.confirming import set_up
 from tests.support.repo import Repo
 from tests.support.runs import start
@@ -43,7 +43,7 @@ FILES = ("manifest.json", "spec.json", "workspace_context.json", "environment.js
 COMMANDS = ("show", "verify", "logs", "diff", "accept", "resume", "cancel")
 
 
-def test_damaged(cli: Cli, repo: Repo, tmp_path: Path) -> None:  # noqa: F811
+def test_damaged(cli: Cli, repo: Repo, tmp_path: Path) -> None:
     key = tmp_path / "orchestrator.key"
     key.write_text("any text")
     set_up(repo, "agentos.approvalKey", str(key))

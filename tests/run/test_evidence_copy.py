@@ -15,7 +15,7 @@ import pytest
 from git_agentos.errors import RunError
 from git_agentos.run import accept, commands, evidence_copy, evidence_store, workspace
 from git_agentos.run.context import worktree_id
-from tests.cli.conftest import Cli, cli  # noqa: F401 (a fixture)
+from tests.support.command_line import Cli
 from tests.support.confirming import set_up
 from tests.support.repo import Repo
 from tests.support.runs import context_of, start
@@ -24,7 +24,7 @@ Say = Callable[..., Any]
 
 
 @pytest.fixture
-def say(cli: Cli, repo: Repo, tmp_path: Path) -> Say:  # noqa: F811
+def say(cli: Cli, repo: Repo, tmp_path: Path) -> Say:
     """Run a command in the repository; a key lets it accept."""
     key = tmp_path / "orchestrator.key"
     key.write_text("any text")

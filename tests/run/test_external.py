@@ -244,7 +244,8 @@ def _validated(driven: Driven) -> tuple[str, str]:
 def _land(driven: Driven, before: str, after: str, **options: Any) -> Merge:
     here = run_context(driven.context, driven.run)
     text = accept.commit_message("feat: issue 87", [("Agentos-Task", " 87\n"), ("Agentos-Nothing", None)])
-    return accept.merge_validated(driven.context, here, driven.run, before, after, into="main", message=text, **options)
+    work = accept.ValidatedWork(driven.run, here, before, after)
+    return accept.merge_validated(driven.context, work, into="main", message=text, **options)
 
 
 @pytest.mark.parametrize("squash", [False, True])

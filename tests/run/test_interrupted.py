@@ -23,10 +23,10 @@ from tests.support.runs import (
     nobody_left,
     outcomes,
     processes_of,
-    wait_for,
     worktree,
 )
 from tests.support.signals import by_default
+from tests.support.waiting import wait_until
 
 # Two attempts; what the first has done is taken back before the second.
 TWICE = spec.from_options(
@@ -211,7 +211,7 @@ def test_a_signal_while_a_command_runs(repo: Repo, number: int, then: str) -> No
     wanted = spec.from_options([unruly(repo.scratch, then)], [IS_RIGHT])
     with by_default(number):
         worker = Worker(repo, "start", "T-1", wanted)
-    wait_for(ready.exists, "the agent is at work")
+    wait_until(ready.exists, "the agent is at work")
     worker.send(number)
     assert worker.ended() == "interrupted"
     assert processes_of(repo, "T-1") == []
@@ -226,7 +226,7 @@ def test_a_signal_while_the_workspace_is_made(repo: Repo) -> None:
     ready = repo.scratch / "ready"
     repo.config("agentos.setup", f"test -e {ready} || {{ touch {ready}; sleep 1000; }}")
     worker = Worker(repo, "start", "T-1", spec.from_options(["echo right > answer.txt"], [IS_RIGHT]))
-    wait_for(ready.exists, "the workspace is being made")
+    wait_until(ready.exists, "the workspace is being made")
     worker.send(signal.SIGTERM)
     assert worker.ended() == "interrupted"
     assert (state(repo).state, state(repo).context) == ("interrupted", None)
@@ -253,7 +253,7 @@ def test_a_run_at_work_is_cancelled(repo: Repo, on_failure: str) -> None:
     ready = repo.scratch / "ready"
     wanted = spec.from_options([unruly(repo.scratch, "true")], [IS_RIGHT], on_failure=on_failure)
     worker = Worker(repo, "start", "T-1", wanted)
-    wait_for(ready.exists, "the agent is at work")
+    wait_until(ready.exists, "the agent is at work")
     context = context_of(repo)
     at_work = commands.show(context, "T-1")
     assert (at_work.state, at_work.process) == ("running", worker.process.pid)

@@ -20,7 +20,8 @@ from git_agentos.run.events import Run
 from git_agentos.worktree import removal
 from tests.support.repo import Repo
 from tests.support.rollbacks import Ground, prepare
-from tests.support.runs import IS_RIGHT, Worker, context_of, nobody_left, outcomes, wait_for, worktree
+from tests.support.runs import IS_RIGHT, Worker, context_of, nobody_left, outcomes, worktree
+from tests.support.waiting import wait_until
 
 # Real gits that a hook of theirs kills while they hold locks: COMMIT before it commits, REF while it moves a ref.
 KILLED = {
@@ -69,7 +70,7 @@ def begun(repo: Repo, command: str, **fields: object) -> Worker:
     """A run whose agent hangs; a git of it has been killed, and has left locks."""
     wanted = spec.from_options([agent(repo, command)], [IS_RIGHT], guard=False, **fields)
     worker = Worker(repo, "start", "T-1", wanted)
-    wait_for((repo.scratch / "ready").exists, "the agent is at work")
+    wait_until((repo.scratch / "ready").exists, "the agent is at work")
     assert locked(repo), "the git that was killed has left no lock"
     return worker
 
@@ -171,7 +172,7 @@ def at_work(repo: Repo, cwd: Path, *command: str, only: str) -> Iterator[subproc
     (hooks / only).chmod(0o755)
     child = subprocess.Popen(["git", "-c", f"core.hooksPath={hooks}", *command], cwd=cwd)
     try:
-        wait_for((repo.scratch / "ready").exists, "the git is at work")
+        wait_until((repo.scratch / "ready").exists, "the git is at work")
         yield child
     finally:
         go.touch()

@@ -13,7 +13,7 @@ from git_agentos.errors import AgentosError, RunError
 from git_agentos.guard.setup.activation import disable, enable, is_enabled, tampered
 from git_agentos.workspace import open_workspace
 from tests.support.repo import Repo, fill
-from tests.support.rollbacks import Ground, assert_like, prepare
+from tests.support.rollbacks import Ground, assert_like, prepare, work
 from tests.support.sampling import EXHAUSTIVE
 from tests.support.tool import run_ok
 
@@ -27,24 +27,6 @@ def ground(repo: Repo) -> Ground:
 
 def sh(there: Repo, text: str) -> None:
     subprocess.run(text, shell=True, cwd=there.path, check=True, executable="/bin/sh")
-
-
-def work(there: Repo) -> None:
-    """What an agent does in an afternoon."""
-    there.write("committed.txt", "committed\n")
-    there.commit("work of the agent")
-    there.write("staged.txt", "staged\n")
-    there.add("staged.txt")
-    there.append("staged.txt", "and changed again\n")
-    there.append("readme.txt", "changed\n")
-    there.remove("data.bin")
-    there.write("new folder/untracked.txt", "untracked\n")
-    there.write("build/deep/out.bin", bytes(range(256)))
-    there.mkdir("build/empty")
-    there.mkdir("empty/in/empty")
-    there.write("agent.log", "ignored\n")
-    there.write(".env", "edited\n")
-    there.remove("made.txt")
 
 
 def same_size_and_time(there: Repo) -> None:

@@ -23,7 +23,8 @@ from git_agentos.run.events import Run
 from git_agentos.run.snapshot import run_context
 from git_agentos.worktree import repair
 from tests.support.repo import Repo
-from tests.support.runs import Worker, context_of, kept, start, wait_for, worktree
+from tests.support.runs import Worker, context_of, kept, start, worktree
+from tests.support.waiting import wait_until
 
 FORGED = [
     {"event": "step-ended", "at": "2026-01-01T00:00:00.000Z", "n": 1, "outcome": "ok", "exit_code": 0},
@@ -132,7 +133,7 @@ def interrupted(repo: Repo, run_id: str = "T-1", validate: str = "false") -> Pat
     ready = repo.scratch / f"ready-{run_id}"
     agent = f"echo > new; [ -e {ready} ] || {{ touch {ready}; sleep 60; }}"
     worker = Worker(repo, "start", run_id, spec.from_options([agent], [validate], guard=False))
-    wait_for(ready.exists, "the agent is at work")
+    wait_until(ready.exists, "the agent is at work")
     worker.send(signal.SIGKILL)
     assert worker.ended() == ""
     return repo.path / ".agentos/runs" / run_id

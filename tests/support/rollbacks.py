@@ -141,3 +141,21 @@ def prepare(repo: Repo, *, set_up: bool = True, guard: bool = False, agent: str 
         repo.config("agentos.setup", SETUP)
     service = GitWorktreeWorkspaceService(str(repo.path), guard=guard, agent_id=agent)
     return Ground(repo, service.prepare_pre_run(run_id=RUN), service)
+
+
+def work(there: Repo) -> None:
+    """What an agent does in an afternoon."""
+    there.write("committed.txt", "committed\n")
+    there.commit("work of the agent")
+    there.write("staged.txt", "staged\n")
+    there.add("staged.txt")
+    there.append("staged.txt", "and changed again\n")
+    there.append("readme.txt", "changed\n")
+    there.remove("data.bin")
+    there.write("new folder/untracked.txt", "untracked\n")
+    there.write("build/deep/out.bin", bytes(range(256)))
+    there.mkdir("build/empty")
+    there.mkdir("empty/in/empty")
+    there.write("agent.log", "ignored\n")
+    there.write(".env", "edited\n")
+    there.remove("made.txt")

@@ -6,8 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,8 @@ from git_agentos.run import commands, evidence_store, spec
 from git_agentos.run.events import Run, Step
 from git_agentos.run.spec import RunSpec
 from tests.support.repo import Repo
+from tests.support.waiting import PATIENCE, wait_until
 
-PATIENCE = 60.0  # seconds, on a busy machine
 _WORKER = Path(__file__).with_name("run_worker.py")
 
 # An agent that does its work at the second go, when it is told what was wrong with the first.
@@ -123,14 +122,6 @@ class Worker:
         return out.strip()
 
 
-def wait_for(what: Callable[[], object], why: str) -> None:
-    """Wait until something is so, for as long as it takes on a busy machine."""
-    deadline = time.monotonic() + PATIENCE
-    while not what():
-        assert time.monotonic() < deadline, f"{why}: not after {PATIENCE:g} seconds"
-        time.sleep(0.02)
-
-
 def nobody_left(repo: Repo, run_id: str) -> None:
     """No process of a run is left, or will be in a moment."""
-    wait_for(lambda: not processes_of(repo, run_id), f"processes of run {run_id} are left")
+    wait_until(lambda: not processes_of(repo, run_id), f"processes of run {run_id} are left")

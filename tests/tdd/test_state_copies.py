@@ -15,7 +15,7 @@ from git_agentos import log, open_workspace
 from git_agentos.errors import TddError
 from git_agentos.run import evidence_copy, evidence_store
 from git_agentos.tdd import query, state_copies
-from tests.cli.conftest import Cli, cli  # noqa: F401 (a fixture)
+from tests.support.command_line import Cli
 from tests.support.repo import Repo
 from tests.support.tdd_project import context_of, decide, environment, project, resume, script, start
 
@@ -71,7 +71,7 @@ def test_waiting_workflow(repo: Repo, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lose", [*LOSSES.values(), without_evidence])
-def test_commands(repo: Repo, tmp_path: Path, cli: Cli, lose: Callable[[Repo], None]) -> None:  # noqa: F811
+def test_commands(repo: Repo, tmp_path: Path, cli: Cli, lose: Callable[[Repo], None]) -> None:
     code = project(repo)
     waiting = start(code, script(tmp_path, [{"unusable": "no"}]))
     lose(code)
@@ -146,7 +146,7 @@ def test_working_workflow_cannot_be_resumed(repo: Repo, tmp_path: Path) -> None:
     assert decide(code, found.id, "abort").state == "aborted"
 
 
-def test_workflow_of_a_version_without_copies(repo: Repo, tmp_path: Path, cli: Cli) -> None:  # noqa: F811
+def test_workflow_of_a_version_without_copies(repo: Repo, tmp_path: Path, cli: Cli) -> None:
     """It gets one from the next command of `tdd`."""
     code = project(repo)
     waiting = start(code, script(tmp_path, [{"unusable": "no"}]))
@@ -157,7 +157,7 @@ def test_workflow_of_a_version_without_copies(repo: Repo, tmp_path: Path, cli: C
     assert query.list_workflows(context_of(code), environment()) == [waiting]
 
 
-def test_a_database_that_a_newer_version_has_used(repo: Repo, tmp_path: Path, cli: Cli) -> None:  # noqa: F811
+def test_a_database_that_a_newer_version_has_used(repo: Repo, tmp_path: Path, cli: Cli) -> None:
     """It is refused: nobody has tampered with anything, and nothing is put on record."""
     code = project(repo)
     waiting = start(code, script(tmp_path, [{"unusable": "no"}]))

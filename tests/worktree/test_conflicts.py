@@ -12,8 +12,8 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.worktree.conflicts import Conflict, order
-from tests.cli.test_documents import check_document
 from tests.support.agents import agent, work
+from tests.support.json_reference import check_document
 from tests.support.refusal import assert_refused
 from tests.support.repo import Repo, git_run
 from tests.support.state import assert_unchanged, complete_state

@@ -16,9 +16,9 @@ from git_agentos.errors import AgentosError, StorageError, WorktreeError
 from git_agentos.git import index, lockfile
 from git_agentos.worktree import agent_merge as merging
 from git_agentos.worktree import fast_forward, journal
-from tests.cli.test_documents import check_document
 from tests.support.agents import agent, work
 from tests.support.dirty import racily_changed, status
+from tests.support.json_reference import check_document
 from tests.support.refusal import assert_refused
 from tests.support.repo import Repo, git
 from tests.support.state import assert_same, assert_unchanged, complete_state

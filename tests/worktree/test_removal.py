@@ -28,12 +28,13 @@ from git_agentos.errors import (
 )
 from git_agentos.git import refs, worktrees
 from git_agentos.worktree import creation, final_checkpoint, journal, losses, removal, revival, status, trash
-from tests.process.test_processes import living, until
 from tests.support.operations import OPERATIONS
 from tests.support.repo import Repo, fill, git_run
 from tests.support.snapshot import assert_nothing_left, whole
 from tests.support.state import complete_state, differences
 from tests.support.tool import run, run_ok
+from tests.support.waiting import running_process
+from tests.support.worktrees import assert_removed
 
 
 def context(repo: Repo) -> OpenWorktree:
@@ -81,15 +82,6 @@ def work(there: Repo) -> str:
     return aside
 
 
-def gone(repo: Repo, there: Repo) -> None:
-    """The folder, git's entry and all that the deletion leaves for a moment."""
-    assert not there.path.exists()
-    assert str(there.path) not in repo.text("worktree", "list", "--porcelain")
-    folders = [there.path.parent / trash.FOLDER, repo.path / ".git/agentos/trash"]
-    until(lambda: not any(folder.exists() for folder in folders), "the trash is emptied")
-    assert not list((repo.path / ".git/agentos/worktrees").glob("*"))
-
-
 def reached(repo: Repo, commit: str, id_: str = "dev-001") -> bool:
     return repo.try_git("merge-base", "--is-ancestor", commit, f"refs/agentos/timelines/{id_}") == 0
 
@@ -119,7 +111,7 @@ def test_everything_comes_back(repo: Repo, how: str) -> None:
         done.losses.commits[:1] == ([tip] if how == "remove-with-branch" else [aside]) or aside in done.losses.commits
     )
     assert (done.discarded, done.not_saved) == ([], [])
-    gone(repo, there)
+    assert_removed(repo, there)
     assert not differences(main, complete_state(repo.path), permissions="all")
     assert reached(repo, aside)
     assert reached(repo, tip)
@@ -205,7 +197,7 @@ def test_submodules_come_back_with_what_only_they_had(repo: Repo, make_repo: Cal
     done = removal.remove(context(repo), "dev-001")
 
     assert done.losses.submodules == ["lib"]
-    gone(repo, there)
+    assert_removed(repo, there)
     assert reached(repo, fix)
     creation.create(context(repo), "dev-001", revive=True)
     lines = differences(before, complete_state(there.path), permissions="all")
@@ -411,7 +403,7 @@ def test_a_locked_worktree_stays(repo: Repo) -> None:
 def test_a_worktree_with_a_process_in_it_stays(repo: Repo) -> None:
     there = make(repo)
     there.mkdir("deep")
-    with living("sleep", "600", cwd=there.path / "deep") as child:
+    with running_process("sleep", "600", cwd=there.path / "deep") as child:
         assert f"process {child.pid}" in refused(repo, there, WorktreeError, "sleep 600")
     removal.remove(context(repo), "dev-001")
 
@@ -482,12 +474,12 @@ def test_a_folder_that_is_something_else_by_now_stays(repo: Repo, make_repo: Cal
 def test_a_git_at_work_stops_it_and_a_stale_lock_does_not(repo: Repo) -> None:
     there = make(repo)
     lock = repo.path / ".git/worktrees/dev-001/index.lock"
-    with open(lock, "w") as file, living("sleep", "600", cwd=Path("/"), pass_fds=[file.fileno()]):
+    with open(lock, "w") as file, running_process("sleep", "600", cwd=Path("/"), pass_fds=[file.fileno()]):
         file.close()
         with pytest.raises(LockedError, match="has it open"):
             removal.remove(context(repo), "dev-001")
     removal.remove(context(repo), "dev-001")
-    gone(repo, there)
+    assert_removed(repo, there)
 
 
 def test_a_branch_that_moves_meanwhile_stays(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -657,7 +649,7 @@ def test_a_shared_worktree_root_keeps_repositories_apart(repo: Repo, make_repo: 
     two.write("new.txt", "of the other\n")
     settle(two)
     removal.remove(context(repo), "dev-001")
-    gone(repo, one)
+    assert_removed(repo, one)
     assert two.read("new.txt") == b"of the other\n"
     removal.remove(context(other), "dev-001")
     revival.revive(context(other), "dev-001")

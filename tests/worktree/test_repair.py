@@ -16,11 +16,12 @@ from git_agentos import open_workspace
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.git import worktrees
 from git_agentos.worktree import creation, journal, record, removal, repair, status, trash
-from tests.process.test_processes import living
 from tests.support.repo import Repo, git_run
 from tests.support.snapshot import whole
 from tests.support.state import complete_state, differences
 from tests.support.tool import run, run_ok
+from tests.support.waiting import running_process
+from tests.support.worktrees import assert_removed
 
 
 def context(repo: Repo) -> OpenWorktree:
@@ -185,7 +186,7 @@ def test_locks_of_killed_gits_go_and_those_of_living_ones_stay(repo: Repo) -> No
         path.write_bytes(b"")
     with (
         open(repo.path / ".git/config.lock", "w") as file,
-        living("sleep", "600", cwd=Path("/"), pass_fds=[file.fileno()]),
+        running_process("sleep", "600", cwd=Path("/"), pass_fds=[file.fileno()]),
     ):
         file.close()
         found = repair.repair(context(repo)).findings
@@ -325,9 +326,7 @@ def test_what_is_left_of_the_trash_is_told_and_deleted(repo: Repo, monkeypatch: 
     assert "bytes" in told["findings"][0]["message"]
     done = run_ok(repo.path, "doctor", "--fix")
     assert [(each["code"], each["fixed"]) for each in done["findings"]] == [("worktree-trash", True)]
-    from tests.worktree.test_removal import gone
-
-    gone(repo, there)
+    assert_removed(repo, there)
 
 
 def run_ok_or_told(repo: Repo, *args: str) -> Any:

@@ -97,7 +97,7 @@ def complete(
     id_: OptionalId = None,
     push: Annotated[bool, typer.Option("--push", help="Push the branch; open a pull request with gh or glab.")] = False,
 ) -> None:
-    """Take a final checkpoint, and print a merge request in Markdown.
+    """Create a final checkpoint, and print a merge request in Markdown.
 
     The merge request lists what changed, the checkpoints, decisions and errors, and what is not committed. The worktree
     is kept for the review. Without ID, completes the current worktree.

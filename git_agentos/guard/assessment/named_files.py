@@ -19,7 +19,7 @@ from git_agentos.guard.identity import Identity
 from git_agentos.guard.paths import is_below, is_device
 from git_agentos.guard.shell import file_programs
 from git_agentos.guard.shell.file_programs import Files
-from git_agentos.guard.shell.simple_commands import Program
+from git_agentos.guard.shell.reader import Program
 from git_agentos.guard.shell.words import UNKNOWN, known
 
 # Everything in a folder whose name is unknown: everything in `/` if the variable is not set.

@@ -25,9 +25,8 @@ from git_agentos.guard.policy import operations
 from git_agentos.guard.policy.commands import stash
 from git_agentos.guard.policy.own_work import NO_EARLIER_COMMANDS, EarlierCommands
 from git_agentos.guard.shell import builtins, file_programs, interpreters, program_output, runners
-from git_agentos.guard.shell.reader import Reader
+from git_agentos.guard.shell.reader import Program, Reader
 from git_agentos.guard.shell.runners import RunCommand
-from git_agentos.guard.shell.simple_commands import Program
 from git_agentos.guard.shell.state import State
 from git_agentos.guard.shell.syntax import ShellError
 from git_agentos.guard.shell.words import FILE, UNKNOWN, known, shown
@@ -221,7 +220,6 @@ class ShellTextReader:
                 environment[key] = value
         state = State(environment, program.directory, program.cwd_unknown or command.guessed)
         state.positional, state.file_contents = command.positional, dict(program.file_contents)
-        state.functions = dict(self._shell.exported)
         if command.name is not None:
             state.variables["0"] = ((command.name,),)
         if command.directory is not None:

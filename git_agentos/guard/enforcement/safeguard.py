@@ -112,16 +112,15 @@ class Safeguard:
             is_ours = cleans or item.kind is not SkipReason.OTHER_WORKTREE
             return is_ours and scope.may_touch(os.fsencode(item.path))
 
-        meta = {"command": messages.command_line(self.call.argv, most=2000), "layer": self.layer}
+        metadata = context.metadata(
+            trigger=saving.TRIGGER,
+            description=f"before {messages.command_line(self.call.argv)}",
+            meta={"command": messages.command_line(self.call.argv, most=2000), "layer": self.layer},
+        )
+        scope_now = scope if plan.ignored else SaveScope(commits=scope.commits)
         with self.collect_warnings():
-            saved = saving.save(
-                context,
-                scope if plan.ignored else SaveScope(commits=scope.commits),
-                description=f"before {messages.command_line(self.call.argv)}",
-                meta=meta,
-                whole=plan.whole,
-                needed=is_needed if plan.complete else None,
-            )
+            needed = is_needed if plan.complete else None
+            saved = saving.save(context, scope_now, metadata, whole=plan.whole, needed=needed)
         if saved.checkpoint is not None:
             self.checkpoint = saved.checkpoint
         missing = [item for item in saved.skipped if is_needed(item)]

@@ -33,7 +33,9 @@ class Builtins:
 
     def __init__(self) -> None:
         self.changed: set[str] = set()  # folders that programs delete or move
-        self.exported: dict[str, tuple[Node, ...]] = {}  # functions that other shells inherit
+        # Every definition in the text: which of them is the last, and in which shells it is known, is not followed.
+        self.functions: dict[str, list[Node]] = {}
+        self.aliases: dict[str, list[str]] = {}
 
     def text(self, text: str, state: State, stdin: str | None = None) -> str:
         raise NotImplementedError
@@ -66,7 +68,7 @@ class Builtins:
         if path:
             path = os.path.realpath(path) if physical else os.path.normpath(path)
         if path and os.path.isdir(path) and not any(is_below(path, changed) for changed in self.changed):
-            state.cwd_unknown = state.cwd_unknown and not os.path.isabs(target)
+            state.cwd_unknown = (state.cwd_unknown and not os.path.isabs(target)) or state.may_have_left
             state.directory = path
         else:
             state.cwd_unknown = True
@@ -100,12 +102,12 @@ class Builtins:
         for word in argv[1:]:
             name, equals, value = word.partition("=")
             if equals:
-                state.aliases[name] = value
+                self.aliases.setdefault(name, []).append(value)
         return ""
 
     def do_hash(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
         if argv[1:2] == ["-p"] and len(argv) > 3:
-            state.aliases[argv[3]] = words.requoted(argv[2])
+            self.aliases.setdefault(argv[3], []).append(words.requoted(argv[2]))
         return ""
 
     def do_unset(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
@@ -135,7 +137,6 @@ class Builtins:
                     state.assign(name, ((value,),) if name[-1:] != "+" else ANY)
         if argv[0] == "export" or "x" in options:
             state.exported |= names
-            self.exported |= {name: state.functions[name] for name in names & state.functions.keys()}
         elif state.local is not None and argv[0] != "readonly" and "g" not in options:
             state.local |= names
         return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from git_agentos.guard.shell import file_programs
-from git_agentos.guard.shell.simple_commands import Program
+from git_agentos.guard.shell.reader import Program
 from git_agentos.guard.shell.words import FILE, UNKNOWN, known
 
 # Options of rev-parse, and which of a worktree's git directories each prints.

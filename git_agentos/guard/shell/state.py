@@ -1,4 +1,4 @@
-"""What a shell knows at one point of a text: its folder, the values of variables, the functions.
+"""What a shell knows at one point of a text: its folder and the values of its variables.
 
 A variable has *alternatives*: the values that it may have after a branch that may or may not be taken. Each is an
 array, of one element for most variables and of none for one that is not set. Unknown text is `UNKNOWN` (`words`).
@@ -6,10 +6,11 @@ array, of one element for most variables and of none for one that is not set. Un
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from git_agentos.guard.shell.syntax import Node
+from git_agentos.guard.shell.syntax import ShellError
 from git_agentos.guard.shell.words import UNKNOWN
 
 Array = tuple[str, ...]
@@ -18,16 +19,18 @@ ANY: Alternatives = ((UNKNOWN,),)
 UNSET: Alternatives = ((),)
 MOST_ALTERNATIVES = 24
 
+# Where a shell uses such a value as a number, it runs the command in it.
+_RUNS_AS_NUMBER = re.compile(r"\w\[[^\]\n]*(\$\(|`)")
+
 
 @dataclass
 class State:
     """One shell. `variables` were set in the text; others are in `environment`. `directory` is its folder;
     `cwd_unknown`: it may be another. `file_contents` has files whose contents are known, by path: those that the text
-    writes, and `<(…)`; all shells of a text share it. `ended` says what ended the shell (`exit`, `return`, `break`):
-    what follows does not run.
+    writes, and `<(…)`; all shells of a text share it.
 
-    `left_loop` and `left_function` are the states in which a loop (`break`, `continue`) or a function (`return`) was
-    left early; None outside of both, where these do nothing. `local` are the names that a function has declared.
+    `may_have_left`: a `break`, `continue` or `return` may have left the loop or function, so what follows runs perhaps.
+    `local` are the names that a function has declared.
     """
 
     environment: Mapping[str, str]
@@ -35,61 +38,41 @@ class State:
     cwd_unknown: bool = False
     variables: dict[str, Alternatives] = field(default_factory=dict)
     exported: frozenset[str] = frozenset()
-    functions: dict[str, tuple[Node, ...]] = field(default_factory=dict)
-    aliases: dict[str, str] = field(default_factory=dict)
     positional: Array | None = None
     file_contents: dict[str, str] = field(default_factory=dict)
-    ended: str = ""
-    left_loop: list[State] | None = None
-    left_function: list[State] | None = None
+    may_have_left: bool = False
     local: set[str] | None = None
 
-    def subshell(self) -> State:
-        """A subshell: it begins like this one, and does not change it."""
-        return replace(
-            self, variables=dict(self.variables), functions=dict(self.functions), aliases=dict(self.aliases), ended=""
-        )
+    def copy(self) -> State:
+        """A subshell, or a branch: it begins like this one, and does not change it."""
+        return replace(self, variables=dict(self.variables))
 
-    def replace_with(self, other: State) -> None:
-        """Take over everything from another state."""
-        for each in fields(self):
-            setattr(self, each.name, getattr(other, each.name))
-
-    def snapshot(self) -> tuple[object, ...]:
-        """Everything on which a command may depend, for comparison."""
-        return (
-            self.directory, self.cwd_unknown, dict(self.variables), self.exported, dict(self.functions),
-            dict(self.aliases), self.positional,
-        )  # fmt: skip
-
-    def assign(self, name: str, values: Alternatives) -> None:
-        self.variables[name] = values if len(values) <= MOST_ALTERNATIVES else ANY
+    def become(self, ends: Sequence[State]) -> None:
+        """Become the state after any of `ends`."""
+        vars(self).update(vars(after_any(ends)))
 
     def merge(self, other: State) -> None:
         """Become the state after either this one or `other`."""
-        if other.ended:
-            return
-        if self.ended:
-            self.replace_with(other)
-            return
         for name in {**self.variables, **other.variables}:
-            value_of, two = self.values(name) or UNSET, other.values(name) or UNSET
-            if value_of != two:
-                self.assign(name, tuple(dict.fromkeys((*value_of, *two))))
-        for name, bodies in other.functions.items():
-            own = self.functions.get(name, ())
-            self.functions[name] = (*own, *(body for body in bodies if body not in own))
-        for name, text in other.aliases.items():
-            self.aliases[name] = text if self.aliases.get(name, text) == text else UNKNOWN
+            own, others = self.values(name) or UNSET, other.values(name) or UNSET
+            if own != others:
+                self._set(name, (*own, *others))
         self.exported |= other.exported
         self.cwd_unknown = self.cwd_unknown or other.cwd_unknown or self.directory != other.directory
-        if other.positional != self.positional:
-            self.positional = None
+        self.positional = self.positional if self.positional == other.positional else None
+        self.may_have_left = self.may_have_left or other.may_have_left
+
+    def assign(self, name: str, values: Alternatives) -> None:
+        values = checked(name, values)
+        self._set(name, (*(self.values(name) or UNSET), *values) if self.may_have_left else values)
+
+    def _set(self, name: str, values: Alternatives) -> None:
+        values = tuple(dict.fromkeys(values))
+        self.variables[name] = values if len(values) <= MOST_ALTERNATIVES else ANY
 
     def forget_variables(self) -> None:
         """Something unknown has run in this shell: any variable may have changed."""
-        for name in self.variables:
-            self.variables[name] = ANY
+        self.variables = dict.fromkeys(self.variables, ANY)
         self.positional = None
 
     def value_of(self, name: str) -> str:
@@ -106,3 +89,18 @@ class State:
         if name == "PWD":
             return ((self.directory,),) if not self.cwd_unknown else None
         return ((self.environment[name],),) if name in self.environment else None
+
+
+def after_any(ends: Sequence[State]) -> State:
+    """The state after any of `ends`; the folder of the first is the most likely one."""
+    state = ends[0].copy()
+    for each in ends[1:]:
+        state.merge(each)
+    return state
+
+
+def checked(name: str, values: Alternatives) -> Alternatives:
+    """The values that a variable is given; ShellError if one has a command that runs where it is used as a number."""
+    if any(_RUNS_AS_NUMBER.search(text) for value in values for text in value):
+        raise ShellError(f"the value of '{name}' has a command in it, which runs where it is used as a number")
+    return values

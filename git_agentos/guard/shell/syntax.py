@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 import sys
 from typing import Any
 
@@ -22,6 +23,9 @@ REQUIREMENT = "shfmt-py>=4.1,<5"
 BREAK, PRESENT, OR = "\ufdd0", "\ufdd1", "\ufdd2"
 """Marks. Within an expanded word (`expansion`): the next argument begins; it is there although it may be empty. Within
 what a command prints: it may be something else. Unicode keeps these characters for programs; no text may have them."""
+BRACE, COMMA, END_BRACE, TILDE = "\ufdd3", "\ufdd4", "\ufdd5", "\ufdd6"
+"""Marks within an expanded word: these characters where they are not quoted."""
+MARKS = re.compile("[\ufdd0-\ufdd6]")
 
 _MOST_TEXT = 1 << 20
 _MOST_TREE = 16 << 20
@@ -62,7 +66,7 @@ def parse(text: str) -> list[Node]:
     """The statements of a text. Callers must not change them."""
     if len(text) > _MOST_TEXT:
         raise ShellError("it is too long")
-    if BREAK in text or PRESENT in text or OR in text:
+    if MARKS.search(text):
         raise ShellError("it has a character that is no text")
     path = program()
     if path is None:

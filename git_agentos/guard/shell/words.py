@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
+
+from git_agentos.guard.shell.syntax import BRACE, COMMA, END_BRACE
 
 UNKNOWN = "\0"
 FILE = UNKNOWN + UNKNOWN
@@ -65,79 +66,50 @@ def printf(arguments: Sequence[str]) -> str | None:
     """What `printf ARGUMENTS` prints, for formats of `%s`, `%b` and escapes; None for any other."""
     if not arguments or arguments[0].startswith("-") or not all(map(known, arguments)):
         return None
-    form, rest = arguments[0], list(arguments[1:])
-    if re.search(r"%(?![sb%])", form):
+    first, *pieces = re.split("%[sb]", ansi(arguments[0]))
+    if any("%" in piece.replace("%%", "") for piece in (first, *pieces)):
         return None
+    values = list(arguments[1:])
     out = ""
-    while True:
-        before = len(rest)
-
-        def one(found: re.Match[str]) -> str:
-            if found[0] == "%%":
-                return "%"
-            return rest.pop(0) if rest else ""
-
-        out += re.sub(r"%[sb%]", one, ansi(form))
-        if not rest or len(rest) == before or len(out) > 1 << 16:
-            return out
+    while True:  # the format is used again until all values are printed
+        out += first + "".join((values.pop(0) if values else "") + piece for piece in pieces)
+        if not values or not pieces:
+            return out.replace("%%", "%")
 
 
-def braces(atoms: Sequence[object]) -> list[list[object]]:
-    """Brace expansion of a word given as characters (unquoted, active) and anything else (which is kept)."""
-    for start, atom in enumerate(atoms):
-        if atom != "{":
+_BRACES = re.compile(f"{BRACE}([^{BRACE}{END_BRACE}]*){END_BRACE}")
+_RANGE = re.compile(r"(-?\d+|[A-Za-z])\.\.(-?\d+|[A-Za-z])(?:\.\.-?(\d+))?")
+
+
+def braces(word: str) -> list[str]:
+    """The words that a marked word becomes by brace expansion. Of nested braces, some words come twice."""
+    done: list[str] = []
+    left = [word]
+    while left:
+        text = left.pop(0)
+        found = _BRACES.search(text)
+        if found is None:
+            done.append(text.replace(BRACE, "{").replace(COMMA, ",").replace(END_BRACE, "}"))
             continue
-        end, commas = _closing(atoms, start)
-        if end is None:
-            continue
-        options: list[list[object]]
-        if commas:
-            edges = [start, *commas, end]
-            options = [list(atoms[a + 1 : b]) for a, b in pairwise(edges)]
-            options = [each for option in options for each in braces(option)]
-        else:
-            run = _run(atoms[start + 1 : end])
-            if run is None:
-                continue
-            options = run
-        tails = braces(atoms[end + 1 :])
-        if len(options) * len(tails) > _MOST:
-            return [[UNKNOWN]]
-        return [[*atoms[:start], *option, *tail] for option in options for tail in tails]
-    return [list(atoms)]
+        options = found[1].split(COMMA)
+        if len(options) == 1:
+            options = _range(found[1]) or ["{" + found[1] + "}"]
+        left = [text[: found.start()] + option + text[found.end() :] for option in options] + left
+        if len(done) + len(left) > _MOST:
+            return [UNKNOWN]
+    return done
 
 
-def _closing(atoms: Sequence[object], start: int) -> tuple[int | None, list[int]]:
-    """The position where the brace that opens at `start` closes, and those of the commas that separate its options."""
-    depth = 0
-    commas: list[int] = []
-    for n in range(start, len(atoms)):
-        if atoms[n] == "{":
-            depth += 1
-        elif atoms[n] == "}":
-            depth -= 1
-            if depth == 0:
-                return n, commas
-        elif atoms[n] == "," and depth == 1:
-            commas.append(n)
-    return None, []
-
-
-def _run(atoms: Sequence[object]) -> list[list[object]] | None:
-    """The words of `{a..b}` or `{a..b..step}`, given what is between the braces."""
-    if not all(isinstance(atom, str) for atom in atoms):
-        return None
-    text = "".join(str(atom) for atom in atoms)
-    found = re.fullmatch(r"(-?\d+|[A-Za-z])\.\.(-?\d+|[A-Za-z])(?:\.\.(-?\d+))?", text)
-    if found is None or found[1].lstrip("-").isdigit() != found[2].lstrip("-").isdigit():
-        return None
-    letters = found[1].isalpha()
-    first, last = (ord(found[1]), ord(found[2])) if letters else (int(found[1]), int(found[2]))
-    step = abs(int(found[3] or 1)) or 1
-    numbers = range(first, last + 1, step) if first <= last else range(first, last - 1, -step)
-    if len(numbers) > _MOST:
-        return [[UNKNOWN]]
-    return [list(chr(n) if letters else str(n)) for n in numbers]
+def _range(text: str) -> list[str]:
+    """The words of `a..b` or `a..b..step`; none for any other text."""
+    found = _RANGE.fullmatch(text)
+    if found is None or found[1][-1].isdigit() != found[2][-1].isdigit():
+        return []
+    numbers = found[1][-1].isdigit()
+    first, last = (int(found[1]), int(found[2])) if numbers else (ord(found[1]), ord(found[2]))
+    step = int(found[3] or 1) or 1
+    made = range(first, last + 1, step) if first <= last else range(first, last - 1, -step)
+    return [UNKNOWN] if len(made) > _MOST else [str(n) if numbers else chr(n) for n in made]
 
 
 def requoted(word: str) -> str:

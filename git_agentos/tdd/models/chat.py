@@ -105,8 +105,19 @@ class _Reply(NamedTuple):
     tokens_out: int | None
 
 
+class Waiting(NamedTuple):
+    """How long one answer may take, in seconds, and how to wait before another try: `chance` spreads the waits."""
+
+    timeout: float = TIMEOUT
+    sleep: Callable[[float], None] = time.sleep
+    chance: Callable[[], float] = random.random
+
+
+_WAITING = Waiting()
+
+
 class Chat:
-    """A chat model. `limit` is for all answers of a node, `timeout` for one, both in seconds."""
+    """A chat model. `limit` is for all answers of a node, in seconds."""
 
     def __init__(
         self,
@@ -114,19 +125,14 @@ class Chat:
         model: str,
         environment: Mapping[str, str],
         limit: float | None = None,
-        *,
-        timeout: float = TIMEOUT,
-        sleep: Callable[[float], None] = time.sleep,
-        chance: Callable[[], float] = random.random,
+        waiting: Waiting = _WAITING,
     ) -> None:
         self.name = f"{MODEL}:{provider.name}:{model}"
         self._provider = provider
         self._model = model
         self.environment = environment
         self.limit = limit
-        self._timeout = timeout
-        self._sleep = sleep
-        self._chance = chance
+        self._timeout, self._sleep, self._chance = waiting
         self._address = _address(provider, environment)
         self.recipient = f"{provider.title} at {redact(self._address)[0]} (model {model})"
 

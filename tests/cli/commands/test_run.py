@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Answer, Cli, cli  # noqa: F401 (a fixture)
-from tests.cli.test_documents import check_document
+from tests.support.command_line import Answer, Cli
 from tests.support.confirming import set_up
+from tests.support.json_reference import check_document
 from tests.support.repo import Repo
 from tests.support.runs import IS_RIGHT, LEARNS
 from tests.support.signals import by_default
@@ -26,7 +26,7 @@ WRECK = "rm -rf ./* && echo junk > junk"
 
 
 @pytest.fixture
-def ask(cli: Cli, repo: Repo) -> Any:  # noqa: F811
+def ask(cli: Cli, repo: Repo) -> Any:
     """`ask("run", "list")` is the document of `git agentos run list`, which follows the reference."""
 
     def call(*argv: str, code: int = 0, kind: str | None = None) -> Any:
@@ -40,7 +40,7 @@ def ask(cli: Cli, repo: Repo) -> Any:  # noqa: F811
 
 
 @pytest.fixture
-def say(cli: Cli, repo: Repo) -> Any:  # noqa: F811
+def say(cli: Cli, repo: Repo) -> Any:
     """The same in words."""
 
     def call(*argv: str, terminal: bool = False) -> Answer:
@@ -94,7 +94,7 @@ def test_from_start_to_accept(ask: Any, repo: Repo) -> None:
     assert ask("run", "accept", "T-1", code=1, kind="error")["error"]["kind"] == "run"
 
 
-def test_failed_is_1_and_what_it_did_comes_back(ask: Any, cli: Cli, repo: Repo) -> None:  # noqa: F811
+def test_failed_is_1_and_what_it_did_comes_back(ask: Any, cli: Cli, repo: Repo) -> None:
     done = ask(
         "run", "start", "--id", "T-1", "--agent", WRECK, "--validate", "false", "--on-failure", "rollback", code=1
     )
@@ -118,7 +118,7 @@ def test_failed_is_1_and_what_it_did_comes_back(ask: Any, cli: Cli, repo: Repo) 
 
 
 @pytest.mark.usefixtures("key")
-def test_what_was_taken_back_by_mistake_can_still_be_accepted(ask: Any, cli: Cli, repo: Repo) -> None:  # noqa: F811
+def test_what_was_taken_back_by_mistake_can_still_be_accepted(ask: Any, cli: Cli, repo: Repo) -> None:
     done = ask(
         "run", "start", "--id", "T-1", "--agent", "echo more >> notes.txt", "--validate", "grep -q more notes.txt"
     )
@@ -142,7 +142,7 @@ def test_what_is_not_there(ask: Any) -> None:
 
 
 @pytest.mark.usefixtures("key")
-def test_an_id_is_used_once(ask: Any, cli: Cli, repo: Repo) -> None:  # noqa: F811
+def test_an_id_is_used_once(ask: Any, cli: Cli, repo: Repo) -> None:
     words = ("run", "start", "--id", "T-1", "--agent", "echo more >> notes.txt", "--validate", "true")
     ask(*words)
     runs = repo.path / ".agentos" / "runs"

@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Answer, Cli, cli  # noqa: F401 (a fixture)
-from tests.cli.test_documents import check_document
+from tests.support.command_line import Answer, Cli
 from tests.support.confirming import set_up
 from tests.support.env import PROJECT_ROOT
+from tests.support.json_reference import check_document
 from tests.support.lean_python import lean
 from tests.support.repo import Repo
 from tests.support.signals import by_default
@@ -51,7 +51,7 @@ def here(repo: Repo, python: Path) -> Repo:
 
 
 @pytest.fixture
-def ask(cli: Cli, here: Repo) -> Ask:  # noqa: F811
+def ask(cli: Cli, here: Repo) -> Ask:
     """`ask("list")` is the document of `git agentos tdd list`, which follows the reference."""
 
     def call(*argv: str, code: int = 0, kind: str | None = None) -> Any:
@@ -65,7 +65,7 @@ def ask(cli: Cli, here: Repo) -> Ask:  # noqa: F811
 
 
 @pytest.fixture
-def say(cli: Cli, here: Repo) -> Say:  # noqa: F811
+def say(cli: Cli, here: Repo) -> Say:
     """The same in words."""
     return lambda *argv: cli("-C", str(here.path), "tdd", *argv)
 
@@ -94,7 +94,7 @@ def useless(tmp_path: Path) -> str:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("key")
-def test_from_run_to_merge(ask: Ask, say: Say, here: Repo, mock: str, cli: Cli) -> None:  # noqa: F811
+def test_from_run_to_merge(ask: Ask, say: Say, here: Repo, mock: str, cli: Cli) -> None:
     before = users_state(here)
     waiting = ask(*RUN, "--agent", mock, "--context", "calc/base.py", "--test-timeout", "4m", code=3)
     assert (waiting["state"], waiting["tests_passed"], waiting["words"]) == (
@@ -137,7 +137,7 @@ def test_from_run_to_merge(ask: Ask, say: Say, here: Repo, mock: str, cli: Cli) 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("key")
-def test_a_conflict_is_4_and_it_waits_again(ask: Ask, say: Say, here: Repo, mock: str, cli: Cli) -> None:  # noqa: F811
+def test_a_conflict_is_4_and_it_waits_again(ask: Ask, say: Say, here: Repo, mock: str, cli: Cli) -> None:
     ask(*RUN, "--agent", mock, code=3)
     here.git("stash", "--quiet", "--include-untracked")
     here.write("calc/more.py", "another = 1\n")
@@ -230,7 +230,7 @@ def test_errors_are_reported_and_nothing_is_created(
     assert ask("list")["workflows"] == []
 
 
-def test_paths_are_meant_from_where_one_stands(here: Repo, cli: Cli, useless: str) -> None:  # noqa: F811
+def test_paths_are_meant_from_where_one_stands(here: Repo, cli: Cli, useless: str) -> None:
     name = os.path.basename(useless.removeprefix("mock:"))
     where = str(here.path / "calc")
     answer = cli(

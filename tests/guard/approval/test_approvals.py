@@ -19,10 +19,10 @@ from git_agentos.guard import signing
 from git_agentos.guard.approval import approvals, documents
 from git_agentos.guard.approval.approvals import ApprovalRequest, Store
 from git_agentos.process import table
-from tests.cli.test_documents import check_document
 from tests.support.agents import agent
 from tests.support.confirming import confirm, set_up
 from tests.support.guard.approvals import AGENT, approve, at_terminal, run_by, together
+from tests.support.json_reference import check_document
 from tests.support.repo import Repo
 from tests.support.tool import Result, run, run_ok
 

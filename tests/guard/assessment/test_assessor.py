@@ -19,9 +19,9 @@ from git_agentos.guard.identity import PERSON, Identity
 from git_agentos.guard.policy import operations, subcommands
 from git_agentos.guard.policy.operations import OPERATIONS
 from git_agentos.guard.policy.options import UNKNOWN
-from tests.guard.policy.test_table import AGENT, call
 from tests.support.confirming import set_up
 from tests.support.guard import policy_repository
+from tests.support.guard.table import AGENT, call
 from tests.support.repo import Repo
 
 ZERO = "0" * 40

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.guard.policy.test_table import ROWS, call
 from tests.support.guard import policy_repository
 from tests.support.guard.guarded_worktree import guarded
+from tests.support.guard.table import ROWS, call
 from tests.support.repo import Repo
 
 # They want a display, a tool that is not there, or answer a harness.

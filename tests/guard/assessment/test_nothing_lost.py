@@ -19,8 +19,8 @@ import pytest
 
 from git_agentos.guard.assessment.assessor import assess_git
 from git_agentos.guard.policy import subcommands
-from tests.guard.policy.test_table import AGENT, ROWS, Row, call
 from tests.support.guard import policy_repository
+from tests.support.guard.table import AGENT, ROWS, Row, call
 from tests.support.repo import Repo, git, git_run
 from tests.support.sampling import EXHAUSTIVE
 

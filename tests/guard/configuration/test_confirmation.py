@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from git_agentos.guard.configuration import settings
-from tests.cli.test_documents import check_document
 from tests.support.agents import agent
 from tests.support.confirming import confirm, set_up
 from tests.support.guard.approvals import at_terminal
 from tests.support.guard.guarded_worktree import guarded, sh
+from tests.support.json_reference import check_document
 from tests.support.repo import Repo
 from tests.support.tool import run, run_ok
 

@@ -181,8 +181,9 @@ def test_commits_make_a_checkpoint_though_the_state_is_an_old_one(dev: Repo) -> 
     lost = dev.commit("nobody else has this")
     dev.git("checkout", "-q", "agent/dev")
     context = saving.context_at(locate(str(dev.path), use_environment=False), "dev", os.environ)
+    metadata = context.metadata(trigger=saving.TRIGGER, description="", meta={})
     made = [
-        saving.save(context, SaveScope(commits=commits), description="", meta={}, whole=True).checkpoint
+        saving.save(context, SaveScope(commits=commits), metadata, whole=True).checkpoint
         for commits in ([], [], [lost], [lost], ["0" * 40, "1" * 40])
     ]
     assert made[0] != made[2]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -17,21 +16,10 @@ from tests.support.agents import agent
 from tests.support.confirming import set_up
 from tests.support.guard.approvals import at_terminal
 from tests.support.repo import Repo, git_run
+from tests.support.sandbox import needs_bubblewrap
 from tests.support.state import complete_state
 from tests.support.tool import Result, run, run_ok
 
-
-def _works() -> bool:
-    program = shutil.which("bwrap")
-    if program is None:
-        return False
-    argv = [program, "--dev-bind", "/", "/", "--unshare-user", "true"]
-    return subprocess.run(argv, capture_output=True, check=False).returncode == 0
-
-
-needs_bubblewrap = pytest.mark.skipif(
-    not _works(), reason="bubblewrap is not installed, or may not make a sandbox here"
-)
 _OWN_GIT = Path(git_run(Path.cwd(), "--exec-path").stdout.decode().strip(), "git")
 GIT_IS_TWICE = _OWN_GIT.exists() and _OWN_GIT.resolve() != Path(str(shutil.which("git"))).resolve()
 TOOL = f"{sys.executable} -m git_agentos"

@@ -16,10 +16,10 @@ from git_agentos.git.location import locate
 from git_agentos.guard.diagnosis import checks
 from git_agentos.guard.harness import adapters, integration
 from git_agentos.guard.harness.adapters import HARNESSES
-from tests.cli.conftest import Cli, cli  # noqa: F401 (a fixture)
-from tests.cli.test_documents import check_document
 from tests.support.agents import agent
+from tests.support.command_line import Cli
 from tests.support.guard.shfmt import without_shfmt
+from tests.support.json_reference import check_document
 from tests.support.repo import Repo
 from tests.support.tool import run
 
@@ -196,7 +196,7 @@ def _strings(value: Any) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_print_prints_what_has_to_be_there_and_writes_nothing(name: str, cli: Cli, repo: Repo) -> None:  # noqa: F811
+def test_print_prints_what_has_to_be_there_and_writes_nothing(name: str, cli: Cli, repo: Repo) -> None:
     before = files(repo.path)
     answer = cli("-C", str(repo.path), "guard", "integrate", name, "--print")
     assert answer.code == 0
@@ -210,7 +210,7 @@ def test_print_prints_what_has_to_be_there_and_writes_nothing(name: str, cli: Cl
     assert files(repo.path) == before
 
 
-def test_the_command(cli: Cli, repo: Repo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:  # noqa: F811
+def test_the_command(cli: Cli, repo: Repo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     done = cli("-C", str(repo.path), "--json", "guard", "integrate", "claude-code").json
@@ -236,7 +236,7 @@ def test_an_agent_needs_approval(repo: Repo) -> None:
 # -- guard check -------------------------------------------------------------------------------------------------------
 
 
-def test_check_decides_and_does_nothing(cli: Cli, repo: Repo) -> None:  # noqa: F811
+def test_check_decides_and_does_nothing(cli: Cli, repo: Repo) -> None:
     made = agent(repo, "dev")
     made.write("notes.txt", "changed\n")
     repo.git("commit", "-q", "--allow-empty", "-m", "later")
@@ -275,13 +275,13 @@ def test_check_decides_and_does_nothing(cli: Cli, repo: Repo) -> None:  # noqa: 
     assert cli("-C", str(made.path), "-q", "guard", "check", "--", "git", "reset", "--hard").text == "forbid\n"
 
 
-def test_check_is_about_who_asks(cli: Cli, repo: Repo) -> None:  # noqa: F811
+def test_check_is_about_who_asks(cli: Cli, repo: Repo) -> None:
     words = ("guard", "check", "--", "git", "reset", "--hard")
     assert cli("-C", str(repo.path), *words).code == 0
     assert cli("-C", str(repo.path), "--as", "dev", *words).code == 3
 
 
-def test_check_wants_one_of_both(cli: Cli, repo: Repo) -> None:  # noqa: F811
+def test_check_wants_one_of_both(cli: Cli, repo: Repo) -> None:
     assert cli("-C", str(repo.path), "guard", "check").code == 2
     assert cli("-C", str(repo.path), "guard", "check", "--shell", "ls", "--", "git").code == 2
 

@@ -31,7 +31,7 @@ def row(known: OperationSpec) -> list[str]:
     if known.default == ALLOW:
         return [known.covers, known.reason, "Allowed"]
     saved = "all" if known.fully_saved else "part" if known.saves else "—"
-    title = {APPROVE: "Waits for approval", FORBID: "Forbidden"}[known.default]
+    title = {APPROVE: "Needs approval", FORBID: "Forbidden"}[known.default]
     return [known.covers, known.reason, saved, known.instead, title]
 
 

@@ -3,55 +3,15 @@
 from __future__ import annotations
 
 import os
-import shlex
-from collections.abc import Iterator
-from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from git_agentos.guard.assessment.assessor import assess_git
-from git_agentos.guard.call import Call
-from git_agentos.guard.identity import Identity
 from git_agentos.guard.policy.operations import OPERATIONS
-from git_agentos.guard.policy.options import UNKNOWN
-from tests.support.guard import policy_repository, table_allow, table_approve, table_forbid
+from tests.support.guard import policy_repository
+from tests.support.guard.table import AGENT, ROWS, Row, call
 from tests.support.repo import Repo
 from tests.support.sampling import is_sampled
-
-AGENT = Identity("dev", "environment")
-# Stands in the tables for text that only a shell knows.
-_SIGN = "␀"
-
-
-class Row(NamedTuple):
-    decision: str
-    operations: frozenset[str]
-    command: str
-
-
-def rows() -> Iterator[Row]:
-    for module in (table_forbid, table_approve, table_allow):
-        head: list[str] = []
-        for line in module.OPERATIONS.splitlines():
-            if line.startswith(" "):
-                yield Row(head[0], frozenset(head[1:]), line.strip())
-            elif line:
-                head = line.split()
-
-
-ROWS = list(rows())
-
-
-def call(command: str, cwd: Path) -> Call:
-    """A command line of the table as a call; assignments in front are its environment."""
-    words = shlex.split(command.replace(_SIGN, UNKNOWN))
-    words = words[: words.index("<")] if "<" in words else words
-    environment = dict(os.environ)
-    while "=" in words[0]:
-        key, _, value = words.pop(0).partition("=")
-        environment[key] = value
-    return Call(tuple(words), str(cwd), environment)
 
 
 @pytest.fixture(scope="module")

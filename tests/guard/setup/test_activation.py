@@ -22,8 +22,8 @@ from git_agentos.guard.diagnosis import checks, probe
 from git_agentos.guard.harness import integration
 from git_agentos.guard.setup import activation, manifest, own_files, repository_hooks, scripts
 from git_agentos.worktree import creation, removal
-from tests.cli.test_documents import check_document
 from tests.support.agents import agent
+from tests.support.json_reference import check_document
 from tests.support.repo import Repo, git_run
 from tests.support.snapshot import assert_nothing_left, whole
 from tests.support.tool import run, run_ok

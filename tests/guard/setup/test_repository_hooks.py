@@ -12,8 +12,8 @@ from git_agentos import open_workspace
 from git_agentos.git.location import Location, locate
 from git_agentos.guard.diagnosis import checks
 from git_agentos.guard.setup import activation, repository_hooks, scripts
-from tests.cli.test_documents import check_document
 from tests.support.agents import agent
+from tests.support.json_reference import check_document
 from tests.support.repo import Repo, git_run
 from tests.support.snapshot import assert_nothing_left, whole
 from tests.support.tool import run, run_ok

@@ -20,8 +20,7 @@ from git_agentos.guard.assessment import assessor
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Assessment
 from git_agentos.guard.identity import Identity
-from git_agentos.guard.shell.reader import Reader
-from git_agentos.guard.shell.simple_commands import Program
+from git_agentos.guard.shell.reader import Program, Reader
 from git_agentos.guard.shell.state import State
 from git_agentos.guard.shell.syntax import ShellError
 from git_agentos.guard.shell.words import FILE, UNKNOWN
@@ -213,7 +212,6 @@ RESETS = [
     "for x in 'reset --hard' status; do y=$x; [ a ] && break; done; git $y",
     "until false; do x='reset --hard'; continue; x=status; done; git $x",
     "f() { x='reset --hard'; [ a ] && return; x=status; }; f; git $x",
-    "while :; do git $z; z=$y; y=$x; x='reset --hard'; done",
     "case a in b) x='reset --hard';;& *) x=${x:-status}; git $x;; esac",
     "case x in a) x='reset --hard';& *) git $x;; esac",
     "for c in {" + "status," * 150 + "'reset --hard'}; do git $c; done",
@@ -391,6 +389,18 @@ def test_a_reset_is_found(judge: Judge, text: str) -> None:
     decision = judge(text).decision
     assert decision.decision == FORBID, decision
     assert "reset-hard" in decision.operations
+
+
+# These may run `git reset --hard`, by a value that is known only once they run: they are stopped, for approval.
+COMPUTED = [
+    "while :; do git $z; z=$y; y=$x; x='reset --hard'; done",
+]
+
+
+@pytest.mark.parametrize("text", COMPUTED)
+def test_computed_reset_is_stopped(judge: Judge, text: str) -> None:
+    decision = judge(text).decision
+    assert (decision.decision, decision.rule) == (APPROVE, "unresolved"), decision
 
 
 # What cannot be known, or read, needs approval.

@@ -22,10 +22,10 @@ from git_agentos.tdd.gate import frozen_files, gates
 from git_agentos.tdd.gate.gates import Base, RedRecord, Verdict
 from git_agentos.tdd.gate.pytest_run import Control
 from git_agentos.tdd.gate.setup import PytestSetup
-from tests.guard.exec.test_sandbox import needs_bubblewrap
 from tests.support.lean_python import lean
 from tests.support.pytest_project import setup_of
 from tests.support.repo import Repo
+from tests.support.sandbox import needs_bubblewrap
 
 STUB = "def total(prices):\n    raise NotImplementedError\n"
 CODE = "def total(prices):\n    return sum(prices)\n"

@@ -18,11 +18,11 @@ from git_agentos.errors import TddError
 from git_agentos.tdd.gate import cases
 from git_agentos.tdd.gate.pytest_run import Control, run_pytest
 from git_agentos.tdd.gate.setup import PytestSetup, clean_environment, prepare
-from tests.guard.exec.test_sandbox import needs_bubblewrap
 from tests.support.agents import agent
 from tests.support.lean_python import lean
 from tests.support.pytest_project import outcomes
 from tests.support.repo import Repo
+from tests.support.sandbox import needs_bubblewrap
 
 
 def of(repo: Repo, *, sandbox: bool = False, **extra: str) -> PytestSetup:

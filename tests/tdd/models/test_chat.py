@@ -19,7 +19,7 @@ from langchain_core.tracers.langchain import wait_for_all_tracers
 from git_agentos.errors import TddError, UsageError
 from git_agentos.tdd import workflows
 from git_agentos.tdd.models import failures
-from git_agentos.tdd.models.chat import PROVIDERS, Chat, choose_chat
+from git_agentos.tdd.models.chat import PROVIDERS, Chat, Waiting, choose_chat
 from git_agentos.tdd.models.model import IMPLEMENT, ModelResult
 from git_agentos.tdd.workflows import WorkflowSpec
 from tests.support import model_requests, tdd_project
@@ -67,9 +67,8 @@ def model(
 ) -> Chat:
     path = "/v1" if provider == "openai" else ""
     environment = {PROVIDERS[provider].urls[0]: server.url + path, "OPENAI_API_KEY": KEY}
-    return Chat(
-        PROVIDERS[provider], "some-model", environment, limit, sleep=slept or Slept(), chance=lambda: 0, **options
-    )
+    waiting = Waiting(sleep=slept or Slept(), chance=lambda: 0, **options)
+    return Chat(PROVIDERS[provider], "some-model", environment, limit, waiting)
 
 
 def everything_kept(site: Site, work: ModelResult) -> str:
