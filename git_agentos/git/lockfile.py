@@ -45,7 +45,7 @@ class LockFile(NamedTuple):
 def acquire(location: Location, target: str, *, patience: float = 0.0) -> LockFile:
     """Lock `target` by making `<target>.lock`; LockedError if another process holds it longer than `patience` seconds.
 
-    A stale lock of a killed process of ours is taken over.
+    A stale lock of a killed git-agentos process is taken over.
     """
     owner_path, descriptor = _new_owner_file(directories.make_own(location.shared_state_dir, _FOLDER))
     deadline = time.monotonic() + patience
@@ -64,7 +64,7 @@ def acquire(location: Location, target: str, *, patience: float = 0.0) -> LockFi
             if time.monotonic() >= deadline:
                 raise LockedError(
                     f"'{target}.lock' exists: another process is using it",
-                    "try again when it has finished; `git agentos recover` removes what a killed command of ours left",
+                    "try again when it has finished; `git agentos recover` removes what a killed command left",
                 )
             time.sleep(pause)
             pause = min(pause * 2, 0.05)
@@ -149,7 +149,7 @@ def _forget(lock: LockFile) -> None:
 
 
 def remove_stale(location: Location, *, candidates: list[str] | None = None) -> list[str]:
-    """Remove what killed processes of ours left: their own files, and the lock files that are links to them.
+    """Remove what killed git-agentos processes left: their own files, and the lock files that are links to them.
 
     A lock file's name is not recorded: it is found by its inode among `candidates`, or, where that is None, among the
     places where our locks are made. Returns the lock files that were removed. (A file that a rename has already made
@@ -198,7 +198,7 @@ def _remove_owner_file(location: Location, path: str, candidates: list[str] | No
 
 
 def find_stale(location: Location) -> list[str]:
-    """The lock files that killed processes of ours left; nothing is removed."""
+    """The lock files that killed git-agentos processes left; nothing is removed."""
     folder = os.path.join(location.shared_state_dir, _FOLDER)
     names = os.listdir(folder) if os.path.isdir(folder) else []
     inodes = set()

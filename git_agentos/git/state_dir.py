@@ -36,7 +36,8 @@ def remove_abandoned(location: Location) -> list[str]:
 
 
 def refuse_planted(location: Location) -> None:
-    """RepositoryError where a folder of ours is a link or no directory: it may have come with a hostile repository."""
+    """RepositoryError where a folder of git-agentos is a link or no directory: it may have come with a hostile
+    repository."""
     path = os.path.join(location.root, ".agentos")
     if os.path.lexists(path):
         directories.make_own(path)
