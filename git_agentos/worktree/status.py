@@ -75,34 +75,27 @@ class ActiveProcess:
 
 @dataclass(frozen=True)
 class Worktree:
-    """An agent's worktree; the fields are the keys of the JSON kind `worktree`.
+    """An agent's worktree; the fields are the keys of the JSON kind `worktree`. What cannot be known is None."""
 
-    `branch` is what its HEAD is on (None: detached), short; `path` where it is, or, archived, was. `state` is `active`,
-    `complete`, `archived` or `broken`. `ahead` and `behind` count commits, compared with the base's present tip.
-    `integrated` is None or how. `process` is the first of those that work in it. What cannot be known is None.
-    `revived_from`, after `create --revive`, is the checkpoint that it came back from, where it was not saved as it was
-    left. `guard` is `on`, `off` or `broken` (it is set, and does not act).
-    """
-
-    id: str
-    branch: str | None
-    path: str | None
-    base_ref: str | None
-    base_sha: str | None
-    head_sha: str | None
-    task: str | None
-    state: str
-    dirty: Dirty | None
-    ahead: int | None
-    behind: int | None
-    integrated: str | None
-    last_checkpoint: LastCheckpoint | None
-    last_log: LastEntry | None
-    locked: bool
-    process: ActiveProcess | None
-    disk_bytes: int | None
-    revived_from: LastCheckpoint | None = None
-    guard: str | None = None
+    id: str  # of the agent, as a rule
+    branch: str | None  # what its HEAD is on, short; None: detached
+    path: str | None  # where it is or, archived, was
+    base_ref: str | None  # what it was created from
+    base_sha: str | None  # the commit that it was created from
+    head_sha: str | None  # HEAD's commit
+    task: str | None  # from the caller
+    state: str  # active, complete, archived or broken
+    dirty: Dirty | None  # counts of changed paths
+    ahead: int | None  # commits that the base's present tip does not have
+    behind: int | None  # commits of that tip which it does not have
+    integrated: str | None  # how its work is in the base; None: it is not
+    last_checkpoint: LastCheckpoint | None  # the newest
+    last_log: LastEntry | None  # the newest log entry
+    locked: bool  # as `git worktree lock` does
+    process: ActiveProcess | None  # the first of those that work in it
+    disk_bytes: int | None  # of folder and git directory
+    revived_from: LastCheckpoint | None = None  # `create --revive`: from where, if that is not its last state
+    guard: str | None = None  # on, off, or broken: set, and does not act
 
 
 @dataclass(frozen=True)

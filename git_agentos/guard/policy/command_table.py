@@ -232,6 +232,8 @@ def read(words: Sequence[str]) -> Line:
                 value = rest.pop(0) if rest else ""
         else:
             is_valid = is_valid and value is None and name in COMMON_FLAGS | command.flags
+            if value is not None and name in COMMON_FLAGS:
+                continue  # `--json=1`: the parser refuses it
         if name == "-C":
             folders.append(value or "")
         options[name] = value
