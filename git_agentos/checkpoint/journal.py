@@ -33,30 +33,24 @@ _UNFINISHED = re.compile(r"\.json\.(new|\d+)\Z|\A\.\d+-[0-9a-f]{12}\.tmp\Z")
 
 @dataclass(frozen=True)
 class Journal:
-    """A restore in progress.
+    """A restore in progress. Its fields are those of the file."""
 
-    `command` is what the user ran; `head_ref` and `head_commit` are HEAD afterwards, `create` a branch to create at
-    `head_commit`; `paths` (text) limit the restore, None: all; `original` is the saved state that `undo` restores (that
-    of the first attempt, if this one is a recovery); `by` is the agent; `shifts` are branches that move (ref, from,
-    to). `exact`, `thorough` and `trigger` are `exact`, `save_everything` and `trigger` of `RestoreRequest`.
-    """
-
-    command: str
-    saved: str
-    target: str
-    head_ref: str | None
-    head_commit: str | None
-    create: bool
-    paths: list[str] | None
-    keep_new: bool
-    with_operation: bool
-    original: str
-    stamp: str
-    by: str = ""
-    shifts: list[list[str | None]] = field(default_factory=list)
-    exact: bool = False
-    thorough: bool = False
-    trigger: str = "before_restore"
+    command: str  # what the user ran
+    saved: str  # the checkpoint of the state before
+    target: str  # the checkpoint that is restored
+    head_ref: str | None  # HEAD afterwards: its branch; None for a detached one
+    head_commit: str | None  # HEAD afterwards: its commit
+    create: bool  # `head_ref` is to be created at `head_commit`
+    paths: list[str] | None  # what limits the restore (text); None: nothing
+    keep_new: bool  # files that the target does not have are kept
+    with_operation: bool  # the operation in progress is restored too
+    original: str  # the state that `undo` restores: the first attempt's, if this one is a recovery
+    stamp: str  # names the branches that the restore creates
+    by: str = ""  # the agent
+    shifts: list[list[str | None]] = field(default_factory=list)  # branches that move: ref, from, to
+    exact: bool = False  # as in `RestoreRequest`
+    thorough: bool = False  # `save_everything` of `RestoreRequest`
+    trigger: str = "before_restore"  # of the checkpoint before
 
     @property
     def version(self) -> int:

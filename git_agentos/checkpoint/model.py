@@ -72,57 +72,43 @@ class RulesOutside(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything that a checkpoint holds.
+    """Everything that a checkpoint holds. Paths are bytes, relative to the worktree's root."""
 
-    `tree` is the worktree's state of all tracked paths, `visible_tree` that plus the untracked files. `absent` names
-    skip-worktree paths that are not on disk (a directory with a trailing slash stands for everything below).
-    `not_present` names paths, also ignored ones, that are known not to exist. `raw` maps paths to blobs of the bytes on
-    disk, if these are neither the blob's nor, for paths in `crlf`, the blob's with CRLF; `as_stored` names unmodified
-    files that have the blob's bytes. With `has_own_bytes`, this is known of all files that were modified, staged or
-    untracked (see `own_bytes`). `line_ends` are the settings by which git checked out the others, `filters` the filters
-    that were configured. `permissions` has the bits (07777) of captured files, if they are not what `umask` gives.
-    `operation_files` maps names below the git directory to blobs; `operation_trees` are trees that they name. `rules`
-    is None in a checkpoint of an earlier version. `nested` maps directories to the blobs that describe the repositories
-    in them, `pins` are commits that these need. `complete` means that the state contains all ignored files, all empty
-    directories, and, in `folders`, the permission bits of directories that are not what `umask` gives: it can be
-    restored exactly. `git_version` is the git that reported the state, and not a part of it.
-    """
-
-    head: Head
-    index_tree: str = EMPTY_TREE
-    tree: str = EMPTY_TREE
-    untracked_tree: str = EMPTY_TREE
-    visible_tree: str = EMPTY_TREE
-    stages: Mapping[bytes, Mapping[int, Entry]] = _NONE
-    intent_to_add: Mapping[bytes, int] = _NONE
-    assume_unchanged: Sequence[bytes] = ()
-    skip_worktree: Sequence[bytes] = ()
-    absent: Sequence[bytes] = ()
-    not_present: Sequence[bytes] = ()
-    sparse: Sparse | None = None
-    rules: RulesOutside | None = None
-    empty_directories: Sequence[bytes] = ()
-    permissions: Mapping[bytes, int] = _NONE
-    umask: int = 0o022
-    raw: Mapping[bytes, str] = _NONE
-    crlf: frozenset[bytes] = frozenset()
-    as_stored: frozenset[bytes] = frozenset()
-    has_own_bytes: bool = False
-    line_ends: Mapping[str, str] | None = None
-    filters: Sequence[str] = ()
-    ignored: Mapping[bytes, Entry] = _NONE
-    operation: str | None = None
-    operation_files: Mapping[str, str] = _NONE
-    operation_trees: Mapping[str, str] = _NONE
-    pins: Sequence[str] = ()
-    nested: Mapping[bytes, str] = _NONE
-    skipped: Sequence[Skipped] = ()
-    staged: Sequence[bytes] = ()
-    unstaged: Sequence[bytes] = ()
-    untracked: Sequence[bytes] = ()
-    git_version: str = ""
-    complete: bool = False
-    folders: Mapping[bytes, int] = _NONE
+    head: Head  # HEAD: its branch and its commit
+    index_tree: str = EMPTY_TREE  # the index, stage 0 (an unmerged path: stage 2)
+    tree: str = EMPTY_TREE  # the worktree's state of all tracked paths
+    untracked_tree: str = EMPTY_TREE  # untracked files that are not ignored
+    visible_tree: str = EMPTY_TREE  # both of these; not read (`format.with_visible_tree`)
+    stages: Mapping[bytes, Mapping[int, Entry]] = _NONE  # stages 1 to 3 of unmerged paths
+    intent_to_add: Mapping[bytes, int] = _NONE  # entries of `git add -N`, which no tree holds: path -> mode
+    assume_unchanged: Sequence[bytes] = ()  # paths with that flag
+    skip_worktree: Sequence[bytes] = ()  # paths with that flag; `d/` stands for everything below d, `/` for all
+    absent: Sequence[bytes] = ()  # those of skip_worktree that are not on disk, in the same form
+    not_present: Sequence[bytes] = ()  # paths, ignored ones too, that are known not to exist
+    sparse: Sparse | None = None  # the sparse checkout; None without one
+    rules: RulesOutside | None = None  # ignore rules outside of the worktree; None in older checkpoints
+    empty_directories: Sequence[bytes] = ()  # directories with nothing in them
+    permissions: Mapping[bytes, int] = _NONE  # bits (07777) of captured files, where they are not what `umask` gives
+    umask: int = 0o022  # the umask when the state was captured
+    raw: Mapping[bytes, str] = _NONE  # blobs of the worktree's own bytes, where neither the blob nor `crlf` has them
+    crlf: frozenset[bytes] = frozenset()  # paths whose own bytes are the blob's with CRLF
+    as_stored: frozenset[bytes] = frozenset()  # unmodified files that git converts and whose own bytes are the blob's
+    has_own_bytes: bool = False  # whether own bytes are known of all modified, staged and untracked files (`own_bytes`)
+    line_ends: Mapping[str, str] | None = None  # settings by which git checked out unmodified files; None if unknown
+    filters: Sequence[str] = ()  # the filters that were configured
+    ignored: Mapping[bytes, Entry] = _NONE  # ignored files that were saved
+    operation: str | None = None  # the operation in progress: merge, rebase …
+    operation_files: Mapping[str, str] = _NONE  # its files: name below the git directory -> blob
+    operation_trees: Mapping[str, str] = _NONE  # trees that these files mention
+    pins: Sequence[str] = ()  # commits that must be kept alive for it and for nested repositories
+    nested: Mapping[bytes, str] = _NONE  # directory -> blob that describes the repository in it
+    skipped: Sequence[Skipped] = ()  # what could not be saved, and why
+    staged: Sequence[bytes] = ()  # paths that differ between HEAD and index
+    unstaged: Sequence[bytes] = ()  # paths that differ between index and worktree
+    untracked: Sequence[bytes] = ()  # untracked paths; repositories with a trailing slash
+    git_version: str = ""  # the git that reported the state; not a part of it
+    complete: bool = False  # all ignored files, empty directories and `folders` are in it: a restore can be exact
+    folders: Mapping[bytes, int] = _NONE  # if complete: permission bits of directories that are not what `umask` gives
 
     @property
     def is_dirty(self) -> bool:
@@ -132,33 +118,29 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One checkpoint as users and scripts see it; the fields are the keys of the JSON kind `checkpoint`.
+    """One checkpoint as users and scripts see it; the fields are the keys of the JSON kind `checkpoint`. Paths are text
+    (`os.fsdecode`)."""
 
-    `id` is C's commit id. `commit` is HEAD's commit, None if unborn; `branch` is short, None if detached. Paths are
-    text (`os.fsdecode`). `stash_ref` is the id if the state was dirty. `unchanged` means that an automatic trigger
-    found no changes, and this is the previous checkpoint.
-    """
-
-    id: str
-    created_at: str
-    created_by: str
-    branch: str | None
-    commit: str | None
-    worktree_path: str
-    task_id: str | None
-    description: str
-    trigger: str
-    staged_changes: list[str]
-    unstaged_changes: list[str]
-    untracked_files: list[str]
-    skipped: list[Skipped]
-    stash_ref: str | None
-    operation: str | None
-    run_id: str | None
-    session_id: str | None
-    meta: dict[str, str]
-    timeline: str
-    unchanged: bool = False
+    id: str  # commit C of `format`
+    created_at: str  # ISO 8601, UTC
+    created_by: str  # the agent
+    branch: str | None  # short; None if HEAD was detached
+    commit: str | None  # HEAD's; None if unborn
+    worktree_path: str  # the root of the worktree
+    task_id: str | None  # from the caller
+    description: str  # from the caller
+    trigger: str  # one of `format.TRIGGERS`
+    staged_changes: list[str]  # paths that differ between HEAD and index
+    unstaged_changes: list[str]  # paths that differ between index and worktree
+    untracked_files: list[str]  # untracked paths; repositories with a trailing slash
+    skipped: list[Skipped]  # what could not be saved, and why
+    stash_ref: str | None  # `id` if the state was dirty: `git stash apply` takes it
+    operation: str | None  # the operation in progress
+    run_id: str | None  # the run that it belongs to
+    session_id: str | None  # from the caller
+    meta: dict[str, str]  # from the caller
+    timeline: str  # the worktree's id
+    unchanged: bool = False  # an automatic trigger found no changes: this is the previous checkpoint
 
 
 class Metadata(NamedTuple):

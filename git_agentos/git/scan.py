@@ -66,32 +66,24 @@ class Unmerged(NamedTuple):
 
 
 class ScanResult(NamedTuple):
-    """What a scan found. Paths are bytes relative to the worktree root, without a trailing slash.
+    """What a scan found. Paths are bytes relative to the worktree root, without a trailing slash."""
 
-    `head_commit` is the commit that the index was compared with, None while HEAD is unborn.
-
-    `skip_worktree` holds paths, and directories with a trailing slash if everything below has the flag; `absent` are
-    those that are not on disk. `unseen` maps paths whose flags hide changes from git to the (mode, oid) in the index;
-    the caller must read them. `hidden_rules` are ignored `.gitignore` files in folders that contain files that are not
-    ignored.
-    """
-
-    head_commit: str | None = None
-    changed: Sequence[TrackedChange] = ()
-    unmerged: Sequence[Unmerged] = ()
-    untracked: Sequence[bytes] = ()
-    nested: Sequence[bytes] = ()
-    empty_directories: Sequence[bytes] = ()
-    unreadable: Sequence[bytes] = ()
-    assume_unchanged: Sequence[bytes] = ()
-    skip_worktree: Sequence[bytes] = ()
-    absent: Sequence[bytes] = ()
-    unseen: Mapping[bytes, tuple[int, str]] = _NONE
-    gitlinks: Mapping[bytes, str] = _NONE
-    hidden_rules: Sequence[bytes] = ()
-    tracks_attributes: bool = False
-    config: Mapping[str, list[str]] = _NONE
-    git_version: str = ""
+    head_commit: str | None = None  # the commit that the index was compared with; None while HEAD is unborn
+    changed: Sequence[TrackedChange] = ()  # tracked paths that differ
+    unmerged: Sequence[Unmerged] = ()  # conflicts
+    untracked: Sequence[bytes] = ()  # untracked files that are not ignored
+    nested: Sequence[bytes] = ()  # untracked repositories
+    empty_directories: Sequence[bytes] = ()  # empty untracked directories
+    unreadable: Sequence[bytes] = ()  # directories that cannot be read
+    assume_unchanged: Sequence[bytes] = ()  # paths with that flag
+    skip_worktree: Sequence[bytes] = ()  # paths with that flag; with a trailing slash everything below
+    absent: Sequence[bytes] = ()  # paths of skip_worktree that are not on disk
+    unseen: Mapping[bytes, tuple[int, str]] = _NONE  # paths whose flags hide edits from git -> the index's mode and oid
+    gitlinks: Mapping[bytes, str] = _NONE  # submodules -> the commit in the index
+    hidden_rules: Sequence[bytes] = ()  # ignored `.gitignore` files in folders with files that are not ignored
+    tracks_attributes: bool = False  # whether the index has a `.gitattributes` file
+    config: Mapping[str, list[str]] = _NONE  # git's configuration: key -> values
+    git_version: str = ""  # as git reports it
 
 
 class _Child:

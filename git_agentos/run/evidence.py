@@ -258,6 +258,8 @@ class Evidence:
             except OSError as error:
                 if error.errno not in (errno.ELOOP, errno.ENOTDIR, errno.EEXIST, errno.ENOENT):
                     raise
+                if self._pinned is not None:
+                    self._journal.check()  # it says so where the whole folder was replaced
                 raise Tampered(self.run_id, f"'{name}': {(error.strerror or '').lower()}") from error
 
     def _name(self, name: str) -> str:

@@ -317,7 +317,7 @@ def test_links_lead_somewhere(document: Path) -> None:
 @pytest.mark.parametrize("name", ["architecture.md", "contributing.md"])
 def test_files_that_are_named_exist(name: str) -> None:
     """Paths are those in the project, or the end of one in the package."""
-    text = (ROOT / "docs" / name).read_text()
+    text = re.sub(r"^```.*?^```$", "", (ROOT / "docs" / name).read_text(), flags=re.DOTALL | re.MULTILINE)
     named = [each for each in _code(text) if re.fullmatch(r"[\w/.-]+\.(?:py|md|toml)", each)]
     modules = [f"/{path.relative_to(ROOT)}" for path in (ROOT / "git_agentos").rglob("*.py")]
     assert named

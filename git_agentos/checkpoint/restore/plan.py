@@ -44,34 +44,26 @@ class Folders:
 
 @dataclass(frozen=True)
 class Plan:
-    """The steps of a restore.
+    """The steps of a restore."""
 
-    `in_the_way` are files that must be moved aside, `unsaved` those of them that no state contains yet. `revealed` are
-    ignored files that become visible; `hidden` ignored repositories that become visible, change or are moved aside.
-    `created` are paths of `write`, and directories, that do not exist yet; `emptied` empty directories that git does
-    not report, and that are removed or filled. `aside` are nested repositories that are moved aside, `nested` those
-    that are written (path -> description blob). An exact plan has `folders`, the permission bits of directories, and
-    `special`, special files to remove.
-    """
-
-    write: Mapping[bytes, FileWrite] = field(default_factory=dict)
-    remove: Sequence[bytes] = ()
-    chmod: Mapping[bytes, int] = field(default_factory=dict)
-    make_directories: Sequence[bytes] = ()
-    remove_directories: Sequence[bytes] = ()
-    keep_directories: frozenset[bytes] = frozenset()
-    in_the_way: frozenset[bytes] = frozenset()
-    unsaved: frozenset[bytes] = frozenset()
-    revealed: frozenset[bytes] = frozenset()
-    hidden: frozenset[bytes] = frozenset()
-    created: Sequence[bytes] = ()
-    emptied: Sequence[bytes] = ()
-    aside: Sequence[bytes] = ()
-    nested: Mapping[bytes, str] = field(default_factory=dict)
-    folders: Folders | None = None
-    special: Sequence[bytes] = ()
-    index: index.IndexEdit = field(default_factory=index.IndexEdit)
-    skipped: Sequence[Skipped] = ()
+    write: Mapping[bytes, FileWrite] = field(default_factory=dict)  # files and links to put in place
+    remove: Sequence[bytes] = ()  # files to remove
+    chmod: Mapping[bytes, int] = field(default_factory=dict)  # permission bits of files that otherwise stay
+    make_directories: Sequence[bytes] = ()  # empty directories to make
+    remove_directories: Sequence[bytes] = ()  # directories to remove, if they are empty then
+    keep_directories: frozenset[bytes] = frozenset()  # directories to keep even if they get empty
+    in_the_way: frozenset[bytes] = frozenset()  # files that must be moved aside
+    unsaved: frozenset[bytes] = frozenset()  # those of them that no state contains yet
+    revealed: frozenset[bytes] = frozenset()  # ignored files that become visible
+    hidden: frozenset[bytes] = frozenset()  # ignored repositories that become visible, change or are moved aside
+    created: Sequence[bytes] = ()  # paths of `write`, and directories, that do not exist yet
+    emptied: Sequence[bytes] = ()  # empty directories that git does not report, and that are removed or filled
+    aside: Sequence[bytes] = ()  # nested repositories that are moved aside
+    nested: Mapping[bytes, str] = field(default_factory=dict)  # those that are restored: path -> description
+    folders: Folders | None = None  # of an exact plan: permission bits of directories
+    special: Sequence[bytes] = ()  # of an exact plan: special files to remove
+    index: index.IndexEdit = field(default_factory=index.IndexEdit)  # the changes of the index
+    skipped: Sequence[Skipped] = ()  # what is not restored, and why
 
     @property
     def changed(self) -> list[str]:

@@ -149,11 +149,11 @@ def test_settings_that_are_gone_are_written_again_by_the_next_command(name: str,
     assert files_of(repo.path, linked.path) != wanted
     done = run(linked.path, "status")
     assert done.code == 0
-    assert b"was gone" in done.err
+    assert b"were missing from" in done.err
     assert files_of(repo.path, linked.path) == wanted
-    assert b"was gone" not in run(linked.path, "status").err
+    assert b"were missing from" not in run(linked.path, "status").err
     integration.remove(name, str(linked.path), os.environ)
-    assert b"was gone" not in run(linked.path, "status").err
+    assert b"were missing from" not in run(linked.path, "status").err
 
 
 def test_a_new_worktree_in_the_same_place_was_not_integrated(repo: Repo, linked: Repo) -> None:
