@@ -26,6 +26,13 @@ def leads_through_a_process(path: str) -> bool:
     return path.startswith(("/proc/", "/dev/fd/")) and _THROUGH.search(path) is not None
 
 
+def nearest_folder(path: str) -> str:
+    """`path` if it is a folder, else the nearest folder above it."""
+    while not os.path.isdir(path) and os.path.dirname(path) != path:
+        path = os.path.dirname(path)
+    return path
+
+
 def is_below(path: str, folder: str) -> bool:
     """Whether a path is a folder or in it, by the text of both."""
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)

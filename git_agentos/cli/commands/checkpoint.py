@@ -23,7 +23,7 @@ class Create(NamedTuple):
         typer.Option(
             "--trigger",
             metavar="TRIGGER",
-            help="Why the checkpoint is taken. If nothing has changed, only manual (the default) and milestone "
+            help="Why the checkpoint is created. If nothing has changed, only manual (the default) and milestone "
             "create a new checkpoint.",
         ),
     ] = None

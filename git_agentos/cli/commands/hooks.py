@@ -12,7 +12,7 @@ from git_agentos.cli.render.text import guard as render
 
 @group()
 def hooks(ctx: Invocation) -> None:
-    """Take checkpoints from git hooks.
+    """Create checkpoints from git hooks.
 
     After commits, checkouts, merges and rebases, and before commits. Your own hooks and those of a hook manager still
     run.

@@ -1,4 +1,4 @@
-"""`git agentos pick`: take a checkpoint, then cherry-pick."""
+"""`git agentos pick`: create a checkpoint, then cherry-pick."""
 
 from typing import Annotated
 
@@ -17,7 +17,7 @@ def pick(
     continue_: Annotated[bool, typer.Option("--continue", help="Continue after a conflict was resolved.")] = False,
     abort: Annotated[bool, typer.Option("--abort", help="Abort the pick.")] = False,
 ) -> None:
-    """Take a checkpoint, then cherry-pick.
+    """Create a checkpoint, then cherry-pick.
 
     Applies the changes of each COMMIT on top of HEAD. A conflict ends the command with exit code 4: resolve it and use
     --continue, or use --abort to return to the state before the pick.

@@ -148,7 +148,7 @@ def approve(ctx: Invocation, id_: WorkflowId) -> None:
 def abort(ctx: Invocation, id_: WorkflowId) -> None:
     """End a workflow without merging it.
 
-    Takes a checkpoint of everything, then removes its worktree and branch. Agents need approval for this.
+    Creates a checkpoint of everything, then removes its worktree and branch. Agents need approval for this.
     """
     _decide(ctx, workflows_context(ctx), id_, "abort")
 

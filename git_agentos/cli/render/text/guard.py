@@ -73,14 +73,14 @@ def _layers(layers: Sequence[Layer], style: Style) -> list[str]:
 
 
 def decision(result: Decision, *, saved: bool = False) -> Text:
-    """`guard check`; the decision alone under -q. `saved`: it is allowed because a checkpoint is taken first."""
+    """`guard check`; the decision alone under -q. `saved`: it is allowed because a checkpoint is created first."""
     operations = f": {quote.line(', '.join(result.operations))}" if result.operations else ""
     rows = [result.decision + operations]
     for name, value in (("why", result.reason), ("rule", result.rule), ("instead", result.instead)):
         if value is not None:
             rows.append(f"  {name}: {quote.line(value)}")
     if saved:
-        rows.append("  why: a checkpoint is taken first, so it can be undone")
+        rows.append("  why: a checkpoint is created first, so it can be undone")
     return Text(lines(rows), f"{result.decision}\n")
 
 
