@@ -53,9 +53,9 @@ def hash_blob(data: bytes) -> str:
 class ObjectWriter:
     """Collects the objects of one checkpoint and writes them together.
 
-    `exists` tells whether the store has an object already (a wrong "no" costs a second copy, nothing else), `on_disk`
-    which of several exist on disk. Used as a context manager: leaving it without `flush` leaves nothing visible;
-    leaving it after `flush` drops the packs' keep files, so leave it only when a ref points at what was written.
+    `exists` says whether the store has an object already (a wrong "no" only causes a second copy), `on_disk` which of
+    several exist on disk. Use it as a context manager. If it ends without `flush`, nothing is visible. When it ends
+    after `flush`, the packs' keep files are removed, so end it only after a ref points at the objects.
     """
 
     def __init__(
@@ -94,8 +94,8 @@ class ObjectWriter:
     def write(self, kind: str, data: bytes, again: Callable[[str], object] | None = None) -> str:
         """Add an object; its oid.
 
-        What is in the store already is remembered, for `assure`: its data, or, where there is much of that and the
-        object can be had `again` (called with its oid), only how.
+        For an object that is in the store already, the data is kept for `rewrite_missing`; or, if the data is large and
+        `again` (called with the oid) can write it again, only that function.
         """
         oid = object_id(kind, data)
         if kind == "tree":
@@ -135,8 +135,8 @@ class ObjectWriter:
     def write_stream(self, descriptor: int, size: int) -> str:
         """Add a blob of `size` bytes from an open file without holding it in memory.
 
-        Raises FileChanged if the file ends early or goes on. Streams go to the pack: its entries do not need
-        the oid before the content.
+        Raises FileChanged if the size of the file changes. Streams go to the pack, whose entries do not need the oid
+        before the content.
         """
         return self._open_pack().add_stream(descriptor, size)
 
@@ -149,7 +149,7 @@ class ObjectWriter:
         return self._pack
 
     def flush(self) -> None:
-        """Write everything collected so far to disk. Then it can be read, and survives a power cut."""
+        """Write everything collected so far to disk durably."""
         if self._pack is not None:
             pack, self._pack = self._pack, None
             self._keeps.append(pack.finish())
@@ -168,7 +168,8 @@ class ObjectWriter:
     def repack_with_keep(self) -> None:
         """Write everything, existing objects included, into a pack with a keep file.
 
-        For when a prune is running: it takes loose objects that no ref reached when it looked, and never packs.
+        Call this while a prune is running: it removes loose objects that no ref reached when it listed the refs, but
+        never packs.
         """
         self.flush()
         self.rewrite_missing()
@@ -183,9 +184,9 @@ class ObjectWriter:
             raise
 
     def rewrite_missing(self) -> None:
-        """Rewrite what a concurrent prune has removed before a ref pointed at it.
+        """Rewrite objects that a concurrent prune has removed before a ref pointed at them.
 
-        That goes for what was written, and for what was found in the store and may have had no ref either.
+        This covers objects that were written, and those that were found in the store and may have been unreachable.
         """
         wanted = {**self._found, **self._flushed}
         there = self._on_disk([*wanted, *self._relied])
@@ -200,7 +201,7 @@ class ObjectWriter:
 
 
 def _read_loose(objects_dir: str, oid: str) -> tuple[str, bytes] | None:
-    """Kind and content of a loose object; None where there is none."""
+    """Kind and content of a loose object; None if there is none."""
     try:
         with open(os.path.join(objects_dir, oid[:2], oid[2:]), "rb") as file:
             header, _, data = zlib.decompress(file.read()).partition(b"\0")
@@ -229,7 +230,7 @@ def _loose(objects_dir: str, oid: str, compressed: bytes) -> int:
         try:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
         except FileNotFoundError:
-            # It is new, or `git gc` has just removed the empty folder.
+            # The folder is new, or `git gc` has just removed it because it was empty.
             with contextlib.suppress(FileExistsError):
                 os.mkdir(folder)
             continue
@@ -247,7 +248,7 @@ def _loose(objects_dir: str, oid: str, compressed: bytes) -> int:
                 os.unlink(temporary)
             raise
         return descriptor
-    raise FileNotFoundError(f"cannot keep '{folder}': something removes it again and again")
+    raise FileNotFoundError(f"cannot create '{folder}': another process keeps removing it")
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
@@ -257,7 +258,7 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def _sync(descriptors: list[int]) -> None:
-    """fsync all at once: a journalling file system then commits them together."""
+    """fsync all in parallel, so that a journalling file system commits them together."""
     if len(descriptors) <= 2:
         for descriptor in descriptors:
             os.fsync(descriptor)

@@ -28,8 +28,8 @@ class FileChanged(Exception):
 
 
 def deflate(data: bytes) -> bytes:
-    """`data` as a zlib stream, with a window no larger than it needs: to set up and clear the usual 256 KiB takes
-    several times as long as to compress a source file."""
+    """`data` as a zlib stream, with a window no larger than necessary: setting up and clearing the usual 256 KiB takes
+    several times as long as compressing a source file."""
     window = min(15, max(9, len(data).bit_length()))
     stream = zlib.compressobj(1, zlib.DEFLATED, window, min(8, window - 7))
     return stream.compress(data) + stream.flush()
@@ -130,10 +130,10 @@ class Pack:
         return base + ".keep", keep
 
     def _place(self, target: str, ready: str, prefix: str, write: Callable[[BinaryIO], object]) -> None:
-        """Rename what is `ready` to its own name.
+        """Rename the complete file `ready` to its final name.
 
-        A prune without a grace removes unfinished packs and indexes, ours among them: once, when it comes to them. Then
-        `write` writes it again.
+        A prune without a grace period removes unfinished packs and indexes, also ours, once. Then `write` writes the
+        file again.
         """
         for attempt in range(_ATTEMPTS):
             try:
@@ -162,7 +162,7 @@ class Pack:
         return path
 
     def _copy(self, into: BinaryIO) -> None:
-        """A second copy of the pack: it is still open here, even if its name was removed."""
+        """Copy the pack, which is still open here even if its name was removed."""
         self._file.seek(0)
         shutil.copyfileobj(self._file, into, _CHUNK)
 
