@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.support import at_rest
 from tests.support.faults.server import Runner
-from tests.support.repo import Repo, fill, git_run
+from tests.support.repo import Repo, filled, git_run
 from tests.support.sampling import EXHAUSTIVE
 from tests.support.state import State, complete_state, differences
 
@@ -65,7 +65,7 @@ class Field:
 
 def plant(folder: Path) -> Repo:
     """A repository in a folder of its own, which its worktrees share."""
-    return fill(Repo.init(folder / "field" / "repo"))
+    return filled(folder / "field" / "repo")
 
 
 def prepare(runner: Runner, repo: Repo, *argv: str, template: str = "field.template") -> Field:
@@ -180,7 +180,7 @@ def work(there: Repo) -> None:
     there.write("new/untracked.txt", "untracked\n")
     there.write("build/deep/out.bin", bytes(range(256)))
     there.write("agent.log", "ignored\n")
-    fill(Repo.init(there.path / "nested")).append("readme.txt", "dirty\n")
+    filled(there.path / "nested").append("readme.txt", "dirty\n")
 
 
 def create(runner: Runner, repo: Repo) -> list[str]:
