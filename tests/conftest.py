@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import sampling
 from tests.support.command_line import Cli, command_line
 from tests.support.disk import mounted
 from tests.support.env import seal
 from tests.support.repo import Repo, filled, make_template
-from tests.support.sampling import sample
 
 # Sealed when this file is imported, before any test module is: nothing at all may run with the developer's environment.
 _HOME = Path(tempfile.mkdtemp(prefix="agentos-home-"))
@@ -27,8 +27,16 @@ def pytest_unconfigure() -> None:
     shutil.rmtree(_TEMPLATE, ignore_errors=True)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    sampling.configure(config)
+
+
+def pytest_report_header() -> str:
+    return sampling.header()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    sample(config, items)
+    sampling.sample(config, items)
 
 
 @pytest.fixture(autouse=True)
