@@ -429,7 +429,7 @@ def make(n):
 def fill(connection, scope):
     with database.transaction(connection):
         entries.insert(connection, scope, map(make, range(count)), "0" * 40)
-log_sync.with_database(context.repository, context.settings, context.timeline, fill, make=True)
+log_sync.with_database(context.repository, context.settings, context.worktree_id, fill, make=True)
 asked = {
     "one entry": {"text": f"number {count // 3}"},
     "two words": {"text": "queueTest lockFile"},

@@ -16,19 +16,94 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from git_agentos.api import (
-        GuardDecision,
-        LogEntry,
+    from git_agentos.api.checkpoints import (
+        Checkpoints,
+    )
+    from git_agentos.api.guard import (
+        Approvals,
+        Guard,
+    )
+    from git_agentos.api.log import (
+        Log,
+    )
+    from git_agentos.api.repository import (
         OpenRepository,
-        RecoverResult,
-        RestoreResult,
-        SavedCheckpoint,
         open_repository,
     )
-    from git_agentos.checkpoint.model import Checkpoint, Skipped
-    from git_agentos.checkpoint.queries import Diff, FileContent
-    from git_agentos.errors import AgentosError
-    from git_agentos.run.events import Run
+    from git_agentos.api.results import (
+        AcceptResult,
+        ApprovalStatus,
+        ChangeCounts,
+        CheckpointSummary,
+        ConflictReport,
+        GuardDecision,
+        LogEntry,
+        MergeConflict,
+        MergeResult,
+        MergeSource,
+        ProcessInfo,
+        RecoverResult,
+        RemovalResult,
+        RepositoryStatus,
+        RestoreResult,
+        RollbackResult,
+        RunResult,
+        RunStep,
+        SavedCheckpoint,
+        Unreadable,
+        VerifyResult,
+        WorktreeStatus,
+    )
+    from git_agentos.api.runs import (
+        RunObserver,
+        RunOptions,
+        Runs,
+    )
+    from git_agentos.api.worktrees import (
+        Worktrees,
+    )
+    from git_agentos.checkpoint.model import (
+        Checkpoint,
+        Skipped,
+    )
+    from git_agentos.checkpoint.queries import (
+        Diff,
+        FileChange,
+        FileContent,
+        Interrupted,
+    )
+    from git_agentos.errors import (
+        AgentosError,
+        AgentosWarning,
+        CheckpointFormatError,
+        CheckpointNotFound,
+        ConfigurationError,
+        ConflictError,
+        ContextError,
+        DamagedDatabase,
+        DamagedFile,
+        DatabaseError,
+        GitCommandError,
+        GuardError,
+        IncompleteCaptureError,
+        InterruptedRestore,
+        LockedError,
+        MissingObjectsError,
+        PolicyError,
+        RepositoryError,
+        RestoreError,
+        RunError,
+        StorageError,
+        TddError,
+        UnreadableConfiguration,
+        UnsupportedRepository,
+        UsageError,
+        WorkflowConfigurationError,
+        WorktreeError,
+    )
+    from git_agentos.findings import (
+        Finding,
+    )
     from git_agentos.run.workspace import (
         GitWorktreeWorkspaceService,
         NullWorkspaceService,
@@ -36,46 +111,61 @@ if TYPE_CHECKING:
         WorkspaceService,
         WorkspaceSnapshot,
     )
-    from git_agentos.store.database_path import ensure_agentos_dir, get_checkpoint_db_path, get_repo_root
-    from git_agentos.workspace import Workspace, open_workspace
-    from git_agentos.worktree.agent_merge import Merge
-    from git_agentos.worktree.removal import Removal
-    from git_agentos.worktree.status import Worktree
+    from git_agentos.store.database_path import (
+        ensure_agentos_dir,
+        get_checkpoint_db_path,
+        get_repo_root,
+    )
+    from git_agentos.workspace import (
+        Workspace,
+        open_workspace,
+    )
 
-_HOMES = {
-    "AgentosError": "git_agentos.errors",
-    "Checkpoint": "git_agentos.checkpoint.model",
-    "Diff": "git_agentos.checkpoint.queries",
-    "FileContent": "git_agentos.checkpoint.queries",
-    "GitWorktreeWorkspaceService": "git_agentos.run.workspace",
-    "GuardDecision": "git_agentos.api",
-    "LogEntry": "git_agentos.api",
-    "Merge": "git_agentos.worktree.agent_merge",
-    "NullWorkspaceService": "git_agentos.run.workspace",
-    "OpenRepository": "git_agentos.api",
-    "RecoverResult": "git_agentos.api",
-    "Removal": "git_agentos.worktree.removal",
-    "RestoreResult": "git_agentos.api",
-    "Run": "git_agentos.run.events",
-    "SavedCheckpoint": "git_agentos.api",
-    "Skipped": "git_agentos.checkpoint.model",
-    "Workspace": "git_agentos.workspace",
-    "WorkspaceContext": "git_agentos.run.workspace",
-    "WorkspaceService": "git_agentos.run.workspace",
-    "WorkspaceSnapshot": "git_agentos.run.workspace",
-    "Worktree": "git_agentos.worktree.status",
-    "ensure_agentos_dir": "git_agentos.store.database_path",
-    "get_checkpoint_db_path": "git_agentos.store.database_path",
-    "get_repo_root": "git_agentos.store.database_path",
-    "open_repository": "git_agentos.api",
-    "open_workspace": "git_agentos.workspace",
+_MODULES = {
+    "git_agentos.api.checkpoints": "Checkpoints",
+    "git_agentos.api.guard": "Approvals Guard",
+    "git_agentos.api.log": "Log",
+    "git_agentos.api.repository": "OpenRepository open_repository",
+    "git_agentos.api.results": (
+        "AcceptResult ApprovalStatus ChangeCounts CheckpointSummary ConflictReport GuardDecision LogEntry "
+        "MergeConflict MergeResult MergeSource ProcessInfo RecoverResult RemovalResult RepositoryStatus "
+        "RestoreResult RollbackResult RunResult RunStep SavedCheckpoint Unreadable VerifyResult "
+        "WorktreeStatus"
+    ),
+    "git_agentos.api.runs": "RunObserver RunOptions Runs",
+    "git_agentos.api.worktrees": "Worktrees",
+    "git_agentos.checkpoint.model": "Checkpoint Skipped",
+    "git_agentos.checkpoint.queries": "Diff FileChange FileContent Interrupted",
+    "git_agentos.errors": (
+        "AgentosError AgentosWarning CheckpointFormatError CheckpointNotFound ConfigurationError "
+        "ConflictError ContextError DamagedDatabase DamagedFile DatabaseError GitCommandError GuardError "
+        "IncompleteCaptureError InterruptedRestore LockedError MissingObjectsError PolicyError "
+        "RepositoryError RestoreError RunError StorageError TddError UnreadableConfiguration "
+        "UnsupportedRepository UsageError WorkflowConfigurationError WorktreeError"
+    ),
+    "git_agentos.findings": "Finding",
+    "git_agentos.run.workspace": (
+        "GitWorktreeWorkspaceService NullWorkspaceService WorkspaceContext WorkspaceService WorkspaceSnapshot"
+    ),
+    "git_agentos.store.database_path": "ensure_agentos_dir get_checkpoint_db_path get_repo_root",
+    "git_agentos.workspace": "Workspace open_workspace",
 }
+_HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 __all__ = [
-    "AgentosError", "Checkpoint", "Diff", "FileContent", "GitWorktreeWorkspaceService", "GuardDecision", "LogEntry",
-    "Merge", "NullWorkspaceService", "OpenRepository", "RecoverResult", "Removal", "RestoreResult", "Run",
-    "SavedCheckpoint", "Skipped", "Workspace", "WorkspaceContext", "WorkspaceService", "WorkspaceSnapshot",
-    "Worktree", "__version__", "ensure_agentos_dir", "get_checkpoint_db_path", "get_repo_root", "open_repository",
+    "AcceptResult", "AgentosError", "AgentosWarning", "ApprovalStatus", "Approvals", "ChangeCounts", "Checkpoint",
+    "CheckpointFormatError", "CheckpointNotFound", "CheckpointSummary", "Checkpoints", "ConfigurationError",
+    "ConflictError", "ConflictReport", "ContextError", "DamagedDatabase", "DamagedFile", "DatabaseError", "Diff",
+    "FileChange", "FileContent", "Finding", "GitCommandError", "GitWorktreeWorkspaceService", "Guard",
+    "GuardDecision", "GuardError", "IncompleteCaptureError", "Interrupted", "InterruptedRestore", "LockedError",
+    "Log", "LogEntry", "MergeConflict", "MergeResult", "MergeSource", "MissingObjectsError", "NullWorkspaceService",
+    "OpenRepository", "PolicyError", "ProcessInfo", "RecoverResult", "RemovalResult", "RepositoryError",
+    "RepositoryStatus", "RestoreError", "RestoreResult", "RollbackResult", "RunError", "RunObserver", "RunOptions",
+    "RunResult",
+    "RunStep", "Runs", "SavedCheckpoint", "Skipped", "StorageError", "TddError", "Unreadable",
+    "UnreadableConfiguration", "UnsupportedRepository", "UsageError", "VerifyResult", "WorkflowConfigurationError",
+    "Workspace", "WorkspaceContext", "WorkspaceService", "WorkspaceSnapshot", "WorktreeError", "WorktreeStatus",
+    "Worktrees", "__version__", "ensure_agentos_dir", "get_checkpoint_db_path", "get_repo_root", "open_repository",
     "open_workspace",
 ]  # fmt: skip
 

@@ -35,8 +35,10 @@ them: the boundary is `cli.entry`.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+from collections.abc import Iterator
 
 # The end of a hint where a command was refused before it changed anything.
 UNCHANGED = "nothing was changed"
@@ -182,6 +184,15 @@ class WorkflowConfigurationError(AgentosError, RuntimeError):
 class AgentosWarning(UserWarning):
     """Something went wrong that does not change the result. It is reported by `warnings.warn`; a command prints it on
     stderr."""
+
+
+@contextlib.contextmanager
+def converted_storage_errors() -> Iterator[None]:
+    """Raise an OSError as a StorageError."""
+    try:
+        yield
+    except OSError as error:
+        raise storage_error(error) from error
 
 
 def storage_error(error: OSError) -> StorageError:

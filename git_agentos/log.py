@@ -113,6 +113,9 @@ def try_add(context: OpenWorktree, kind: str, summary: str, **fields: Unpack[Fie
         log_sync.warn(f"this was not written to the log: {error}")
 
 
+note = try_add  # the old name (docs/api.md)
+
+
 def is_open(context: OpenWorktree) -> bool:
     """Whether the worktree has a workflow database."""
     return log_sync.exists(context.repository, context.settings)

@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, Any
 
 from git_agentos import config
 from git_agentos.checkpoint import creation, format, timeline
-from git_agentos.checkpoint.model import Checkpoint, Metadata
+from git_agentos.checkpoint.model import Checkpoint
 from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.checkpoint.paths import inside_worktree
 from git_agentos.checkpoint.timeline import TimelineEntry
-from git_agentos.errors import RepositoryError, UsageError
-from git_agentos.git import configuration, process, worktrees
+from git_agentos.errors import UsageError
+from git_agentos.git import configuration, state_dir, worktrees
 from git_agentos.git.location import Location, locate
 from git_agentos.git.repository import Repository
 from git_agentos.git.scan import Scan
 from git_agentos.guard import authorize
-from git_agentos.util import directories
 
 if TYPE_CHECKING:
     from git_agentos.checkpoint.model import Skipped
@@ -71,7 +71,7 @@ class Workspace:
         self._scan = scan
         self._start = start
         self._location = location
-        self._refuse_planted()
+        state_dir.refuse_planted(location)
         self._settings = config.settings(
             scan.config() if scan is not None else configuration.read(location), os.environ
         )
@@ -121,10 +121,7 @@ class Workspace:
         with `unchanged` set.
         """
         self._record_pending(None, every=False)
-        metadata = Metadata(
-            created_by=self._agent,
-            worktree_id=self._timeline,
-            worktree_path=self.root,
+        metadata = self.context.metadata(
             trigger=trigger,
             description=description,
             task_id=task_id,
@@ -150,7 +147,7 @@ class Workspace:
 
         `since` is a time as git reads it (`2 hours ago`, ISO 8601).
         """
-        after = self._moment(since)
+        after = None if since is None else self.moment(since)
         if trigger is not None:
             format.check_trigger(trigger)
         found: list[Checkpoint] = []
@@ -158,7 +155,7 @@ class Workspace:
         for item in self._walk(agent, all_timelines):
             if limit is not None and len(found) >= limit:
                 break
-            if after is not None and _time(item) < after:
+            if after is not None and datetime.fromisoformat(item.created_at) < after:
                 continue
             if (task_id is None or item.task_id == task_id) and (trigger is None or item.trigger == trigger):
                 found.append(item)
@@ -238,7 +235,9 @@ class Workspace:
         if branch is not None:
             if no_branch or paths:
                 raise UsageError("--branch goes neither with --no-branch nor with paths")
-            self._check_branch(branch)
+            from git_agentos.worktree import layout
+
+            layout.check_branch_name(self.context, branch)
         checkpoint = self._link(spec, agent, all_timelines).checkpoint
         if worktree is not None:
             if no_branch or paths or branch is not None or keep_new or dry_run:
@@ -254,7 +253,7 @@ class Workspace:
             keep_new=keep_new,
             dry_run=dry_run,
         )
-        done = commands.restore(self.context, self._metadata(), checkpoint, options, scan=self._started())
+        done = commands.restore(self.context, self.context.metadata(), checkpoint, options, scan=self._started())
         if not dry_run:
             given = {"paths": [os.fsdecode(path) for path in options.paths]} if options.paths is not None else {}
             self._note(f"restored checkpoint {checkpoint[:8]}", done, given)
@@ -266,7 +265,7 @@ class Workspace:
         self._discard()
         from git_agentos.checkpoint.restore import commands
 
-        done = commands.undo(self.context, self._metadata(), dry_run=dry_run)
+        done = commands.undo(self.context, self.context.metadata(), dry_run=dry_run)
         if not dry_run:
             self._note(f"undid the last restore: went back to checkpoint {done.checkpoint[:8]}", done, {})
         return done
@@ -277,7 +276,7 @@ class Workspace:
         self._discard()
         from git_agentos.checkpoint.restore import commands
 
-        done = commands.recover(self.context, self._metadata(), abort=abort)
+        done = commands.recover(self.context, self.context.metadata(), abort=abort)
         if done.checkpoint is not None:
             what = "finished an interrupted restore of" if done.outcome == "finished" else "went back to"
             self._note(f"{what} checkpoint {done.checkpoint[:8]}", done, {"outcome": done.outcome})
@@ -290,7 +289,7 @@ class Workspace:
         self._refuse_interrupted()
         from git_agentos.checkpoint import pick
 
-        return pick.pick(self.context, self._metadata(), commits)
+        return pick.pick(self.context, self.context.metadata(), commits)
 
     @authorize.entry("pick")
     def pick_continue(self) -> Pick:
@@ -299,7 +298,7 @@ class Workspace:
         self._refuse_interrupted()
         from git_agentos.checkpoint import pick
 
-        return pick.resume(self.context, self._metadata())
+        return pick.resume(self.context, self.context.metadata())
 
     @authorize.entry("pick")
     def pick_abort(self) -> Pick:
@@ -308,7 +307,7 @@ class Workspace:
         self._refuse_interrupted()
         from git_agentos.checkpoint import pick
 
-        return pick.abort(self.context, self._metadata())
+        return pick.abort(self.context, self.context.metadata())
 
     # -- how it stands --------------------------------------------------------------------------------------
 
@@ -356,18 +355,6 @@ class Workspace:
         if scan is not None:
             scan.discard()
 
-    def _refuse_planted(self) -> None:
-        """A `.agentos` that is no directory may have come with a hostile repository."""
-        path = os.path.join(self.root, ".agentos")
-        if os.path.islink(path) or (os.path.lexists(path) and not os.path.isdir(path)):
-            what = "a symbolic link" if os.path.islink(path) else "not a directory"
-            raise RepositoryError(
-                f"'{path}' is {what}", "remove it: git-agentos did not make it and does not follow it"
-            )
-        for folder in {self._location.state_dir, self._location.shared_state_dir}:
-            if os.path.lexists(folder):
-                directories.make_own(folder)
-
     def _note(self, summary: str, done: Restoration | Recovery, details: dict[str, Any]) -> None:
         """Tell the log what was restored, where there is one; sqlite3 is not loaded where there is none."""
         from git_agentos.store import database_path
@@ -391,9 +378,6 @@ class Workspace:
         from git_agentos.checkpoint.restore import commands
 
         commands.refuse_interrupted(self._location)
-
-    def _metadata(self) -> Metadata:
-        return Metadata(created_by=self._agent, worktree_id=self._timeline, worktree_path=self.root)
 
     def _timelines(self, agent: str | None, every: bool) -> list[str]:
         if every:
@@ -425,9 +409,6 @@ class Workspace:
         self._record_pending(agent, every)
         return queries.list_checkpoints(self._repository, self._timeline, agent, every=every)
 
-    def _moment(self, since: str | None) -> datetime | None:
-        return None if since is None else self.moment(since)
-
     def moment(self, text: str) -> datetime:
         """The time that `text` means, as git reads it: `2 hours ago`, ISO 8601. UsageError for what is no time."""
         from git_agentos.git import dates
@@ -439,26 +420,7 @@ class Workspace:
         return [os.fsdecode(path) for path in self._inside(paths)]
 
     def _inside(self, paths: Sequence[str]) -> list[bytes]:
-        """Paths as the user gave them, relative to where they stand, as bytes relative to the root."""
-        result = []
-        for path in paths:
-            full = os.path.normpath(os.path.join(self._start, path))
-            # The directory is resolved, the last part is not: it may be a symlink that is meant itself.
-            parent = os.path.realpath(os.path.dirname(full))
-            full = full if full == self.root else os.path.join(parent, os.path.basename(full))
-            if os.path.realpath(full) == self.root:
-                full = self.root
-            relative = os.path.relpath(full, self.root)
-            if relative == ".." or relative.startswith("../"):
-                raise UsageError(f"'{path}' is outside of the worktree '{self.root}'")
-            result.append(b"" if relative == "." else os.fsencode(relative))
-        return result
-
-    def _check_branch(self, name: str) -> None:
-        args = ["check-ref-format", "--branch", name]
-        status, _, _ = process.finish(process.spawn(args, env=self._location.environment()))
-        if status != 0 or name.startswith("-"):
-            raise UsageError(f"'{name}' is not a valid branch name")
+        return [inside_worktree(self.root, self._start, path) for path in paths]
 
 
 def open_workspace(
@@ -477,10 +439,6 @@ def open_workspace(
 def _check_limit(limit: int | None) -> None:
     if limit is not None and limit < 0:
         raise UsageError("the number of checkpoints cannot be negative")
-
-
-def _time(item: Checkpoint) -> datetime:
-    return datetime.fromisoformat(item.created_at)
 
 
 __all__ = [

@@ -1,26 +1,31 @@
-"""The Python API as a client sees it: an example that runs, and results that cannot change."""
+"""The Python API as a client sees it: an example that runs, and results that are frozen, with aware times."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
+import pickle
 import subprocess
 import sys
 import typing
-from datetime import datetime
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from git_agentos import api, open_repository
-from git_agentos.errors import UsageError
-from tests.support.env import PROJECT_ROOT
+from git_agentos.errors import CheckpointNotFound, PolicyError, UsageError
 from tests.support.repo import Repo
 
-CLIENT = PROJECT_ROOT / "docs" / "examples" / "client.py"
+CLIENT = Path(__file__).parents[1] / "docs" / "examples" / "client.py"
+RESULTS = [each for each in vars(api).values() if isinstance(each, type) and dataclasses.is_dataclass(each)]
 
 
-def test_client_example_runs(repo: Repo) -> None:
-    done = subprocess.run([sys.executable, CLIENT, repo.path], capture_output=True, text=True, env=dict(os.environ))
+def test_client_example_runs(empty_repo: Repo) -> None:
+    empty_repo.git("commit", "--quiet", "--allow-empty", "-m", "start")
+    words: list[str | Path] = [sys.executable, CLIENT, empty_repo.path]
+    done = subprocess.run(words, capture_output=True, text=True, env=dict(os.environ))
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "dev-1 ('notes.txt',) True",
@@ -34,23 +39,138 @@ def test_client_example_runs(repo: Repo) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "result", [api.SavedCheckpoint, api.RestoreResult, api.RecoverResult, api.LogEntry, api.GuardDecision]
-)
+@pytest.mark.parametrize("result", RESULTS)
 def test_results_are_frozen_and_hold_no_list(result: type) -> None:
-    assert dataclasses.is_dataclass(result)
     assert result.__dataclass_params__.frozen  # type: ignore[attr-defined]
     for name, kind in typing.get_type_hints(result).items():
         assert typing.get_origin(kind) not in (list, dict), name
-        assert "_at" not in name or kind is datetime, name
+        if name.endswith("_at") or name == "timestamp":
+            assert datetime in (kind, *typing.get_args(kind)), name
 
 
-def test_times_are_aware(repo: Repo) -> None:
-    assert open_repository(repo.path).checkpoints.create("c").created_at.tzinfo is not None
+def test_everything_that_is_returned_is_exported() -> None:
+    for result in RESULTS:
+        for kind in typing.get_type_hints(result).values():
+            for each in _classes(kind):
+                if each.__module__.startswith("git_agentos."):
+                    assert hasattr(sys.modules["git_agentos"], each.__name__), each
 
 
-def test_branch_with_keep_head_is_refused_in_words_of_the_api(repo: Repo) -> None:
-    repo_ = open_repository(repo.path)
-    saved = repo_.checkpoints.create("c")
+def _classes(kind: object) -> Iterator[type]:
+    if isinstance(kind, type):
+        yield kind
+    for each in typing.get_args(kind):
+        yield from _classes(each)
+
+
+def values(result: object) -> Iterator[object]:
+    """All values in a result."""
+    yield result
+    if dataclasses.is_dataclass(result) and not isinstance(result, type):
+        for field in dataclasses.fields(result):
+            yield from values(getattr(result, field.name))
+    elif isinstance(result, tuple):
+        for each in result:
+            yield from values(each)
+
+
+def check(result: object) -> None:
+    """No list, only aware times, and a copy by pickle (for programs of several processes) is equal."""
+    for each in values(result):
+        assert not isinstance(each, list)
+        if isinstance(each, datetime):
+            assert each.utcoffset() == timedelta(0)
+    assert pickle.loads(pickle.dumps(result)) == result
+
+
+def test_results_of_checkpoints_and_status(repo: Repo) -> None:
+    opened = open_repository(repo.path)
+    repo.write("new.txt", "new")
+    saved = opened.checkpoints.create("c", task_id="T-1", metadata={"a": "b"})
+    assert (saved.untracked, saved.task_id, saved.metadata, saved.worktree_id) == (
+        ("new.txt",),
+        "T-1",
+        {"a": "b"},
+        "main",
+    )
+    status = opened.status()
+    assert status.last_checkpoint == saved
+    assert (status.untracked, status.root, status.interrupted_runs) == (1, str(repo.path), ())
+    assert opened.checkpoints.list(since=datetime.now(UTC) - timedelta(hours=1)) == (saved,)
+    assert opened.checkpoints.list(since=datetime.now(UTC) + timedelta(hours=1)) == ()
+    assert opened.checkpoints.read_file(saved.id, "new.txt").content == b"new"
+    for result in (saved, status, opened.restore(saved.id, dry_run=True), opened.recover(), opened.doctor()):
+        check(result)
+
+
+def test_results_of_worktrees(repo: Repo) -> None:
+    opened = open_repository(repo.path)
+    made = opened.worktrees.create("dev-1", task_id="T-1")
+    assert (made.id, made.task_id, made.branch, made.state) == ("dev-1", "T-1", "agent/dev-1", "active")
+    assert made.last_checkpoint is not None
+    assert opened.open_worktree("dev-1").worktree_id == "dev-1"
+    report = opened.worktrees.conflicts()
+    merge = opened.worktrees.merge(["dev-1"], dry_run=True)
+    assert [source.state for source in merge.sources] == ["up-to-date"]
+    archived = opened.worktrees.archive("dev-1")
+    for result in (made, report, merge, archived, opened.worktrees.list(), opened.worktrees.revive("dev-1")):
+        check(result)
+    with pytest.raises(UsageError):
+        opened.worktrees.merge("dev-1")
+
+
+class Recorder:
+    """An observer that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.seen: list[object] = []
+
+    def prepared(self, run: api.RunResult) -> None:
+        self.seen.append(run)
+
+    def step_begins(self, run: api.RunResult, step: api.RunStep) -> None:
+        self.seen.append(step)
+
+    def output(self, line: bytes) -> None:
+        self.seen.append(line)
+
+    def step_ended(self, run: api.RunResult, step: api.RunStep) -> None:
+        self.seen.append((run, step))
+
+
+@pytest.mark.slow
+def test_results_of_runs(repo: Repo) -> None:
+    opened, recorder = open_repository(repo.path), Recorder()
+    run = opened.runs.start(["echo one; touch x"], ["false"], run_id="r", task_id="T-1", observer=recorder)
+    assert (run.id, run.task_id, run.passed, run.branch) == ("r", "T-1", False, "agentos/run-r")
+    assert [(step.number, step.kind, step.exit_code) for step in run.steps] == [(1, "agent", 0), (2, "validate", 1)]
+    assert b"one" in [each.strip() for each in recorder.seen if isinstance(each, bytes)]
+    back = opened.runs.rollback("r")
+    assert opened.runs.verify("r").ok
+    for result in (run, back, opened.runs.list(), opened.runs.show("r"), *recorder.seen):
+        check(result)
+
+
+def test_an_agent_cannot_decide(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = open_repository(repo.path)
+    assert opened.approvals.list() == ()
+    monkeypatch.setenv("AGENTOS_AGENT_ID", "dev-1")
+    opened.worktrees.create("dev-1")
+    guarded = open_repository(str(opened.worktrees.show("dev-1").path))
+    with pytest.raises(PolicyError):
+        guarded.worktrees.merge(["dev-1"], into="main")
+    [request] = guarded.approvals.list()
+    check(request)
+    assert (request.agent, request.state) == ("dev-1", "pending")
+    for decide in (guarded.approvals.grant, guarded.approvals.deny):
+        with pytest.raises(PolicyError):
+            decide(request.id)
+
+
+def test_messages_are_in_words_of_the_api(repo: Repo) -> None:
+    opened = open_repository(repo.path)
+    saved = opened.checkpoints.create("c")
     with pytest.raises(UsageError, match="'branch' cannot be combined with 'keep_head' or 'paths'"):
-        repo_.restore(saved.id, branch="x", keep_head=True)
+        opened.restore(saved.id, branch="x", keep_head=True)
+    with pytest.raises(CheckpointNotFound):
+        opened.checkpoints.find("ffffffff")

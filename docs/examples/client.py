@@ -13,7 +13,7 @@ from git_agentos import (
     LogEntry,
     RestoreResult,
     SavedCheckpoint,
-    Worktree,
+    WorktreeStatus,
     open_repository,
 )
 
@@ -39,7 +39,7 @@ def main(folder: str) -> None:
     print(notes.read_text().strip())
 
     assert_type(repo.checkpoints.list(limit=5), tuple[SavedCheckpoint, ...])
-    assert_type(repo.worktrees.list(), tuple[Worktree, ...])
+    assert_type(repo.worktrees.list(), tuple[WorktreeStatus, ...])
     entry = repo.log.add("decision", "keep the queue", files=["notes.txt"])
     assert_type(entry, LogEntry)
     print(entry.type, entry.files, len(repo.log.list(kinds=["decision"])))

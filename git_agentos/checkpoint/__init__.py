@@ -1,32 +1,26 @@
-"""Checkpoints: what they are on disk, how they are taken, and how they come back.
+"""Checkpoints: the complete state of a worktree, saved as git objects and restored from them.
 
-state           a worktree's complete state as values and tree oids
-capture         worktree -> state: what of the index, and which paths
-contents        the bytes of those paths: read untorn, converted as git would
-unmodified      files that git calls so, and that no checkout would give
-own_bytes       what a state knows of the bytes that its files had
-walk            folders, and what git passes over without a word: what an exact restore needs beside
-closed          files that cannot be read are opened for a save
-statcache       which files were hashed before
-operation       merge, rebase, bisect … in progress
-nested          repositories inside the worktree
-format          state <-> the commits of a checkpoint (the on-disk format is specified there)
-timeline        the chain of checkpoints of one worktree: append, list, find
-take            capture, write, append
-context         where a command works, and who acts in it
+model           the values: `State`, `Checkpoint`, `Metadata`, `Skipped`
+open_worktree   one worktree, opened: what every operation on it is given
+capture/        worktree -> state; nothing is changed
+creation        capture, write, append: the only place where a checkpoint is created
+format          state <-> commits; its docstring specifies the on-disk format
+timeline        the chain of a worktree's checkpoints: append, list, find
+restore/        state -> worktree, as one transaction: restore, undo, rollback, recover
+journal         the record of a restore that is going on: a killed one is finished or aborted by it
+queries         lists, searches, differences, files, the status
+pick            cherry-pick after a checkpoint
 
-restore         the three commands: restore, undo, recover
-goal            what one is to bring about, and what came of it
-transaction     from the first lock to the last record
-journal         what a killed one leaves for `recover`
-plan            the steps from one state to another
-planning        working them out
-paths           which paths it may touch
-obstacles       what is in the way
-index_plan      how the index has to change
+What a state is made of, for capture and restore alike:
+
+operation       the merge, rebase, bisect … in progress
+nested          repositories inside the worktree; nested_objects: their objects and refs
+own_bytes       the bytes that files had on disk, where the blob does not give them
 checkout        files as git checks them out by the attributes of a state
-apply           carrying them out in the worktree
-gitdir          putting the index, the operation in progress and the sparse checkout in place
-head            where HEAD goes
-nested_restore  the same for repositories inside
+disk            what is on disk, path by path
+paths           which paths a restore may change
+
+log_sync        the log and memory entries that checkpoints carry, and the database that is kept in step with them
+log_archive     the whole log of a worktree, when it is archived and revived
+doctor          the checks of `doctor` on all this
 """

@@ -1,4 +1,5 @@
-"""Files as git would check them out in a state: by its attributes and its line ends, not by those of today."""
+"""Files as git would check them out in a state: by the attributes and line endings of that state, not the current
+ones."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ def converted(
 ) -> dict[bytes, bytes]:
     """Path -> file with the converted content, for those paths that git converts in the target state.
 
-    The attributes are the target's: its `.gitattributes` files are laid out in a working tree of their own. Where it
-    holds none, those that the worktree has and that are not `leaving` count; with None it is not looked at.
+    The attributes are the target's: its `.gitattributes` files are written to a scratch working tree. If the target may
+    not contain one, the worktree's file is used unless it is `leaving`; with None, the worktree is not read.
     """
     if not paths:
         return {}
@@ -43,9 +44,9 @@ def converted(
     needing = filters.paths_to_convert(repository, paths, values, tracks_attributes=found, source=source)
     if not needing:
         return {}
-    # git writes the blob as it is where a filter fails that is not required: here that would be another file.
+    # If a filter fails that is not required, git writes the blob unchanged, which would be another file here.
     for name in sorted(filters.drivers(settings)):
-        if "=" not in name:  # no option can name it
+        if "=" not in name:  # no `-c` option can name it
             options += ["-c", f"filter.{name}.required=true"]
     source = filters.AttributeSource(root, env, options)
     gone = set(target.filters) - filters.drivers(settings)
@@ -65,10 +66,9 @@ def converted(
 def _lay_out_attributes(
     store: Writer, target: State, names: Iterable[bytes], leaving: Collection[bytes] | None, root: str
 ) -> bool:
-    """Write those of the files `names`, which may hold attributes, that the target has below `root`; whether there are
-    any.
+    """Write the target's files with attributes among `names` below `root`; whether there are any.
 
-    As for git, the worktree's file counts, and the index's where the worktree has none.
+    As in git, the worktree's file is used, or the index's if the worktree has none.
     """
     found = False
     own = OwnBytes(target)
@@ -93,16 +93,16 @@ def _lay_out_attributes(
 
 
 def _may_be_unknown(target: State, name: bytes) -> bool:
-    """Whether there may have been a file with attributes that the target does not hold: below the top an ignored one is
-    saved only beside something that changed."""
+    """Whether there may have been a file with attributes that the target does not contain: below the top, an ignored
+    one is saved only beside changed files."""
     return b"/" in name or not target.has_own_bytes
 
 
 def _check_filters(gone: Mapping[bytes, str]) -> None:
-    """Refuse where files (path -> filter) would come without the filter that they had."""
+    """Raise an error if files (path -> filter) would be written without their filter."""
     if gone:
         path = min(gone)
         raise RestoreError(
-            f"'{os.fsdecode(path)}' goes through the filter '{gone[path]}', which is not configured any more",
+            f"'{os.fsdecode(path)}' goes through the filter '{gone[path]}', which is no longer configured",
             f"set filter.{gone[path]}.smudge (or .process) as it was at the checkpoint; nothing was changed",
         )

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from git_agentos import __version__
-from git_agentos.checkpoint import format, nested, timeline
-from git_agentos.checkpoint.capture.state import CaptureRequest, capture_state
+from git_agentos.checkpoint import format, nested, state_fields, timeline
+from git_agentos.checkpoint.capture.request import CaptureRequest
+from git_agentos.checkpoint.capture.state import capture_state
 from git_agentos.checkpoint.model import Checkpoint, Metadata, State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.errors import CheckpointFormatError, MissingObjectsError, storage_error
+from git_agentos.errors import CheckpointFormatError, MissingObjectsError, converted_storage_errors
 from git_agentos.git import gc, process, refs, state_dir, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
@@ -48,10 +49,10 @@ def create_checkpoint(
 ) -> Created:
     """Save the complete state of the worktree; nothing in it changes.
 
-    An automatic trigger that finds what the newest checkpoint already holds, no log entry that waits for a checkpoint,
-    and nothing to attach, creates no new checkpoint: the newest one is returned, with `unchanged` set.
+    With an automatic trigger, no checkpoint is created if the newest one holds the same state, no log entry is pending
+    and nothing is attached: the newest one is returned, with `unchanged` set.
 
-    Raises StorageError where it cannot be written, IncompleteCaptureError where not all of the state can be read.
+    Raises StorageError if it cannot be written, IncompleteCaptureError if not all of the state can be read.
     """
     format.check_trigger(metadata.trigger)
     with checkpoint_writer(worktree) as writer:
@@ -62,14 +63,12 @@ def create_checkpoint(
 
 @contextlib.contextmanager
 def checkpoint_writer(worktree: OpenWorktree) -> Iterator[Writer]:
-    """A writer for a checkpoint, with the worktree's lock held shared. An OSError below becomes a StorageError."""
+    """A writer for a checkpoint, with the worktree's lock held shared. Converts an OSError to a StorageError."""
     process.require_no_quarantine()
     repository = worktree.repository
-    try:
-        with state_dir.lock(repository.location, "worktree", shared=True), repository.writer() as writer:
-            yield writer
-    except OSError as error:
-        raise storage_error(error) from error
+    lock = state_dir.lock(repository.location, "worktree", shared=True)
+    with converted_storage_errors(), lock, repository.writer() as writer:
+        yield writer
 
 
 def capture_worktree(
@@ -80,7 +79,7 @@ def capture_worktree(
     request: CaptureRequest | None = None,
     scan: Scan | None = None,
 ) -> State:
-    """The state now; of each repository inside the worktree a checkpoint is created in that repository."""
+    """The current state. In each repository inside the worktree, a checkpoint is created there."""
     wanted = request or CaptureRequest()
     create = functools.partial(_create_nested, metadata=metadata, worktree=worktree, request=wanted.for_inner())
     return capture_state(worktree.repository, writer, worktree.settings, scan, _with_nested(wanted, create=create))
@@ -110,7 +109,7 @@ def write_checkpoint(
     attachments: Mapping[bytes, trees.Entry] | None = None,
     keep_commits: Sequence[str] = (),
 ) -> Created:
-    """Write a captured state as a checkpoint on the worktree's timeline, with the log entries that wait for one.
+    """Write a captured state as a checkpoint on the worktree's timeline, with the pending log entries.
 
     `attachments` are further entries of S, `keep_commits` commits that the timeline keeps alive from now on. With
     either, a checkpoint is created even if the state is unchanged: an earlier one would not hold them. Objects that
@@ -122,7 +121,7 @@ def write_checkpoint(
     if metadata.trigger not in format.EVEN_IF_UNCHANGED and not attachments and not keep_commits and not load:
         earlier = _unchanged(repository, metadata.worktree_id, state)
         if earlier is not None:
-            # Objects of the state may be new nevertheless (a nested checkpoint): they are kept.
+            # Some objects of the state may be new nevertheless (a nested checkpoint): keep them.
             writer.flush()
             gc.note_loose(repository, writer.loose)
             return Created(earlier, state)
@@ -151,7 +150,7 @@ def write_checkpoint(
 
 
 def _pending_log(worktree: OpenWorktree, worktree_id: str) -> PendingLog | None:
-    """The rows of log and memory that wait for a checkpoint; None, without loading sqlite3, if there is no database."""
+    """The pending rows of log and memory; None, without importing sqlite3, if there is no database."""
     if not os.path.lexists(database_path.path_of(worktree.location, worktree.settings.workflow_db)):
         return None
     from git_agentos.checkpoint import log_sync
@@ -168,7 +167,7 @@ def _unchanged(repository: Repository, worktree_id: str, state: State) -> Checkp
         meta = format.open_checkpoint(repository, newest.checkpoint).meta
     except (CheckpointFormatError, MissingObjectsError):
         return None
-    if meta.get("state") != format.digest(state):
+    if meta.get("state") != state_fields.digest(state):
         return None
     return format.describe(newest.checkpoint, meta, unchanged=True)
 

@@ -12,7 +12,7 @@ from git_agentos.git.trees import Entry
 
 class Disk:
     """The modes of paths in a worktree at one moment: each path is read once. A path that leads through a symlink is
-    outside of the worktree, and counts as absent."""
+    outside the worktree, and counts as absent."""
 
     def __init__(self, root: bytes) -> None:
         self._below = os.path.join(root, b"")
@@ -24,7 +24,7 @@ class Disk:
         return self._below + path
 
     def mode(self, path: bytes) -> int | None:
-        """The `st_mode` of what is at `path`; None where there is nothing."""
+        """The `st_mode` of what is at `path`; None if there is nothing."""
         if path not in self._modes:
             self._modes[path] = self._look(path) if self._is_in_directories(path) else None
         return self._modes[path]

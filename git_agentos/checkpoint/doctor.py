@@ -12,7 +12,7 @@ from git_agentos.errors import AgentosError, DamagedDatabase, DamagedFile, Repos
 from git_agentos.findings import DOCTOR_FIX, Finding, Fixable, fixable
 from git_agentos.git import lockfile, process, refs, worktrees
 from git_agentos.git.location import Location
-from git_agentos.git.objects import KEEP_MARK
+from git_agentos.git.pack import KEEP_MARK
 from git_agentos.git.repository import Repository
 from git_agentos.store import database_path
 from git_agentos.util import files, locks
@@ -21,7 +21,7 @@ _OLDEST_GIT = (2, 38)
 
 
 def examine(repository: Repository, settings: Settings) -> Iterator[Finding | Fixable]:
-    """All findings. What is fixable can be fixed without touching anybody's work."""
+    """All findings. The fixes do not change anybody's work."""
     yield from _git()
     yield from _interrupted(repository)
     yield from _stale(repository)
@@ -56,16 +56,17 @@ def _interrupted(repository: Repository) -> Iterator[Finding | Fixable]:
                 "interrupted",
                 "error",
                 f"a {found.command} to checkpoint {found.target[:8]} was interrupted",
-                "git agentos recover finishes it; git agentos recover --abort goes back",
+                "git agentos recover finishes it; git agentos recover --abort aborts it",
             )
 
 
 def _damaged(error: DamagedFile) -> Fixable:
-    """A file of the state folder. It says what was interrupted, or what `undo` goes back to; both are checkpoints."""
+    """A damaged file of the state folder. It names the interrupted restore, or what `undo` restores: checkpoints that
+    still exist."""
 
     def move_away() -> str:
         return (
-            f"it is at '{journal.set_aside(error.path)}' now;"
+            f"moved to '{journal.set_aside(error.path)}';"
             " the state before a restore is the newest checkpoint with the trigger before_restore"
         )
 
@@ -73,7 +74,7 @@ def _damaged(error: DamagedFile) -> Fixable:
 
 
 def _stale(repository: Repository) -> Iterator[Fixable]:
-    """Locks of killed commands. What else such a command leaves (scratch folders), `worktree repair` removes."""
+    """Locks of killed commands. Their scratch folders are removed by `worktree repair`."""
     location = repository.location
     for path in lockfile.find_stale(location):
 
@@ -91,7 +92,7 @@ def _keep_files(repository: Repository) -> Iterator[Fixable]:
         path = os.path.join(folder, name)
         try:
             if files.read(path, limit=200) != KEEP_MARK or (descriptor := locks.try_open(path)) is None:
-                continue  # it is git's, or its writer is alive
+                continue  # git's, or its writer is alive
         except OSError:
             continue
         os.close(descriptor)
@@ -100,7 +101,7 @@ def _keep_files(repository: Repository) -> Iterator[Fixable]:
             os.unlink(path)
             return ""
 
-        message = f"'{path}' was left by a killed checkpoint: git gc passes the pack over"
+        message = f"'{path}' was left by a killed checkpoint: git gc skips this pack"
         yield fixable("stale-keep", "warning", message, remove)
 
 
@@ -110,7 +111,7 @@ def _names_in_the_way(repository: Repository) -> Iterator[Finding]:
             yield Finding(
                 "branch-in-the-way",
                 "warning",
-                f"a branch named '{name}' blocks every branch '{name}/…' that git-agentos makes",
+                f"a branch named '{name}' blocks every branch '{name}/…' that git-agentos creates",
                 f"git branch -m {name} NEW-NAME",
             )
 
@@ -121,9 +122,9 @@ def _timelines(repository: Repository) -> Iterator[Finding | Fixable]:
 
         def rebuild(name: str = name) -> str:
             newest = timeline.rebuild(repository, name)
-            return f"it ends at {newest[:8]} now" if newest is not None else "it has no checkpoint any more"
+            return f"it now ends at {newest[:8]}" if newest is not None else "it has no checkpoints now"
 
-        hint = f"{DOCTOR_FIX} looks for its newest checkpoint among all objects"
+        hint = f"{DOCTOR_FIX} searches all objects for its newest checkpoint"
         yield fixable("timeline", "error", f"timeline '{name}': {message}", rebuild, hint)
     for name in timeline.all_names(repository.location):
         try:
@@ -143,7 +144,7 @@ def _databases(repository: Repository, settings: Settings) -> Iterator[Finding]:
     for path, where in paths.items():
         if not os.path.lexists(path):
             continue
-        from git_agentos.store import database  # only where there is one: it loads sqlite3
+        from git_agentos.store import database  # only if there is one: it imports sqlite3
 
         try:
             database_path.check(where, settings.workflow_db)
@@ -166,5 +167,5 @@ def _kept(repository: Repository) -> Iterator[Finding]:
             "kept-repositories",
             "info",
             f"nested repositories that a restore moved away are kept in '{folder}'",
-            "git agentos undo brings the last ones back; remove what you do not want",
+            "git agentos undo restores those of the last restore; delete what you do not need",
         )

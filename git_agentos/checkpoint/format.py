@@ -11,25 +11,25 @@ A checkpoint is a commit C that `git stash apply --index` understands:
                       stages/<n>/<path>  index stages 1-3 of unmerged paths
                       gitdir/<name>      files of the operation in progress, `refs/bisect/*` among them
                       gitdir-trees/<n>   trees that those files name (AUTO_MERGE)
-                      ignored/<path>     ignored files that had to be saved; rules that are ignored themselves
-                      rules/<name>       ignore rules outside of the worktree: `exclude` (info/exclude), `users`
-                      raw/<path>         the worktree's own bytes where the blob does not give them
+                      ignored/<path>     ignored files that had to be saved; ignored files with ignore rules
+                      rules/<name>       ignore rules outside the worktree: `exclude` (info/exclude), `users`
+                      raw/<path>         the bytes on disk, if they cannot be computed from the blob
                       nested/<path>      JSON that describes a repository inside the worktree (see `nested`)
                       sparse-checkout    the patterns of a sparse checkout
                       log.jsonl          entries of the agent log since the previous checkpoint, if any: one JSON
-                                         object a line, ASCII, as in `store.entries`
-                      memory.jsonl       the same of the working memory, as in `store.items`
-                      database/<name>    of a worktree that ended: log.jsonl and memory.jsonl with everything there
-                                         is, and issue_workflow.db, a copy of the workflow database
-                      worktree.json      the same: what was recorded of it (`worktree.record`)
-                      runs/<path>        the same, and of a run when it begins and ends: the evidence of runs
+                                         object per line, ASCII, as in `store.entries`
+                      memory.jsonl       items of the working memory in the same way, as in `store.items`
+                      database/<name>    of a removed or archived worktree: log.jsonl and memory.jsonl with all rows,
+                                         and issue_workflow.db, a copy of the workflow database
+                      worktree.json      of such a worktree: its record (`worktree.record`)
+                      runs/<path>        of such a worktree, and of a run when it begins and ends: evidence of runs
 
-An entry may be in two checkpoints (two were made at once): those with the same id are the same.
+An entry may be in two checkpoints (created at the same moment): those with the same id are one entry.
 
-C's message is the description, then the trailers Agentos-Format, Agentos-Agent, Agentos-Worktree, Agentos-Trigger, and
-where known Agentos-Task and Agentos-Branch. The timeline commit J has C's message, the tree of C plus U, and the
-parents previous J, C, and then commits that must stay alive and that nothing else holds: those of the operation in
-progress, of nested repositories, and where a worktree ends those that only its own reflog and refs reach.
+C's message is the description, then the trailers Agentos-Format, Agentos-Agent, Agentos-Worktree, Agentos-Trigger, and,
+if they are known, Agentos-Task and Agentos-Branch. The timeline commit J has C's message, the tree of C plus U, and the
+parents previous J, C, and then commits that must be kept and that perhaps nothing else reaches: those of the operation
+in progress, of nested repositories, and, of a worktree that is removed, those that only its reflog and refs reach.
 
 meta.json (UTF-8 JSON; paths relative to the worktree root as `os.fsdecode` gives them, so a byte that is not UTF-8 is a
 lone surrogate, escaped):
@@ -41,27 +41,27 @@ lone surrogate, escaped):
     intent_to_add     {path: mode}
     assume_unchanged  [path]
     skip_worktree     [path, or directory with a trailing slash for everything below; "/" for all]
-    not_present       [path] known not to exist, though ignored files are not captured: what a restore then created
-    absent            those of skip_worktree that are not on disk, in the same form
+    not_present       [path] known not to exist, even if ignored: what a restore created after this checkpoint
+    absent            the paths of skip_worktree that are not on disk, in the same form
     sparse            null or {"cone": bool, "index": bool}
-    excludes_file     core.excludesFile where it lies in the worktree, else null; absent: nothing is said of rules
+    excludes_file     core.excludesFile if it is in the worktree, else null; absent: the rules were not recorded
     empty_directories [path]
-    complete          true, only where everything is in it: all ignored files, all empty directories, and
-    folders           {path: octal string} the permission bits of directories, where other than what umask gives
-    permissions       {path: octal string}, where other than what umask gives
+    complete          true, only if it contains everything: all ignored files, all empty directories, and
+    folders           {path: octal string} the permission bits of directories, if they are not what umask gives
+    permissions       {path: octal string}, if they are not what umask gives
     umask             octal string
-    crlf              [path] whose own bytes are the blob's with each LF as CRLF. Where this key is there, the own
-                      bytes of every path in ignored/, staged_changes, unstaged_changes and untracked_files are known:
-                      those in raw/, else by this list, else the blob's. Nothing converts them when they come back
-    as_stored         [path] unmodified files that git converts and whose own bytes are the blob's
-    line_ends         core.autocrlf and core.eol, where set: by them git checks out unmodified files
+    crlf              [path] whose bytes on disk are the blob's with each LF as CRLF. If this key exists, the bytes of
+                      every path in ignored/, staged_changes, unstaged_changes and untracked_files are known: those in
+                      raw/, else by this list, else the blob's. They are restored without conversion
+    as_stored         [path] unmodified files that git converts, and whose bytes on disk are the blob's
+    line_ends         core.autocrlf and core.eol, if set: git checks out unmodified files by them
     filters           [name] of the filters that had a smudge or process command
     operation         null or its name
     skipped           [{"path", "reason"}]
     staged_changes, unstaged_changes, untracked_files   [path]
     state             SHA-1 over everything that makes the state; equal states have equal values
-    restores          for a checkpoint made by restore, undo or rollback: the id it went to; else null
-    restored_part     where that was not all of its state: {"paths": [path] or null, "no_branch": bool,
+    restores          of the checkpoint before a restore, undo or rollback: the id that it restored; else null
+    restored_part     if that was limited: {"paths": [path] or null, "no_branch": bool,
                       "keep_new": bool}; else null
     tool, git         versions
 
@@ -70,19 +70,18 @@ A reader refuses a higher `Agentos-Format` or `format`, and ignores keys that it
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from git_agentos.checkpoint.model import Checkpoint, Metadata, RulesOutside, Skipped, Sparse, State
+from git_agentos.checkpoint import state_fields
+from git_agentos.checkpoint.model import Checkpoint, Metadata, Skipped, State
 from git_agentos.errors import CheckpointFormatError, UsageError
 from git_agentos.git import trees
-from git_agentos.git.refs import Head
 from git_agentos.git.repository import CommitData, Repository, Writer
 from git_agentos.git.trees import Change
 from git_agentos.util import times
@@ -93,7 +92,8 @@ TRIGGERS = (
     "after_commit", "after_checkout", "pre_commit", "task_complete", "phase_complete", "pre_run", "pre_step",
     "post_step", "before_remove", "archive",
 )  # fmt: skip
-# These record a moment even if nothing has changed since the last one.
+_OPERATION_TREES = b"gitdir-trees"
+# With these triggers, a checkpoint is created even if nothing has changed since the last one.
 EVEN_IF_UNCHANGED = ("manual", "milestone")
 
 
@@ -109,7 +109,7 @@ class OpenCheckpoint(NamedTuple):
 
 
 def check_trigger(trigger: str) -> str:
-    """A known trigger; UsageError otherwise."""
+    """Check that a trigger is known; else UsageError."""
     if trigger not in TRIGGERS:
         raise UsageError(f"'{trigger}' is not a trigger", f"one of: {', '.join(TRIGGERS)}")
     return trigger
@@ -126,7 +126,7 @@ def write(
     versions: Mapping[str, str],
     attachments: Mapping[bytes, trees.Entry] = MappingProxyType({}),
 ) -> Checkpoint:
-    """Write C and everything below it; the checkpoint. `attachments` are further entries of S (`database/…`)."""
+    """Write C and its trees; returns the checkpoint. `attachments` are further entries of S (`database/…`)."""
     now = datetime.now(UTC)
     seconds = int(now.timestamp())
     created_at = times.to_text(now)
@@ -144,14 +144,14 @@ def write(
         "meta": dict(metadata.meta),
         "restores": metadata.restores,
         "restored_part": None if metadata.restored_part is None else dict(metadata.restored_part),
-        **_state_fields(state),
-        **_conversion_fields(state),
-        "state": digest(state),
+        **state_fields.to_fields(state),
+        **state_fields.conversion_fields(state),
+        "state": state_fields.digest(state),
         **versions,
     }
     message = _message(metadata, state.head.branch)
     unborn = state.head.commit is None
-    writer.write_tree(b"")  # git fsck wants the empty tree as an object
+    writer.write_tree(b"")  # git fsck requires the empty tree as an object
     head = state.head.commit or writer.write_commit(trees.EMPTY_TREE, [], b"unborn HEAD\n", committer, seconds)
     index = writer.write_commit(
         state.index_tree, [head], b"index" + (b" of an unborn branch" if unborn else b"") + b"\n", committer, seconds
@@ -165,7 +165,7 @@ def write(
 
 
 def write_timeline_commit(writer: Writer, checkpoint: str, previous: str, state: State, committer: bytes) -> str:
-    """Write J for a checkpoint on top of `previous`, with the message and time of W."""
+    """Write J for a checkpoint on top of `previous`, with the message and time of C."""
     pins = [oid for oid in dict.fromkeys(state.pins) if oid not in (previous, checkpoint)]
     made = writer.pending_commit(checkpoint)
     return writer.write_commit(state.visible_tree, [previous, checkpoint, *pins], made.message, committer, made.time)
@@ -185,94 +185,14 @@ def _message(metadata: Metadata, branch: str | None) -> bytes:
     return os.fsencode(text + "\n\n" + "\n".join(lines) + "\n")
 
 
-def _names(paths: Iterable[bytes]) -> list[str]:
-    return [os.fsdecode(path) for path in paths]
-
-
-def _state_fields(state: State) -> dict[str, Any]:
-    return {
-        "head": {"ref": state.head.ref, "commit": state.head.commit},
-        "intent_to_add": {os.fsdecode(path): f"{mode:o}" for path, mode in state.intent_to_add.items()},
-        "assume_unchanged": _names(state.assume_unchanged),
-        "skip_worktree": _names(state.skip_worktree),
-        "absent": _names(state.absent),
-        "not_present": _names(state.not_present),
-        "sparse": None if state.sparse is None else {"cone": state.sparse.cone, "index": state.sparse.sparse_index},
-        **_rules_fields(state.rules),
-        "empty_directories": _names(state.empty_directories),
-        "permissions": {os.fsdecode(path): f"{bits:o}" for path, bits in sorted(state.permissions.items())},
-        "umask": f"{state.umask:o}",
-        "operation": state.operation,
-        "skipped": [{"path": item.path, "reason": item.reason} for item in state.skipped],
-        "staged_changes": _names(state.staged),
-        "unstaged_changes": _names(state.unstaged),
-        "untracked_files": _names(state.untracked),
-        **(_complete_fields(state) if state.complete else {}),
-    }
-
-
-def _rules_fields(rules: RulesOutside | None) -> dict[str, Any]:
-    if rules is None:
-        return {}
-    return {"excludes_file": None if rules.users_path is None else os.fsdecode(rules.users_path)}
-
-
-def _complete_fields(state: State) -> dict[str, Any]:
-    folders = {os.fsdecode(path): f"{bits:o}" for path, bits in sorted(state.folders.items())}
-    return {"complete": True, "folders": folders}
-
-
-def _conversion_fields(state: State) -> dict[str, Any]:
-    if not state.has_own_bytes:
-        return {}
-    return {
-        "crlf": sorted(_names(state.crlf)),
-        "as_stored": sorted(_names(state.as_stored)),
-        "line_ends": state.line_ends and dict(state.line_ends),
-        "filters": list(state.filters),
-    }
-
-
-def digest(state: State) -> str:
-    """A hash over everything that makes the state: equal for equal states only."""
-    parts = {
-        **_state_fields(state),
-        "trees": [state.index_tree, state.tree, state.untracked_tree],
-        "patterns": state.sparse.patterns if state.sparse is not None else None,
-        **{name: list(map(str, items)) for name, items in _extra_entries(state).items()},
-    }
-    # Left out where there is nothing in them, as there is not in the states of older versions.
-    parts.update({name: value for name, value in _conversion_fields(state).items() if value and name != "filters"})
-    text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha1(text.encode("ascii"), usedforsecurity=False).hexdigest()
-
-
-def _extra_entries(state: State) -> dict[str, tuple[int, str]]:
-    """S without meta.json and trees: path -> entry."""
-    regular = trees.REGULAR
-    entries: dict[str, tuple[int, str]] = {}
-    for path, stages in state.stages.items():
-        for n, entry in stages.items():
-            entries[f"stages/{n}/{os.fsdecode(path)}"] = entry
-    entries.update({f"gitdir/{name}": (regular, oid) for name, oid in state.operation_files.items()})
-    entries.update({f"ignored/{os.fsdecode(path)}": entry for path, entry in state.ignored.items()})
-    entries.update({f"raw/{os.fsdecode(path)}": (regular, oid) for path, oid in state.raw.items()})
-    entries.update({f"nested/{os.fsdecode(path)}": (regular, oid) for path, oid in state.nested.items()})
-    for name, blob in () if state.rules is None else (("exclude", state.rules.exclude), ("users", state.rules.users)):
-        if blob is not None:
-            entries[f"rules/{name}"] = (regular, blob)
-    if state.sparse is not None and state.sparse.patterns is not None:
-        entries["sparse-checkout"] = (regular, state.sparse.patterns)
-    return entries
-
-
 def _extra_tree(writer: Writer, state: State, meta: Mapping[str, Any], attachments: Mapping[bytes, trees.Entry]) -> str:
     data = json.dumps(meta, sort_keys=True, indent=1).encode("ascii") + b"\n"
-    changes: dict[bytes, Change] = {os.fsencode(name): entry for name, entry in _extra_entries(state).items()}
+    entries = state_fields.extra_entries(state)
+    changes: dict[bytes, Change] = {os.fsencode(name): entry for name, entry in entries.items()}
     changes[b"meta.json"] = (trees.REGULAR, writer.write("blob", data))
     changes.update(attachments)
     for name, oid in state.operation_trees.items():
-        changes[os.fsencode(f"gitdir-trees/{name}")] = (trees.DIRECTORY, oid)
+        changes[_OPERATION_TREES + b"/" + os.fsencode(name)] = (trees.DIRECTORY, oid)
     return trees.edit(writer, trees.EMPTY_TREE, changes)
 
 
@@ -282,7 +202,7 @@ _TRAILER = re.compile(rb"^Agentos-Format: (\S+)$", re.MULTILINE)
 
 
 def version(commit: CommitData) -> int | None:
-    """The format that a commit claims to have; None for a commit that is no checkpoint."""
+    """The format that a commit claims to have; None if it is not a checkpoint."""
     found = _TRAILER.findall(commit.message)
     if not found or (len(commit.parents) not in (2, 4) and not len(commit.parents) > 4):
         return None
@@ -303,8 +223,8 @@ def _check_version(oid: str, found: object) -> None:
 def open_checkpoint(repository: Repository, oid: str) -> OpenCheckpoint:
     """Open a checkpoint: its commits and its metadata.
 
-    Raises CheckpointFormatError for a commit that is no checkpoint or is newer than this tool, MissingObjectsError
-    where objects are missing.
+    Raises CheckpointFormatError if the commit is not a checkpoint or has a newer format, MissingObjectsError if objects
+    are missing.
     """
     commit = repository.commit(oid)
     claimed = version(commit)
@@ -332,7 +252,7 @@ def _meta(repository: Repository, oid: str, extra: str) -> Mapping[str, Any]:
 
 
 def describe(oid: str, meta: Mapping[str, Any], *, unchanged: bool = False) -> Checkpoint:
-    """The checkpoint that `meta` tells of."""
+    """The checkpoint that `meta` describes."""
     try:
         head = meta["head"]
         ref = head["ref"]
@@ -369,88 +289,40 @@ def read(repository: Repository, oid: str) -> Checkpoint:
 
 
 def read_state(repository: Repository, oid: str) -> State:
-    """The complete state that a checkpoint holds. Objects are read as far as needed, not checked one by one."""
+    """The complete state in a checkpoint. Only the objects that this needs are read; others are not checked."""
     found = open_checkpoint(repository, oid)
-    meta = found.meta
-    extra_tree = repository.commit(found.metadata_commit).tree
-    groups: dict[bytes, dict[bytes, trees.Entry]] = {}
-    top = trees.parse(repository.read_tree(extra_tree))
-    for name, (mode, child) in top.items():
-        if mode == trees.DIRECTORY and name != b"gitdir-trees":
-            groups[name] = dict(trees.walk(repository, child))
-    stages: dict[bytes, dict[int, trees.Entry]] = {}
-    for path, entry in groups.get(b"stages", {}).items():
-        n, _, name = path.partition(b"/")
-        if n not in (b"1", b"2", b"3") or not name:
-            raise CheckpointFormatError(f"the metadata of checkpoint {oid[:8]} is damaged")
-        stages.setdefault(name, {})[int(n)] = entry
-    pinned = top.get(b"gitdir-trees")
+    index_tree, untracked_tree = (repository.commit(each).tree for each in (found.index_commit, found.untracked))
     try:
-        sparse = meta["sparse"]
-        patterns = top.get(b"sparse-checkout")
-        untracked_tree = repository.commit(found.untracked).tree
-        state = State(
-            head=Head(meta["head"]["ref"], meta["head"]["commit"]),
-            index_tree=repository.commit(found.index_commit).tree,
-            tree=found.commit.tree,
-            untracked_tree=untracked_tree,
-            stages=stages,
-            intent_to_add={os.fsencode(path): int(mode, 8) for path, mode in meta["intent_to_add"].items()},
-            assume_unchanged=[os.fsencode(path) for path in meta["assume_unchanged"]],
-            skip_worktree=[os.fsencode(path) for path in meta["skip_worktree"]],
-            absent=[os.fsencode(path) for path in meta["absent"]],
-            not_present=[os.fsencode(path) for path in meta["not_present"]],
-            sparse=None if sparse is None else Sparse(sparse["cone"], sparse["index"], patterns and patterns[1]),
-            rules=_rules(meta, groups.get(b"rules", {})),
-            empty_directories=[os.fsencode(path) for path in meta["empty_directories"]],
-            permissions={os.fsencode(path): int(bits, 8) for path, bits in meta["permissions"].items()},
-            umask=int(meta["umask"], 8),
-            raw={path: oid for path, (_, oid) in groups.get(b"raw", {}).items()},
-            crlf=frozenset(os.fsencode(path) for path in meta.get("crlf", [])),
-            as_stored=frozenset(os.fsencode(path) for path in meta.get("as_stored", [])),
-            has_own_bytes="crlf" in meta,
-            filters=[str(name) for name in meta.get("filters", [])],
-            line_ends=None if meta.get("line_ends") is None else dict(meta["line_ends"]),
-            ignored=groups.get(b"ignored", {}),
-            operation=meta["operation"],
-            operation_files={os.fsdecode(name): oid for name, (_, oid) in groups.get(b"gitdir", {}).items()},
-            operation_trees=(
-                {}
-                if pinned is None
-                else {
-                    os.fsdecode(name): child
-                    for name, (_, child) in trees.parse(repository.read_tree(pinned[1])).items()
-                }
-            ),
-            nested={path: oid for path, (_, oid) in groups.get(b"nested", {}).items()},
-            skipped=[Skipped(item["path"], item["reason"]) for item in meta["skipped"]],
-            staged=[os.fsencode(path) for path in meta["staged_changes"]],
-            unstaged=[os.fsencode(path) for path in meta["unstaged_changes"]],
-            untracked=[os.fsencode(path) for path in meta["untracked_files"]],
-            complete=bool(meta.get("complete", False)),
-            folders={os.fsencode(path): int(bits, 8) for path, bits in meta.get("folders", {}).items()},
-        )
+        state = state_fields.from_fields(found.meta, _read_extra(repository, found))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CheckpointFormatError(f"the metadata of checkpoint {oid[:8]} is damaged") from error
-    return state
+    return state._replace(index_tree=index_tree, tree=found.commit.tree, untracked_tree=untracked_tree)
 
 
-def _rules(meta: Mapping[str, Any], blobs: Mapping[bytes, trees.Entry]) -> RulesOutside | None:
-    if "excludes_file" not in meta:
-        return None
-    path = meta["excludes_file"]
-    exclude, users = blobs.get(b"exclude"), blobs.get(b"users")
-    return RulesOutside(exclude and exclude[1], users and users[1], None if path is None else os.fsencode(path))
+def _read_extra(repository: Repository, found: OpenCheckpoint) -> state_fields.Extra:
+    """What S holds of the state."""
+    top = trees.parse(repository.read_tree(repository.commit(found.metadata_commit).tree))
+    groups = {
+        os.fsdecode(name): dict(trees.walk(repository, child))
+        for name, (mode, child) in top.items()
+        if mode == trees.DIRECTORY and name != _OPERATION_TREES
+    }
+    operation_trees = {}
+    if _OPERATION_TREES in top:
+        pinned = trees.parse(repository.read_tree(top[_OPERATION_TREES][1]))
+        operation_trees = {os.fsdecode(name): child for name, (_, child) in pinned.items()}
+    patterns = top.get(b"sparse-checkout")
+    return state_fields.Extra(groups, operation_trees, patterns and patterns[1])
 
 
 def read_attachment(repository: Repository, oid: str, path: bytes) -> bytes | None:
-    """The contents of a file that a checkpoint carries beside the state; None where it does not have it."""
+    """The contents of an attachment of a checkpoint; None if it does not have it."""
     entry = trees.find(repository, repository.commit(open_checkpoint(repository, oid).metadata_commit).tree, path)
     return repository.blob(entry[1]) if entry is not None and entry[0] != trees.DIRECTORY else None
 
 
 def raw_paths(repository: Repository, oid: str) -> set[bytes]:
-    """The paths of which a checkpoint holds the worktree's own bytes."""
+    """The paths whose bytes on disk a checkpoint stores in `raw/`."""
     top = trees.parse(repository.read_tree(repository.commit(open_checkpoint(repository, oid).metadata_commit).tree))
     return {path for path, _ in trees.walk(repository, top[b"raw"][1])} if b"raw" in top else set()
 

@@ -1,8 +1,8 @@
-"""The journal of a restore: what a killed one leaves, so that `recover` can finish it or go back.
+"""The journal of a restore, by which `recover` finishes or aborts one that was killed.
 
-It names two checkpoints, and together they hold every byte: `saved` (before) and `target` (after). So it needs no
-list of steps: recovery looks at what is there and plans anew. One JSON file, `<git dir>/agentos/journal.json`,
-written beside, fsynced and renamed before the first change, and removed after the last.
+It names two checkpoints, `saved` (before) and `target` (after), which together hold every byte. So it needs no list of
+steps: recovery captures the current state and plans again. It is one JSON file, `<git dir>/agentos/journal.json`,
+written durably before the first change and removed after the last.
 """
 
 from __future__ import annotations
@@ -14,48 +14,43 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from git_agentos.errors import DamagedFile, LockedError, RepositoryError
 from git_agentos.git import state_dir
 from git_agentos.git.location import Location
 from git_agentos.util import directories, files
 
+_T = TypeVar("_T")
 _VERSION = 1
 _JOURNAL = "journal.json"
 _LAST = "last-restore.json"
 _LIMIT = 64 << 20
-_MEND = "git agentos doctor --fix moves it away; git agentos checkpoint list shows the states that can be restored"
+_FIX = "git agentos doctor --fix moves it away; git agentos checkpoint list shows the states that can be restored"
 _OID = re.compile(r"[0-9a-f]{40}")
 _UNFINISHED = re.compile(r"\.json\.(new|\d+)\Z|\A\.\d+-[0-9a-f]{12}\.tmp\Z")
 
 
 @dataclass(frozen=True)
 class Journal:
-    """A restore under way.
+    """A restore in progress. Its fields are those of the file."""
 
-    `command` is what the user ran; `head_ref` and `head_commit` are HEAD afterwards, `create` a branch to make at
-    `head_commit`; `paths` are the narrowing paths (text), None for all; `original` is the saved state that `undo`
-    shall go back to (that of the first attempt, where this one is a recovery's); `by` is who restores; `shifts` are
-    branches that move (ref, from, to), `exact`, `thorough` and `trigger` as in `goal.Goal`.
-    """
-
-    command: str
-    saved: str
-    target: str
-    head_ref: str | None
-    head_commit: str | None
-    create: bool
-    paths: list[str] | None
-    keep_new: bool
-    with_operation: bool
-    original: str
-    stamp: str
-    by: str = ""
-    shifts: list[list[str | None]] = field(default_factory=list)
-    exact: bool = False
-    thorough: bool = False
-    trigger: str = "before_restore"
+    command: str  # what the user ran
+    saved: str  # the checkpoint of the state before
+    target: str  # the checkpoint that is restored
+    head_ref: str | None  # HEAD afterwards: its branch; None for a detached one
+    head_commit: str | None  # HEAD afterwards: its commit
+    create: bool  # `head_ref` is to be created at `head_commit`
+    paths: list[str] | None  # what limits the restore (text); None: nothing
+    keep_new: bool  # files that the target does not have are kept
+    with_operation: bool  # the operation in progress is restored too
+    original: str  # the state that `undo` restores: the first attempt's, if this one is a recovery
+    stamp: str  # names the branches that the restore creates
+    by: str = ""  # the agent
+    shifts: list[list[str | None]] = field(default_factory=list)  # branches that move: ref, from, to
+    exact: bool = False  # as in `RestoreRequest`
+    thorough: bool = False  # `save_everything` of `RestoreRequest`
+    trigger: str = "before_restore"  # of the checkpoint before
 
     @property
     def version(self) -> int:
@@ -64,8 +59,8 @@ class Journal:
 
 @dataclass(frozen=True)
 class LastRestore:
-    """The last finished restore: what `undo` goes back to, who made it (empty where that was not recorded), and which
-    branches it moved (ref, from, to)."""
+    """The last finished restore: the state that `undo` restores, the agent that made it (empty if that was not
+    recorded), and the branches that it moved (ref, from, to)."""
 
     command: str
     saved: str
@@ -91,7 +86,8 @@ def _forget(path: str) -> bool:
 
 
 def _read(location: Location, name: str, fields: Mapping[str, Callable[[Any], bool]]) -> dict[str, Any] | None:
-    """A file of the state folder; DamagedFile where it cannot be read or is not what was written."""
+    """A file of the state folder. DamagedFile if it cannot be read, or does not have the form in which it is
+    written."""
     folder = location.state_dir
     path = os.path.join(folder, name)
     if os.path.islink(folder):
@@ -106,14 +102,14 @@ def _read(location: Location, name: str, fields: Mapping[str, Callable[[Any], bo
         return None
     except files.NotRegularError as error:
         what = "it is a symbolic link" if os.path.islink(path) else "it is not a regular file"
-        raise DamagedFile(path, what, _MEND) from error
+        raise DamagedFile(path, what, _FIX) from error
     except OSError as error:
-        raise DamagedFile(path, os.strerror(error.errno or 0).lower(), _MEND) from error
+        raise DamagedFile(path, os.strerror(error.errno or 0).lower(), _FIX) from error
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-        raise DamagedFile(path, "it is not what was written", _MEND) from error
+        raise DamagedFile(path, "it is not valid", _FIX) from error
     if isinstance(version, int) and version > _VERSION:
         raise RepositoryError(f"'{path}' was written by another version of git-agentos", "use that version to recover")
-    raise DamagedFile(path, f"bad value of '{wrong[0]}'" if wrong else "it is not what was written", _MEND)
+    raise DamagedFile(path, f"bad value of '{wrong[0]}'" if wrong else "it is not valid", _FIX)
 
 
 def _is_text(value: Any) -> bool:
@@ -168,7 +164,7 @@ _JOURNAL_FIELDS = _LAST_FIELDS | {
 
 
 def write(location: Location, journal: Journal) -> None:
-    """Put the journal on disk; from here on a killed restore can be recovered. If it cannot be, there is none."""
+    """Write the journal durably: from here on, a killed restore can be recovered. After an error, there is none."""
     try:
         _write(location, _JOURNAL, asdict(journal))
     except BaseException:
@@ -179,12 +175,16 @@ def write(location: Location, journal: Journal) -> None:
 
 def read(location: Location) -> Journal | None:
     """The journal of an interrupted restore; None where there is none."""
-    data = _read(location, _JOURNAL, _JOURNAL_FIELDS)
+    return _read_as(Journal, location, _JOURNAL, _JOURNAL_FIELDS)
+
+
+def _read_as(kind: type[_T], location: Location, name: str, fields: Mapping[str, Callable[[Any], bool]]) -> _T | None:
+    data = _read(location, name, fields)
     try:
-        return Journal(**data) if data is not None else None
+        return kind(**data) if data is not None else None
     except TypeError as error:
-        path = os.path.join(location.state_dir, _JOURNAL)
-        raise DamagedFile(path, "something of it is missing", _MEND) from error
+        path = os.path.join(location.state_dir, name)
+        raise DamagedFile(path, "a field is missing", _FIX) from error
 
 
 def exists(location: Location) -> bool:
@@ -193,9 +193,9 @@ def exists(location: Location) -> bool:
 
 
 def interrupted_command(location: Location) -> str | None:
-    """The command that was killed and left a journal; None where there is none, or where it is still at work.
+    """The command that was killed and left a journal; None if there is no journal, or the command is still running.
 
-    RepositoryError where the journal cannot be read.
+    RepositoryError if the journal cannot be read.
     """
     if not exists(location):
         return None
@@ -208,7 +208,7 @@ def interrupted_command(location: Location) -> str | None:
 
 
 def set_aside(path: str) -> str:
-    """Move a damaged file away, beside where it was; its new path."""
+    """Rename a damaged file in its folder; its new path."""
     for number in itertools.count(1):
         aside = f"{path}.damaged-{number}"
         if not os.path.lexists(aside):
@@ -218,14 +218,14 @@ def set_aside(path: str) -> str:
 
 
 def remove(location: Location) -> None:
-    """The restore is finished, or taken back."""
+    """Remove the journal: the restore is finished, or was reverted."""
     os.unlink(os.path.join(location.state_dir, _JOURNAL))
 
 
 def remove_unfinished(location: Location) -> list[str]:
-    """Remove what processes that were killed while they wrote a file of the state folder left beside it; the paths.
+    """Remove the temporary files of killed processes in the state folder; their paths.
 
-    Whoever writes there has its turn; it is for the one to call this who has it alone.
+    Call this only with the worktree's lock held exclusively: processes that write there hold it.
     """
     with contextlib.suppress(FileNotFoundError):
         names = [name for name in os.listdir(location.state_dir) if _UNFINISHED.search(name)]
@@ -238,15 +238,10 @@ def write_last(location: Location, last: LastRestore) -> None:
 
 
 def forget_last(location: Location) -> None:
-    """There is nothing to undo any more."""
+    """Remove the record of the last restore: there is nothing to undo."""
     _forget(os.path.join(location.state_dir, _LAST))
 
 
 def read_last(location: Location) -> LastRestore | None:
     """The last finished restore of this worktree; None where there was none."""
-    data = _read(location, _LAST, _LAST_FIELDS)
-    try:
-        return LastRestore(**data) if data is not None else None
-    except TypeError as error:
-        path = os.path.join(location.state_dir, _LAST)
-        raise DamagedFile(path, "something of it is missing", _MEND) from error
+    return _read_as(LastRestore, location, _LAST, _LAST_FIELDS)

@@ -1,4 +1,4 @@
-"""A worktree's log and memory as a whole: made again from the timeline, put into an archive, taken out of one."""
+"""The whole log and memory of a worktree: rebuilt from the timeline, put into an archive, restored from one."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ _DATABASE = b"issue_workflow.db"
 class Rebuilt:
     """What `rebuild` did; the fields are the keys of the JSON kind `log-rebuild`.
 
-    `entries` and `items` are what the database holds of this worktree now, `uncarried` how many of both no checkpoint
-    carries yet, `checkpoints` how many were read; `moved_aside` is where a damaged database went, None if it was sound.
+    `entries` and `items` are the numbers of rows of this worktree in the database, `uncarried` how many of both are in
+    no checkpoint yet, `checkpoints` how many were read. `moved_aside` is the new path of a damaged database, None if it
+    was not damaged.
     """
 
     path: str
@@ -38,9 +39,9 @@ class Rebuilt:
 
 
 def rebuild(context: OpenWorktree) -> Rebuilt:
-    """Make the database again from what the checkpoints carry, or complete it; nothing that can be read is lost.
+    """Rebuild the database from the rows that checkpoints carry, or complete it; nothing that can be read is lost.
 
-    A damaged one is moved aside first. Rows that no checkpoint carries yet are kept as far as they can be read.
+    A damaged one is moved aside first. Rows that are in no checkpoint yet are kept as far as they can be read.
     """
     repository, settings = context.repository, context.settings
     path = database_path.prepare(context.location, settings.workflow_db)
@@ -54,7 +55,7 @@ def rebuild(context: OpenWorktree) -> Rebuilt:
 
     def work(connection: Connection, scope: RowOwner) -> Rebuilt:
         read = log_sync.catch_up(connection, repository, settings, scope, anew=True)
-        for each in database.moved_aside(path):  # whoever moved it may have been killed before it read it
+        for each in database.moved_aside(path):  # the process that moved it may have been killed before it read it
             log_sync.take_over(connection, each)
         if rows.has_index(connection):
             connection.execute("INSERT INTO agentos_log_search (agentos_log_search) VALUES ('rebuild')")
@@ -72,8 +73,8 @@ def rebuild(context: OpenWorktree) -> Rebuilt:
 
 
 def archive_files(context: OpenWorktree, writer: Writer) -> Mapping[bytes, trees.Entry]:
-    """What an archive holds of log, memory and database: the whole of both as JSON lines, and a copy of the worktree's
-    own file (of one that worktrees share, nothing but the lines). Empty where there is no database."""
+    """The files of an archive for log, memory and database: all rows as JSON lines, and a copy of the worktree's own
+    database file (not of one that worktrees share). Empty if there is no database."""
 
     def read(connection: Connection, scope: RowOwner) -> tuple[list[Entry], list[items.Item]]:
         found = rows.find(connection, scope.repository, LogQuery(worktree=scope.worktree, newest_first=False))
@@ -85,7 +86,7 @@ def archive_files(context: OpenWorktree, writer: Writer) -> Mapping[bytes, trees
         return {}
     log = {entry.id: entry for entry in found[0]}
     memory = {item.id: item for item in found[1]}
-    for part in log_sync.parts_of(repository, context.worktree_id):  # what agentos.logRetention has dropped
+    for part in log_sync.parts_of(repository, context.worktree_id):  # rows that agentos.logRetention has deleted
         log = {**{entry.id: entry for entry in (*part.log, part.own)}, **log}
         memory = {**{item.id: item for item in part.memory}, **memory}
     lines = log_sync.lines(rows.line(entry) for entry in sorted(log.values(), key=rows.order))
@@ -105,19 +106,19 @@ def archive_files(context: OpenWorktree, writer: Writer) -> Mapping[bytes, trees
 
 
 def revive(context: OpenWorktree) -> None:
-    """Give a worktree that was made again its log and memory: the database of its newest archive, if it has one, and
-    everything that its checkpoints carry."""
+    """Restore log and memory of a revived worktree: the database of its newest archive, if it has one, and all rows
+    that its checkpoints carry."""
     repository, settings = context.repository, context.settings
     path = database_path.prepare(context.location, settings.workflow_db)
     if database_path.shared_file(settings.workflow_db) is None and not os.path.lexists(path):
         data = _archived(repository, context.worktree_id)
         if data is not None:
             database.install_copy(path, data)
-    _using(context, lambda _connection, _owner: None, make=True)  # makes the database where there is none
+    _using(context, lambda _connection, _owner: None, make=True)  # creates the database if there is none
 
 
 def _archived(repository: Repository, name: str) -> bytes | None:
-    """The database that the newest archive of a timeline holds."""
+    """The database in the newest archive of a timeline."""
     for link in timeline.walk(repository, name):
         extra = repository.commit(format.open_checkpoint(repository, link.checkpoint).metadata_commit).tree
         found = trees.find(repository, extra, b"database/" + _DATABASE)

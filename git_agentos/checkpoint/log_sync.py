@@ -1,15 +1,15 @@
-"""What checkpoints carry of log and memory, and how the workflow database is kept in step with the timeline.
+"""What checkpoints carry of log and memory, and how the workflow database is synchronised with the timeline.
 
-A row is written to the database first; the next checkpoint puts the rows that wait into S, as `log.jsonl` and
-`memory.jsonl` (one JSON object a line: `store.entries`, `store.items`), and marks them once the timeline has it. A
-checkpoint itself is an entry of type `checkpoint`, made from its metadata whenever it is read: it never waits.
+A row is written to the database first. The next checkpoint puts the pending rows into S, as `log.jsonl` and
+`memory.jsonl` (one JSON object per line: `store.entries`, `store.items`), and marks them after the timeline has it. A
+checkpoint itself is an entry of type `checkpoint`, derived from its metadata whenever it is read: it is never pending.
 
-The database notes how far the timeline has been read into it. Whoever opens it reads the rest first: so a kill between
-the two writes costs nothing, a database that is new or was damaged is filled from the checkpoints, and one that was
-brought along with the worktree catches up. A checkpoint that has `database/log.jsonl` (an archive's) holds everything
-before it, and reading ends there.
+The database records how far it has read the timeline, and whoever opens it reads the rest first. So nothing is lost by
+a kill between the two writes; a new or damaged database is filled from the checkpoints; and one that was copied with
+the worktree catches up. A checkpoint that has `database/log.jsonl` (an archive's) contains everything before it, so
+reading ends there.
 
-This module is loaded only where there is a database or somebody asks for one.
+This module is imported only if there is a database, or one is needed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ ARCHIVE = b"database"
 MOST_FILES = 1000
 
 
-# Why what was read is not all that there is.
+# Errors because of which rows may be missing.
 Problems = list[AgentosError]
 
 
@@ -60,11 +60,11 @@ class TimelineCut(AgentosError):
 
 
 class NewerFormat(AgentosError):
-    """A checkpoint cannot be understood: a newer version may."""
+    """A checkpoint has a format that only a newer version can read."""
 
 
 class Unread(DatabaseError):
-    """A database cannot be read, and checkpoints are read in its place; `cause` says why."""
+    """A database cannot be read, because of `cause`; checkpoints are read instead."""
 
     def __init__(self, what: str, cause: Exception) -> None:
         super().__init__(f"{what}: {cause}", cause.hint if isinstance(cause, AgentosError) else None)
@@ -72,7 +72,7 @@ class Unread(DatabaseError):
 
 
 class PendingLog(NamedTuple):
-    """What waits to be carried: the lines, and the numbers of their rows."""
+    """The pending rows: their lines, and their row ids."""
 
     log: list[rows.PendingRow]
     memory: list[rows.PendingRow]
@@ -81,7 +81,7 @@ class PendingLog(NamedTuple):
         return bool(self.log or self.memory)
 
     def files(self, writer: Writer) -> dict[bytes, trees.Entry]:
-        """The files of S that carry it."""
+        """The files of S that carry the rows."""
         found = {}
         for name, part in ((LOG, self.log), (MEMORY, self.memory)):
             if part:
@@ -90,7 +90,7 @@ class PendingLog(NamedTuple):
 
 
 class CheckpointLog(NamedTuple):
-    """What one checkpoint says: its own entry, what it carries, and whether that is everything before it too."""
+    """The rows of one checkpoint: its own entry, those that it carries, and whether these include all earlier ones."""
 
     link: TimelineEntry
     own: Entry
@@ -100,17 +100,17 @@ class CheckpointLog(NamedTuple):
 
 
 def lines(rows: Any) -> bytes:
-    """Lines as they stand in a file."""
+    """Rows as lines of a file."""
     return "".join(f"{row}\n" for row in rows).encode("ascii")
 
 
-# -- a checkpoint is made ---------------------------------------------------------------------------------------------
+# -- creating a checkpoint --------------------------------------------------------------------------------------------
 
 
 def pending(repository: Repository, settings: Settings, worktree: str) -> PendingLog | None:
-    """What a checkpoint of `worktree` has to carry; None where there is no database, or none that can be used.
+    """The rows that a checkpoint of `worktree` must carry; None if there is no database, or it cannot be used.
 
-    A log never keeps a checkpoint from being made: what is wrong with it is a warning.
+    An error of the log never prevents a checkpoint: it is a warning.
     """
     try:
         return with_database(
@@ -137,7 +137,7 @@ class Appended(NamedTuple):
 
 
 def mark_saved(repository: Repository, settings: Settings, load: PendingLog, appended: Appended) -> None:
-    """Note that the timeline has a checkpoint: its rows are not pending any more. What is not noted here is found again
+    """Mark the rows of a checkpoint that the timeline has as saved. If this fails, they are found in the timeline
     later."""
     checkpoint = appended.checkpoint
     try:
@@ -156,7 +156,7 @@ def mark_saved(repository: Repository, settings: Settings, load: PendingLog, app
                 )
                 drop_old(connection, scope, settings)
     except (AgentosError, OSError) as error:
-        warn(f"the checkpoint was not noted in the log: {error}")
+        warn(f"the checkpoint was not recorded in the log: {error}")
 
 
 # -- the database -----------------------------------------------------------------------------------------------------
@@ -176,9 +176,11 @@ def with_database(
     make: bool,
     problems: Problems | None = None,
 ) -> T | None:
-    """Do `work` with the database of a worktree, in step with its timeline; None where there is none and `make` is not
-    set. A damaged one is moved aside and made again from the checkpoints, with a warning; `work` may then run twice.
-    `problems` is told what of the timeline cannot be read; without it that is a warning.
+    """Call `work` with the database of a worktree, after it has caught up with the timeline.
+
+    Returns None if there is no database and `make` is false. A damaged database is moved aside and rebuilt from the
+    checkpoints, with a warning; `work` may then run twice. What cannot be read of the timeline is added to `problems`;
+    without it, that is a warning.
     """
     where = repository.location
     if not make and not exists(repository, settings):
@@ -198,7 +200,7 @@ def with_database(
 
 
 def rebuild_damaged(repository: Repository, settings: Settings, worktree: str, damaged: DamagedDatabase) -> str | None:
-    """Move a damaged database aside and make it again; where the old one is now, None if another process was faster."""
+    """Move a damaged database aside and rebuild it; its new path, or None if another process was faster."""
     aside = database.move_aside(damaged.path, damaged.inode)
     if aside is None:
         return None
@@ -207,14 +209,14 @@ def rebuild_damaged(repository: Repository, settings: Settings, worktree: str, d
         catch_up(opened.connection, repository, settings, scope)
         found = take_over(opened.connection, aside)
     warn(
-        f"the workflow database was damaged ({damaged.reason}): it was moved to '{aside}' and made again from the"
-        f" checkpoints; {found} rows that no checkpoint had were read out of it"
+        f"the workflow database was damaged ({damaged.reason}): it was moved to '{aside}' and rebuilt from the"
+        f" checkpoints; {found} rows that were in no checkpoint were read from it"
     )
     return aside
 
 
 def take_over(connection: Connection, aside: str) -> int:
-    """Bring in the rows of a damaged database that no checkpoint carries, as far as they can be read; how many."""
+    """Import the rows of a damaged database that are in no checkpoint, as far as they can be read; how many."""
     salvaged = salvage.pending_rows(aside)
     count = 0
     with database.transaction(connection):
@@ -236,7 +238,7 @@ def catch_up(
     anew: bool = False,
     problems: Problems | None = None,
 ) -> int:
-    """Read what the database does not know of the timeline yet, or with `anew` all of it; how many checkpoints."""
+    """Read the part of the timeline that the database does not have yet, or with `anew` all; how many checkpoints."""
     tip = timeline.tip(repository.location, scope.worktree)
     known, reached = reached_of(connection, scope)
     if known and reached == tip and not anew:
@@ -271,7 +273,8 @@ def reached_of(connection: Connection, scope: RowOwner) -> tuple[bool, str | Non
 def _collect(
     repository: Repository, worktree: str, until: str | None, problems: Problems | None
 ) -> tuple[list[CheckpointLog], bool]:
-    """The parts of a timeline, and whether all of it has been read: one that a newer version wrote is tried again."""
+    """The rows of a timeline, by checkpoint, and whether all of it was read: one of a newer format is tried again
+    later."""
     found: Problems = []
     parts = list(parts_of(repository, worktree, until, found))
     if problems is None:
@@ -283,14 +286,14 @@ def _collect(
 
 
 def drop_old(connection: Connection, scope: RowOwner, settings: Settings) -> None:
-    """Let go of what is older than agentos.logRetention and is in a checkpoint."""
+    """Delete rows that are older than agentos.logRetention and in a checkpoint."""
     oldest = _oldest_kept(settings)
     if oldest:
         entries.drop_older(connection, scope, oldest)
 
 
 def _oldest_kept(settings: Settings) -> str:
-    """agentos.logRetention as a time stamp: what is older and carried leaves the database; empty for no limit."""
+    """agentos.logRetention as a time stamp, before which saved rows are deleted; empty for no limit."""
     if not settings.log_retention:
         return ""
     return times.to_text(datetime.now(UTC) - timedelta(days=settings.log_retention))
@@ -302,10 +305,10 @@ def _oldest_kept(settings: Settings) -> str:
 def parts_of(
     repository: Repository, worktree: str, until: str | None = None, problems: Problems | None = None
 ) -> Iterator[CheckpointLog]:
-    """What the checkpoints of a timeline say, the newest first, down to the timeline commit `until` without it.
+    """The rows of the checkpoints of a timeline, newest first, down to the timeline commit `until`, without it.
 
-    A checkpoint that cannot be read is left out, and `problems` is told so; without that it is a warning, and a
-    timeline that is cut off an error.
+    A checkpoint that cannot be read is left out and added to `problems`. Without `problems`, that is a warning, and a
+    timeline that cannot be read to its end is an error.
     """
     links = timeline.walk(repository, worktree)
     while True:
@@ -329,7 +332,7 @@ def parts_of(
 
 
 def _left_out(problems: Problems | None, link: TimelineEntry, error: AgentosError) -> None:
-    text = f"what checkpoint {link.checkpoint[:8]} says to the log cannot be read: {error}"
+    text = f"cannot read the log entries of checkpoint {link.checkpoint[:8]}: {error}"
     if problems is None:
         warn(text)
     elif isinstance(error, CheckpointFormatError):
@@ -339,22 +342,25 @@ def _left_out(problems: Problems | None, link: TimelineEntry, error: AgentosErro
 
 
 def part_of(repository: Repository, link: TimelineEntry) -> CheckpointLog:
-    """What one checkpoint says."""
+    """The rows of one checkpoint."""
     found = format.open_checkpoint(repository, link.checkpoint)
     top = trees.parse(repository.read_tree(repository.commit(found.metadata_commit).tree))
     kept = trees.parse(repository.read_tree(top[ARCHIVE][1])) if ARCHIVE in top else {}
-    log = {each.id: each for tree in (kept, top) for each in entries.parse_lines(_blob(repository, tree, LOG))}
-    memory = {each.id: each for tree in (kept, top) for each in items.parse_lines(_blob(repository, tree, MEMORY))}
+    both = (kept, top)
+    log = {each.id: each for tree in both for each in map(entries.parse, _lines(repository, tree, LOG)) if each}
+    memory = {each.id: each for tree in both for each in map(items.parse, _lines(repository, tree, MEMORY)) if each}
     own = entry_of(format.describe(link.checkpoint, found.meta))
     return CheckpointLog(link, own, list(log.values()), list(memory.values()), LOG in kept)
 
 
-def _blob(repository: Repository, top: Mapping[bytes, trees.Entry], name: bytes) -> bytes:
-    return repository.blob(top[name][1]) if name in top else b""
+def _lines(repository: Repository, top: Mapping[bytes, trees.Entry], name: bytes) -> list[bytes]:
+    """The lines of a file in a tree; none if there is no such file."""
+    data = repository.blob(top[name][1]) if name in top else b""
+    return [line for line in data.split(b"\n") if line.strip()]
 
 
 def entry_of(checkpoint: Checkpoint) -> Entry:
-    """The entry that a checkpoint itself is; always the same for the same checkpoint."""
+    """The entry that stands for a checkpoint; always the same for the same checkpoint."""
     summary, count = redact(checkpoint.description or f"{checkpoint.trigger.replace('_', ' ')} checkpoint")
     files = [*checkpoint.staged_changes, *checkpoint.unstaged_changes, *checkpoint.untracked_files]
     files = list(dict.fromkeys(files))
@@ -392,7 +398,7 @@ def warn(text: str) -> None:
 
 
 def report(problems: Problems, *, empty: bool) -> None:
-    """Warn of problems; where the answer would be `empty`, raise the first: there is more."""
+    """Warn of problems. If the result would be `empty`, raise the first: there may be rows."""
     if problems and empty:
         first = problems[0]
         raise first.cause if isinstance(first, Unread) and isinstance(first.cause, AgentosError) else first

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 from git_agentos.git.refs import Head
 from git_agentos.git.trees import EMPTY_TREE, Entry
 
-# A default for mappings; nothing can be put in.
+# An immutable default for mappings.
 _NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
 class SkipReason(enum.StrEnum):
-    """Why a checkpoint or a restore left a path out, where the code distinguishes it. The value is the text that
+    """The reasons for leaving a path out that the code distinguishes. The value is the text that
     `Skipped.reason` holds."""
 
     TOO_LARGE = "larger than agentos.maxFileSize"
@@ -40,7 +40,7 @@ class SkipReason(enum.StrEnum):
 class Skipped:
     """A path that a checkpoint or restore left out, and why.
 
-    `reason` is text for people. Code compares `kind`, which is None where the text is none of `SkipReason`.
+    `reason` is text for people. Code compares `kind`, which is None if the text is not one of `SkipReason`.
     """
 
     path: str
@@ -55,7 +55,7 @@ class Skipped:
 
 
 class Sparse(NamedTuple):
-    """The sparse checkout in force: its settings and the patterns' blob."""
+    """The sparse checkout: its settings and the blob of its patterns."""
 
     cone: bool
     sparse_index: bool
@@ -63,8 +63,8 @@ class Sparse(NamedTuple):
 
 
 class RulesOutside(NamedTuple):
-    """The ignore rules that lie outside of the worktree: the blobs of `info/exclude` and of the user's own file
-    (core.excludesFile), None where there are no rules in them; and where in the worktree that lies, if it does."""
+    """The ignore rules outside the worktree: the blobs of `info/exclude` and of the user's file (core.excludesFile),
+    None if they contain no rules; and the path of the latter, if it is in the worktree."""
 
     exclude: str | None = None
     users: str | None = None
@@ -72,98 +72,79 @@ class RulesOutside(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything that a checkpoint holds.
+    """Everything that a checkpoint holds. Paths are bytes, relative to the worktree's root."""
 
-    `tree` is the worktree's state of all tracked paths, `visible_tree` that plus the untracked files. `absent` names
-    skip-worktree paths that are not on disk (a directory with a trailing slash stands for everything below).
-    `not_present` names paths, ignored ones among them, that are known not to exist. `raw` maps paths
-    to blobs of the worktree's own bytes where neither the blob nor, in `crlf`, the blob with CRLF has them; `as_stored`
-    names unmodified files that have the blob's. With `has_own_bytes` that is known of all files that were modified,
-    staged or untracked (`own_bytes` tells). `line_ends` are the settings by which
-    git checked out the others, `filters` those that were configured. `permissions` holds the bits (07777) of
-    captured files where they are not what `umask` gives. `operation_files` maps names below the git directory to
-    blobs; `operation_trees` names trees that they mention. `rules` are None in a checkpoint of an earlier version.
-    `nested` maps directories to the blobs that describe the repositories in them, `pins` are commits
-    that these need. `complete` tells that all ignored files are in it, every empty directory, and in `folders` the
-    permission bits of directories that are not what `umask` gives: a restore of it can be exact. `git_version` tells
-    which git reported the state, and is no part of it.
-    """
-
-    head: Head
-    index_tree: str = EMPTY_TREE
-    tree: str = EMPTY_TREE
-    untracked_tree: str = EMPTY_TREE
-    visible_tree: str = EMPTY_TREE
-    stages: Mapping[bytes, Mapping[int, Entry]] = _NONE
-    intent_to_add: Mapping[bytes, int] = _NONE
-    assume_unchanged: Sequence[bytes] = ()
-    skip_worktree: Sequence[bytes] = ()
-    absent: Sequence[bytes] = ()
-    not_present: Sequence[bytes] = ()
-    sparse: Sparse | None = None
-    rules: RulesOutside | None = None
-    empty_directories: Sequence[bytes] = ()
-    permissions: Mapping[bytes, int] = _NONE
-    umask: int = 0o022
-    raw: Mapping[bytes, str] = _NONE
-    crlf: frozenset[bytes] = frozenset()
-    as_stored: frozenset[bytes] = frozenset()
-    has_own_bytes: bool = False
-    line_ends: Mapping[str, str] | None = None
-    filters: Sequence[str] = ()
-    ignored: Mapping[bytes, Entry] = _NONE
-    operation: str | None = None
-    operation_files: Mapping[str, str] = _NONE
-    operation_trees: Mapping[str, str] = _NONE
-    pins: Sequence[str] = ()
-    nested: Mapping[bytes, str] = _NONE
-    skipped: Sequence[Skipped] = ()
-    staged: Sequence[bytes] = ()
-    unstaged: Sequence[bytes] = ()
-    untracked: Sequence[bytes] = ()
-    git_version: str = ""
-    complete: bool = False
-    folders: Mapping[bytes, int] = _NONE
+    head: Head  # HEAD: its branch and its commit
+    index_tree: str = EMPTY_TREE  # the index, stage 0 (an unmerged path: stage 2)
+    tree: str = EMPTY_TREE  # the worktree's state of all tracked paths
+    untracked_tree: str = EMPTY_TREE  # untracked files that are not ignored
+    visible_tree: str = EMPTY_TREE  # both of these; not read (`format.with_visible_tree`)
+    stages: Mapping[bytes, Mapping[int, Entry]] = _NONE  # stages 1 to 3 of unmerged paths
+    intent_to_add: Mapping[bytes, int] = _NONE  # entries of `git add -N`, which no tree holds: path -> mode
+    assume_unchanged: Sequence[bytes] = ()  # paths with that flag
+    skip_worktree: Sequence[bytes] = ()  # paths with that flag; `d/` stands for everything below d, `/` for all
+    absent: Sequence[bytes] = ()  # those of skip_worktree that are not on disk, in the same form
+    not_present: Sequence[bytes] = ()  # paths, ignored ones too, that are known not to exist
+    sparse: Sparse | None = None  # the sparse checkout; None without one
+    rules: RulesOutside | None = None  # ignore rules outside of the worktree; None in older checkpoints
+    empty_directories: Sequence[bytes] = ()  # directories with nothing in them
+    permissions: Mapping[bytes, int] = _NONE  # bits (07777) of captured files, where they are not what `umask` gives
+    umask: int = 0o022  # the umask when the state was captured
+    raw: Mapping[bytes, str] = _NONE  # blobs of the worktree's own bytes, where neither the blob nor `crlf` has them
+    crlf: frozenset[bytes] = frozenset()  # paths whose own bytes are the blob's with CRLF
+    as_stored: frozenset[bytes] = frozenset()  # unmodified files that git converts and whose own bytes are the blob's
+    has_own_bytes: bool = False  # whether own bytes are known of all modified, staged and untracked files (`own_bytes`)
+    line_ends: Mapping[str, str] | None = None  # settings by which git checked out unmodified files; None if unknown
+    filters: Sequence[str] = ()  # the filters that were configured
+    ignored: Mapping[bytes, Entry] = _NONE  # ignored files that were saved
+    operation: str | None = None  # the operation in progress: merge, rebase …
+    operation_files: Mapping[str, str] = _NONE  # its files: name below the git directory -> blob
+    operation_trees: Mapping[str, str] = _NONE  # trees that these files mention
+    pins: Sequence[str] = ()  # commits that must be kept alive for it and for nested repositories
+    nested: Mapping[bytes, str] = _NONE  # directory -> blob that describes the repository in it
+    skipped: Sequence[Skipped] = ()  # what could not be saved, and why
+    staged: Sequence[bytes] = ()  # paths that differ between HEAD and index
+    unstaged: Sequence[bytes] = ()  # paths that differ between index and worktree
+    untracked: Sequence[bytes] = ()  # untracked paths; repositories with a trailing slash
+    git_version: str = ""  # the git that reported the state; not a part of it
+    complete: bool = False  # all ignored files, empty directories and `folders` are in it: a restore can be exact
+    folders: Mapping[bytes, int] = _NONE  # if complete: permission bits of directories that are not what `umask` gives
 
     @property
     def is_dirty(self) -> bool:
-        """Whether a stash would have something to save."""
+        """Whether there are changes that a stash would save."""
         return bool(self.staged or self.unstaged or self.untracked or self.operation or self.nested)
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One checkpoint as users and scripts see it; the fields are the keys of the JSON kind `checkpoint`.
+    """One checkpoint as users and scripts see it; the fields are the keys of the JSON kind `checkpoint`. Paths are text
+    (`os.fsdecode`)."""
 
-    `id` is C's commit id. `commit` is HEAD's commit, None if unborn; `branch` is short, None if detached. Paths are
-    text (`os.fsdecode`). `stash_ref` is the id where the state was dirty. `unchanged` tells that an automatic trigger
-    found nothing new and this is the earlier checkpoint.
-    """
-
-    id: str
-    created_at: str
-    created_by: str
-    branch: str | None
-    commit: str | None
-    worktree_path: str
-    task_id: str | None
-    description: str
-    trigger: str
-    staged_changes: list[str]
-    unstaged_changes: list[str]
-    untracked_files: list[str]
-    skipped: list[Skipped]
-    stash_ref: str | None
-    operation: str | None
-    run_id: str | None
-    session_id: str | None
-    meta: dict[str, str]
-    timeline: str
-    unchanged: bool = False
+    id: str  # commit C of `format`
+    created_at: str  # ISO 8601, UTC
+    created_by: str  # the agent
+    branch: str | None  # short; None if HEAD was detached
+    commit: str | None  # HEAD's; None if unborn
+    worktree_path: str  # the root of the worktree
+    task_id: str | None  # from the caller
+    description: str  # from the caller
+    trigger: str  # one of `format.TRIGGERS`
+    staged_changes: list[str]  # paths that differ between HEAD and index
+    unstaged_changes: list[str]  # paths that differ between index and worktree
+    untracked_files: list[str]  # untracked paths; repositories with a trailing slash
+    skipped: list[Skipped]  # what could not be saved, and why
+    stash_ref: str | None  # `id` if the state was dirty: `git stash apply` takes it
+    operation: str | None  # the operation in progress
+    run_id: str | None  # the run that it belongs to
+    session_id: str | None  # from the caller
+    meta: dict[str, str]  # from the caller
+    timeline: str  # the worktree's id
+    unchanged: bool = False  # an automatic trigger found no changes: this is the previous checkpoint
 
 
 class Metadata(NamedTuple):
-    """Who makes a checkpoint, where and why: what goes into it beside the state."""
+    """What a checkpoint records about itself: who creates it, where and why."""
 
     created_by: str
     worktree_id: str

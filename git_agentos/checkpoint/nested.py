@@ -1,19 +1,19 @@
 """Repositories inside the worktree: untracked ones, and submodules that are checked out.
 
-Each gets a checkpoint of its own, in its own store. `nested/<path>` in S describes it (JSON):
+Each gets a checkpoint of its own, in its own object store. `nested/<path>` in S describes it (JSON):
 
     format      1
-    kind        "repository" (its git directory lies inside the worktree) or "submodule"
+    kind        "repository" (its git directory is inside the worktree) or "submodule"
     head        {"ref", "commit"}
     git_dir     of a "submodule": its git directory, relative to the main repository's
     checkpoint  id of its own checkpoint, or null
     timeline    name of its own timeline
-    refs, symbolic, tags, logs, elsewhere, config, info  of a "repository": how to make it again (see `nested_objects`)
+    refs, symbolic, tags, logs, elsewhere, config, info  of a "repository": how to recreate it (see `nested_objects`)
 
-A "repository" can be deleted with its store. So its objects are brought into the main store as well, where the timeline
-keeps them alive: a commit N that reaches them is a further parent of the timeline commit. The same is done for a
-"submodule" whose git directory goes with the worktree; `refs` then has something in it. It goes where the worktree is
-removed, and with a "repository" that the submodule is in.
+A "repository" can be deleted with its store. So its objects are imported into the main store as well, and the timeline
+keeps them: a commit N that reaches them is a further parent of the timeline commit. The same is done for a "submodule"
+whose git directory may be removed with the worktree; `refs` is then not empty. That is so if the worktree itself is
+being removed, and if the submodule is in a "repository".
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from git_agentos.git.repository import Repository, Writer
 from git_agentos.util import directories
 
 _FORMAT = 1
-# A nested repository that git or we cannot read is named, and keeps nothing else from being saved.
+# A nested repository that git or we cannot read is listed as skipped; everything else is saved.
 _UNUSABLE = (RepositoryError, GitCommandError, MissingObjectsError)
 
 
 class NestedCheckpoint(NamedTuple):
-    """The checkpoint of a nested repository, and what its state is."""
+    """The checkpoint of a nested repository, and properties of its state."""
 
     id: str
     worktree_id: str
@@ -55,8 +55,8 @@ class NestedOptions(NamedTuple):
 
     `create` creates a checkpoint in one of them; without it, its HEAD alone is recorded. With `git_dir_goes`, the
     worktree's git directory is about to be removed: the objects of submodules in it are imported into the main store,
-    as they are with `inside_another`, where this worktree lies inside another one and may be removed with it. Without
-    `import_objects`, no objects are imported: the caller only looks.
+    as they are with `inside_another`: then this worktree is inside another one and may be removed with it. Without
+    `import_objects`, no objects are imported: the caller only compares states.
     """
 
     create: CreateNested | None = None
@@ -76,7 +76,7 @@ class Repositories(NamedTuple):
 
 
 def head_commit(root: str, path: bytes) -> str | None:
-    """The commit that is checked out in the repository at `path`; None where there is none."""
+    """The commit that is checked out in the repository at `path`; None if there is none."""
     location = locate_at(root, path)
     if location is None:
         return None
@@ -84,7 +84,7 @@ def head_commit(root: str, path: bytes) -> str | None:
 
 
 def locate_at(root: str, path: bytes) -> Location | None:
-    """The repository whose top is at `path`; None where there is none that git accepts."""
+    """The repository whose top is at `path`; None if there is none that git accepts."""
     directory = os.path.join(os.fsencode(root), path)
     if not untracked.is_repository(directory):
         return None
@@ -92,7 +92,7 @@ def locate_at(root: str, path: bytes) -> Location | None:
         location = locate(os.fsdecode(directory), use_environment=False)
     except RepositoryError:
         return None
-    # A `.git` that git does not accept makes it find the repository around it instead.
+    # If git does not accept the `.git` there, it finds the enclosing repository instead.
     return location if location.root == os.path.realpath(os.fsdecode(directory)) else None
 
 
@@ -167,7 +167,7 @@ class _Description:
         }
 
     def _is_inside(self, location: Location) -> bool:
-        """Whether the git directory lies inside the repository's own worktree."""
+        """Whether the git directory is inside the repository's own worktree."""
         return location.common_dir.startswith(os.path.join(location.root, ""))
 
     def _import(self, path: bytes, location: Location, head: Head, record: dict[str, Any]) -> None:
@@ -175,7 +175,7 @@ class _Description:
         outer, options = self.repository.location, self.options
         inside = self._is_inside(location)
         if options.git_dir_goes and not inside and not _is_below(location.git_dir, outer.common_dir):
-            self.skip(path, "its git directory is outside of this repository")
+            self.skip(path, "its git directory is outside this repository")
         removable = (options.git_dir_goes or options.inside_another) and _is_below(location.common_dir, outer.git_dir)
         if not inside and not removable:
             return
@@ -186,7 +186,7 @@ class _Description:
             self.skip(path, reason, name=".git/")
 
     def _hold(self, location: Location, head: Head, record: dict[str, Any]) -> str | None:
-        """Make the main store hold all that the repository's refs and reflogs reach; the reason if it does not."""
+        """Make the main store keep all that the repository's refs and reflogs reach; the reason if that fails."""
         try:
             pin, reason = nested_objects.describe(
                 self.repository, self.writer, location, head, record, keep=self.options.import_objects
@@ -202,7 +202,7 @@ def _is_below(path: str, folder: str) -> bool:
     return path.startswith(os.path.join(folder, ""))
 
 
-# -- restoring them ------------------------------------------------------------------------------------------------
+# -- restoring ------------------------------------------------------------------------------------------------
 
 
 def read(repository: Repository, oid: str) -> Mapping[str, Any]:
@@ -217,9 +217,9 @@ def read(repository: Repository, oid: str) -> Mapping[str, Any]:
 
 
 def link_git_dir(repository: Repository, path: bytes, record: Mapping[str, Any]) -> bool:
-    """Point the (empty or missing) directory at `path` at the submodule's git directory that is still there."""
+    """Link the (empty or missing) directory at `path` with the submodule's existing git directory."""
     git_dir = os.path.normpath(os.path.join(repository.location.common_dir, record["git_dir"]))
-    # A linked worktree has those of its submodules in its own git directory; another one's are not for it to take.
+    # A linked worktree has its submodules in its own git directory; it must not use those of another worktree.
     folders = (repository.location.common_dir, repository.location.git_dir)
     inside = tuple(os.path.join(folder, "modules", "") for folder in folders)
     if not git_dir.startswith(inside) or not os.path.isfile(os.path.join(git_dir, "HEAD")):
@@ -238,7 +238,7 @@ def link_git_dir(repository: Repository, path: bytes, record: Mapping[str, Any])
 def move_aside(repository: Repository, path: bytes, key: str) -> bool:
     """Move a nested repository out of the worktree as it is, to `<git dir>/agentos/kept/<key>/<path>`.
 
-    False where it lies on another file system and cannot be moved in one step: it then stays.
+    False if it is on another file system and cannot be moved by a rename: then it stays.
     """
     location = repository.location
     folder = os.path.join(directories.make_own(location.state_dir, "kept"), key)
@@ -252,8 +252,8 @@ def move_aside(repository: Repository, path: bytes, key: str) -> bool:
 
 
 def reinstate(repository: Repository, path: bytes, *, key: str | None = None, holding: str | None = None) -> bool:
-    """Move the newest repository that was put aside from `path` back to it: of those under `key`, and of those that
-    have the object `holding`. False where there is none."""
+    """Move the newest repository that was moved aside from `path` back there; with `key` one of those under `key`, with
+    `holding` one that has this object. False if there is none."""
     kept = os.path.join(repository.location.state_dir, "kept")
     try:
         keys = sorted(os.listdir(kept), key=lambda key: os.stat(os.path.join(kept, key)).st_ctime_ns, reverse=True)
@@ -281,8 +281,8 @@ def _holds(root: str, path: bytes, oid: str) -> bool:
 
 
 def _remove_empty_above(path: bytes, top: bytes) -> None:
-    """Remove the folders above `path`, up to `top`, that have nothing in them any more. What is beside stays as it is:
-    other repositories are kept there, and their empty folders are theirs."""
+    """Remove the empty folders above `path`, up to `top`. Other empty folders there may belong to repositories that are
+    kept, and are not removed."""
     with contextlib.suppress(OSError):
         while len(path) > len(top):
             path = os.path.dirname(path)

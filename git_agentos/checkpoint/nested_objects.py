@@ -1,19 +1,18 @@
-"""The objects, refs and reflogs of a nested repository: held in the main store, and made a repository again.
+"""The objects, refs and reflogs of a nested repository: kept in the main store, and recreated from there.
 
-What is held is what git itself keeps in that repository: everything that its refs, its HEAD, its reflogs (so every
-entry of the stash) and the HEADs and reflogs of its other worktrees reach. `describe` puts into the description (see
-`nested`)
+The main store keeps what git itself keeps in that repository: everything that its refs, its HEAD, its reflogs (and so
+every stash) and the HEADs and reflogs of its other worktrees reach. `describe` puts into the description (see `nested`)
 
     refs      {name: oid}     all refs
-    symbolic  {name: target}  those of them, and of those that lead nowhere, that are symbolic
+    symbolic  {name: target}  the symbolic refs, also those whose target does not exist
     tags      {oid: text}     annotated tag objects (latin-1)
     logs      {name: oid}     reflogs, a blob each
     elsewhere [oid]           what the HEADs, refs and reflogs of its other worktrees name
     config    text            the configuration file (latin-1)
-    info      {name: text}    `info/exclude` and `info/attributes`, where there are any rules in them (latin-1)
+    info      {name: text}    `info/exclude` and `info/attributes`, if they contain rules (latin-1)
 
-and gives a commit N that holds the rest: its parents are the commits; its tree has, as `objects/<oid>`, the blobs and
-trees that something names directly, and the reflogs.
+and returns a commit N that keeps the objects: its parents are the commits; its tree has, as `objects/<oid>`, the
+blobs and trees that something names directly, and the reflogs.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _SINGLE = ("refs/bisect/", "refs/worktree/", "refs/rewritten/")  # never in pack
 
 
 class _Roots:
-    """What something in a repository names, by kind."""
+    """The objects that refs, HEADs and reflogs of a repository name, by kind."""
 
     def __init__(self, repository: Repository) -> None:
         self.repository = repository
@@ -50,7 +49,7 @@ class _Roots:
         self.tags: dict[str, str] = {}
 
     def add(self, oid: str) -> None:
-        """Count an object in, through tags; MissingObjectsError if it is not there."""
+        """Add an object, and the target of a tag; MissingObjectsError if it is missing."""
         kind, data = self._kind(oid)
         while kind == "tag":
             self.tags[oid] = data.decode("latin-1")
@@ -69,8 +68,10 @@ class _Roots:
 def describe(
     repository: Repository, writer: Writer, location: Location, head: Head, record: dict[str, Any], *, keep: bool = True
 ) -> tuple[str | None, str | None]:
-    """Copy a nested repository's objects into the main store and say in `record` how to make it again: the commit that
-    holds them, or None and the reason why not. Without `keep`, it is only said."""
+    """Copy a nested repository's objects into the main store, and add to `record` how to recreate it.
+
+    Returns the commit that keeps the objects, or None and the reason. Without `keep`, nothing is copied.
+    """
     inner = Repository(location)
     roots = _Roots(inner)
     record["refs"] = refs.list_refs(location, "refs/")
@@ -123,7 +124,7 @@ def _logged(logs: Iterable[bytes]) -> set[str]:
 
 
 def _of_other_worktrees(location: Location) -> set[str]:
-    """What the HEADs, the refs and the reflogs of a repository's linked worktrees name."""
+    """The objects that the HEADs, refs and reflogs of a repository's linked worktrees name."""
     found: set[str] = set()
     for git_dir in worktrees.linked_git_dirs(location.common_dir):
         found |= _logged(data for _, data in _logs(git_dir))
@@ -138,9 +139,9 @@ def _of_other_worktrees(location: Location) -> set[str]:
 
 
 def _add_logged(inner: Repository, roots: _Roots, oids: set[str]) -> None:
-    """Count in what reflogs name, where it is there: git prunes what an entry names only after the entry.
+    """Add the objects that reflogs name, if they exist (git may have pruned what an old entry names).
 
-    Of commits, only those that nothing else reaches: a reflog can name thousands.
+    Of the commits, only those that nothing else reaches are added: a reflog can name thousands.
     """
     logged = _Roots(inner)
     for oid in sorted(oids - roots.commits.keys()):
@@ -159,7 +160,7 @@ def _add_logged(inner: Repository, roots: _Roots, oids: set[str]) -> None:
 
 
 def other_worktrees(location: Location) -> list[str]:
-    """The folders of a repository's linked worktrees that are there."""
+    """The existing folders of a repository's linked worktrees."""
     roots = [worktrees.root_or_none(git_dir) for git_dir in worktrees.linked_git_dirs(location.common_dir)]
     return [root for root in roots if root is not None and os.path.lexists(os.path.join(root, ".git"))]
 
@@ -168,7 +169,7 @@ def other_worktrees(location: Location) -> list[str]:
 
 
 def _bring_in(repository: Repository, location: Location, oids: Sequence[str]) -> str | None:
-    """Copy what `oids` reach into the main store; the reason where that is not done."""
+    """Copy what `oids` reach into the main store; the reason if that is not done."""
     there = [oid for oid in oids if repository.exists(oid)]
     if there and not is_whole(repository, there):
         there = []
@@ -183,7 +184,7 @@ def _bring_in(repository: Repository, location: Location, oids: Sequence[str]) -
 
 
 def is_whole(repository: Repository, oids: Iterable[str]) -> bool:
-    """Whether everything that `oids` reach is in the store. What timelines reach is taken to be."""
+    """Whether everything that `oids` reach is in the store. What timelines reach is assumed to be."""
     data = "".join(f"{oid}\n" for oid in oids).encode()
     args = ("rev-list", "--objects", "--quiet", "--stdin", "--not", "--glob=refs/agentos/timelines/*")
     try:
@@ -207,7 +208,7 @@ def _copy_objects(source: Location, wanted: Iterable[str], have: Iterable[str], 
     )
     assert pack.stdin is not None and pack.stdout is not None and pack.stderr is not None
     index = process.spawn(["index-pack", "--stdin"], env=target.environment(), stdin=pack.stdout.fileno())
-    with contextlib.suppress(BrokenPipeError):  # its exit code says what was wrong
+    with contextlib.suppress(BrokenPipeError):  # its exit code shows the error
         pack.stdin.write(lines.encode())
         pack.stdin.close()
     pack.stdout.close()
@@ -220,10 +221,10 @@ def _copy_objects(source: Location, wanted: Iterable[str], have: Iterable[str], 
         raise process.failure(["index-pack"], status, err)
 
 
-# -- making it again -----------------------------------------------------------------------------------------------
+# -- recreating -----------------------------------------------------------------------------------------------
 
-# What of a nested repository's configuration is brought back. The rest can name programs that git would run, and a
-# checkpoint may have come from elsewhere.
+# The settings of a nested repository that are restored. Others can name programs that git would run, and a checkpoint
+# may be from another repository.
 _SAFE_CONFIG = re.compile(
     r"core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol"
     r"|safecrlf|quotepath|abbrev)|extensions\.worktreeconfig|user\.(name|email)|remote\..+\.(url|fetch|pushurl|push|tagopt"
@@ -233,10 +234,10 @@ _SAFE_CONFIG = re.compile(
 
 
 def recreate(repository: Repository, path: bytes, record: Mapping[str, Any]) -> list[str]:
-    """Create the repository that `record` describes at `path`, where there is none, with its refs, reflogs and objects;
-    the refs that could not be made, since what they name is not held (by a checkpoint of an older version).
+    """Create the repository that `record` describes at `path`, with its refs, reflogs and objects.
 
-    It is made beside and comes with one rename, so it is there whole or not at all.
+    Returns the refs that could not be created, because a checkpoint of an older version does not keep what they name.
+    The repository is created in another place and moved by one rename, so it is never incomplete.
     """
     directory = os.path.join(repository.location.root, os.fsdecode(path))
     lost = _lost(repository, record)
@@ -265,19 +266,19 @@ def recreate(repository: Repository, path: bytes, record: Mapping[str, Any]) -> 
 
 
 def _is_safe(name: str, *, log: bool = False) -> bool:
-    """Whether git could have a ref (a reflog) of that name: a checkpoint may have come from elsewhere."""
+    """Whether a ref (a reflog) can have this name: a checkpoint may be from another repository."""
     return (name.startswith("refs/") or (log and _LOG_NAME.fullmatch(name) is not None)) and not _BAD_NAME.search(name)
 
 
 def _target(record: Mapping[str, Any], oid: str) -> str:
-    """What an object of the description leads to, through tags."""
+    """The object to which an object of the description leads, through tags."""
     while oid in record["tags"]:
         oid = record["tags"][oid].partition("\n")[0].removeprefix("object ")
     return oid
 
 
 def _lost(repository: Repository, record: Mapping[str, Any]) -> set[str]:
-    """The refs that cannot be made again; MissingObjectsError where the repository itself cannot."""
+    """The refs that cannot be recreated; MissingObjectsError if the repository itself cannot."""
     needed = {oid for oid in (record["head"]["commit"], record["checkpoint"]) if oid}
     targets = {name: _target(record, oid) for name, oid in record["refs"].items()}
     if is_whole(repository, needed | set(targets.values())):
@@ -321,7 +322,7 @@ def _write_refs(location: Location, found: Mapping[str, str], symbolic: Mapping[
 
 
 def _write_config(location: Location, folder: str, text: str) -> None:
-    """Put those settings of a saved configuration file in place that can do no harm."""
+    """Write the settings of a saved configuration file that are safe (`_SAFE_CONFIG`)."""
     saved = os.path.join(folder, "config")
     with open(saved, "w", encoding="latin-1") as file:
         file.write(text)

@@ -15,7 +15,7 @@ from git_agentos.git.repository import Repository
 
 
 class OpenWorktree(NamedTuple):
-    """One worktree, its settings, and who acts in it.
+    """One worktree, its settings, and its agent.
 
     `agent` is the id that checkpoints and log entries are created by; `worktree_id` names the worktree's timeline.
     """

@@ -1,7 +1,7 @@
 """The operation in progress (merge, rebase, cherry-pick, revert, am, bisect): its files and its refs.
 
-git keeps it in files of the worktree's git directory and in `refs/bisect/`; they are carried as bytes, so an operation
-goes on after a restore whatever git's version wrote there.
+git keeps it in files of the worktree's git directory and in `refs/bisect/`; they are saved as bytes, so an operation
+can continue after a restore whichever version of git wrote them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ORIG_HEAD = "ORIG_HEAD"
 _DIRECTORIES = ("rebase-merge", "rebase-apply", "sequencer")
 _BISECT = "BISECT_"
 _BISECT_REFS = "refs/bisect/"
-# Which of them say what is going on, the outermost operation first.
+# Files that show which operation is in progress, the outermost operation first.
 _SIGNS = (
     ("am", "rebase-apply/applying"),
     ("rebase", "rebase-merge/"),
@@ -55,20 +55,20 @@ def read(location: Location) -> dict[str, bytes]:
                     path = os.path.join(folder, file_name)
                     with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
                         found[os.path.relpath(path, location.git_dir)] = file.read()
-    # The refs count only with the log: git leaves none behind, and reading them costs a walk.
+    # The refs are read only if there is a log: git leaves none behind, and listing them takes time.
     if any(name.startswith(_BISECT) for name in found) or os.path.isdir(os.path.join(location.git_dir, _BISECT_REFS)):
         for name, oid in refs.list_refs(location, _BISECT_REFS).items():
             found[name] = oid.encode() + b"\n"
-    # `git am --abort` goes back to ORIG_HEAD; to the other operations it is a by-product that the next command moves.
+    # `git am --abort` resets to ORIG_HEAD. For other operations it is a by-product that the next command moves.
     if "rebase-apply/applying" in found:
         with contextlib.suppress(FileNotFoundError), open(os.path.join(location.git_dir, _ORIG_HEAD), "rb") as file:
             found[_ORIG_HEAD] = file.read()
-    # A message left over by an aborted command is no operation, but belongs to the state all the same.
+    # The message file of an aborted command is not an operation, but it belongs to the state.
     return found
 
 
 def name_of(files: Mapping[str, object]) -> str | None:
-    """The operation's name, None where none is in progress."""
+    """The operation's name; None if none is in progress."""
     for operation, sign in _SIGNS:
         if any(name == sign or (sign.endswith("/") and name.startswith(sign)) for name in files):
             return operation
@@ -77,8 +77,8 @@ def name_of(files: Mapping[str, object]) -> str | None:
     return None
 
 
-def on_own_branch(operation: str | None) -> bool:
-    """Whether the operation has moved HEAD off the user's branch on purpose."""
+def detaches_head(operation: str | None) -> bool:
+    """Whether the operation works with a HEAD that it has detached from the user's branch."""
     return operation in ("rebase", "bisect")
 
 
@@ -112,7 +112,8 @@ def pins(repository: Repository, files: Mapping[str, bytes]) -> tuple[list[str],
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Refuse names that no operation has: a checkpoint may come from elsewhere, and `config` or `hooks/` would run."""
+    """Refuse names that no operation has: a checkpoint may be from another repository, and writing `config` or `hooks/`
+    would let it run programs."""
     for name in names:
         top = name.split("/")[0]
         known = (
@@ -140,7 +141,7 @@ def write(location: Location, wanted: Mapping[str, bytes], *, scratch: str) -> N
         target = os.path.join(location.git_dir, name)
         os.makedirs(os.path.dirname(target), exist_ok=True)
         files.replace(target, data, temporary=os.path.join(scratch, "operation-file"))
-    # What goes, goes last: a directory such as rebase-merge is never seen without the files that make it whole.
+    # Remove files last, so that a directory such as rebase-merge is never incomplete.
     for name in sorted(present.keys() - wanted.keys()):
         if not name.startswith(_BISECT_REFS):
             with contextlib.suppress(FileNotFoundError):

@@ -1,8 +1,8 @@
 """The bytes that files had on disk, as far as a state knows them.
 
-Of a file that was modified, staged, untracked or saved though ignored, a state knows all of them: they are its blob, or
-its blob with each line end as CRLF, or in `raw`. So it comes back without attributes, filters and configuration, which
-may all be others by then. Any other file has what a checkout of its blob gives.
+For a file that was modified, staged, untracked, or ignored and saved, a state knows them: they are the blob's, or the
+blob's with each LF as CRLF, or in `raw`. So the file is restored without attributes, filters and configuration, which
+may have changed. Any other file has the bytes that a checkout of its blob gives.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from git_agentos.git.repository import Repository
 
 
 class Form(NamedTuple):
-    """The bytes of a file: those of a blob, with `crlf` those of a blob whose line ends are LF, with CRLF."""
+    """The bytes of a file: those of a blob; with `crlf`, with each LF as CRLF."""
 
     oid: str
     crlf: bool = False
@@ -54,7 +54,7 @@ class OwnBytes:
         self.paths = self._as_stored.union(self._crlf, self._raw)
 
     def of(self, path: bytes, oid: str) -> Form | None:
-        """The bytes of the file at `path` whose blob is `oid`; None where they are what a checkout gives."""
+        """The bytes of the file at `path` whose blob is `oid`; None if they are what a checkout gives."""
         if path in self._raw:
             return Form(self._raw[path])
         if path in self._crlf:

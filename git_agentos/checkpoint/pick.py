@@ -1,7 +1,7 @@
-"""Cherry-picking with a net: a `before_risky` checkpoint first, and a conflict that can be continued or aborted.
+"""Cherry-pick after a `before_risky` checkpoint; a conflict can be continued or aborted.
 
-git does the picking, with the user's own configuration and hooks. The guard's are left out: this is what it tells
-agents to do instead of `git cherry-pick`.
+git picks the commits, with the user's own configuration and hooks. The guard's hooks are not run: this command is what
+the guard recommends instead of `git cherry-pick`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from git_agentos.git.scan import Scan
 
 @dataclass(frozen=True)
 class Pick:
-    """What came of it: `state` is `done`, `conflict` or `aborted`; `picked` the new commits, oldest first; `saved` the
-    checkpoint taken before; `conflicts` the paths to resolve."""
+    """The result of a pick: `state` is `done`, `conflict` or `aborted`; `picked` are the new commits, oldest first;
+    `saved` is the checkpoint of the state before; `conflicts` are the paths to resolve."""
 
     picked: list[str]
     head: str | None
@@ -51,7 +51,7 @@ def pick(worktree: OpenWorktree, metadata: Metadata, commits: Sequence[str]) -> 
 
 
 def resume(worktree: OpenWorktree, metadata: Metadata) -> Pick:
-    """`git cherry-pick --continue`, with the message as it stands."""
+    """`git cherry-pick --continue`, with the message as it is."""
     _require(worktree.repository)
     return _run(worktree, metadata, ["-c", "core.editor=true", "cherry-pick", "--continue"])
 
@@ -79,7 +79,7 @@ def _run(worktree: OpenWorktree, metadata: Metadata, args: list[str]) -> Pick:
     env = process.user_environment(given)
     status, err = _git(location, args, env)
     while status != 0 and _is_empty(worktree.repository):
-        # HEAD has the change already; what remains of the picks is to come all the same.
+        # HEAD has this change already; skip it, and pick the remaining commits.
         status, err = _git(location, ["cherry-pick", "--skip"], env)
     scanned = Scan(location).read()
     conflicts = [os.fsdecode(entry.path) for entry in scanned.unmerged]

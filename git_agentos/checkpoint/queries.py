@@ -1,4 +1,4 @@
-"""Looking at checkpoints and at the worktree: lists, searches, differences, files, the status. Nothing changes."""
+"""Read checkpoints and the worktree: lists, searches, differences, files, the status. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from git_agentos.checkpoint import checkout, format, journal, operation, timeline
-from git_agentos.checkpoint.capture.state import CaptureRequest, capture_state
+from git_agentos.checkpoint.capture.request import CaptureRequest
+from git_agentos.checkpoint.capture.state import capture_state
 from git_agentos.checkpoint.model import Checkpoint, State
 from git_agentos.checkpoint.nested import NestedOptions
 from git_agentos.checkpoint.own_bytes import OwnBytes
@@ -37,7 +38,7 @@ class FileChange:
 
 @dataclass(frozen=True)
 class Diff:
-    """The difference of two states of the visible worktree; `to` is None for the state now. `patch` is git's."""
+    """The difference of two states of the visible worktree; `to` is None for the current state. `patch` is git's."""
 
     from_: str
     to: str | None
@@ -68,9 +69,9 @@ class Interrupted:
 
 @dataclass(frozen=True)
 class Status:
-    """Where one stands; counts are numbers of paths. Of the whole repository are `interrupted_worktrees`, the ids of
-    those on which a command was killed, and `pending_approvals`, what waits (`guard.approval.approvals.Approval`): the
-    workspace knows both."""
+    """The status of a worktree; counts are numbers of paths. `interrupted_worktrees` (the ids of those on which a
+    command was killed) and `pending_approvals` (`guard.approval.approvals.Approval`) are of the whole repository; the
+    workspace fills them in."""
 
     agent: str
     branch: str | None
@@ -89,11 +90,11 @@ class Status:
 
 
 def list_checkpoints(repository: Repository, own: str, agent: str | None, *, every: bool) -> Iterator[Checkpoint]:
-    """Checkpoints, newest first: of the timeline `own`; or those that `agent` made; with `every` all, or of those all
-    that `agent` made or that were made in its worktree.
+    """Checkpoints, newest first: of the timeline `own`; with `agent`, those that it created; with `every`, all, or with
+    both, those that `agent` created or that were created in its worktree.
 
-    Agents may share a worktree: what others made in its worktree is not an agent's own, unless it has made none at all.
-    CheckpointNotFound where no timeline and no checkpoint knows `agent`.
+    Agents may share a worktree: an agent that has created no checkpoint is given those of its worktree.
+    CheckpointNotFound if neither a timeline nor a checkpoint has the name `agent`.
     """
     if agent is None and not every:
         for link in timeline.walk(repository, own):
@@ -122,12 +123,12 @@ def list_checkpoints(repository: Repository, own: str, agent: str | None, *, eve
 def unknown_agent(agent: str) -> CheckpointNotFound:
     return CheckpointNotFound(
         f"there is no agent or worktree '{agent}' with checkpoints here",
-        "git agentos checkpoint list --all shows everybody's",
+        "git agentos checkpoint list --all shows those of all agents",
     )
 
 
 def search_text(item: Checkpoint) -> Iterator[str]:
-    """The texts that a search looks into."""
+    """The texts that a search compares."""
     yield item.description
     yield item.task_id or ""
     yield from (f"{key}={value}" for key, value in item.meta.items())
@@ -202,7 +203,7 @@ def _content(repository: Repository, settings: Settings, state: State, path: byt
 
 
 def status(repository: Repository, agent: str, own: str, scan: Scan) -> Status:
-    """Where one stands."""
+    """The status of the worktree."""
     location = repository.location
     scanned = scan.read()
     head = refs.read_head(location)
@@ -216,7 +217,7 @@ def status(repository: Repository, agent: str, own: str, scan: Scan) -> Status:
     try:
         found = journal.read(location)
     except DamagedFile as error:
-        warnings.warn(AgentosWarning(f"{error.message} (git agentos doctor tells more)"), stacklevel=2)
+        warnings.warn(AgentosWarning(f"{error.message} (see git agentos doctor)"), stacklevel=2)
     working = operation.name_of(operation.read(location))
     staged = sum(1 for change in scanned.changed if change.staged != ".")
     unstaged = sum(1 for change in scanned.changed if change.unstaged != ".")

@@ -1,7 +1,7 @@
 """The timeline: one append-only chain of checkpoints for each worktree, `refs/agentos/timelines/<worktree id>`.
 
 It begins with a parentless commit of the empty tree; each commit J after it has the parents previous J and C (the
-checkpoint), so a first-parent walk never runs into the project's history. It advances by compare-and-swap only.
+checkpoint), so a first-parent walk never runs into the project's history. It moves only by compare-and-swap.
 """
 
 from __future__ import annotations
@@ -45,11 +45,10 @@ class TimelineEntry(NamedTuple):
 
 
 def worktree_id(location: Location) -> str:
-    """The id of a worktree: `main`, the id that a managed worktree has on record, or git's name for a linked worktree
-    where that is a well-formed id.
+    """The id of a worktree: `main`; the recorded id of an agent's worktree; or git's name for a linked worktree, if
+    that is a well-formed id.
 
-    A linked worktree that git itself calls `main` is not the main worktree; it and names that are no ids get one that
-    is made from the name.
+    A linked worktree whose name is `main`, or not a well-formed id, gets an id that is derived from its name.
     """
     if location.is_main:
         return MAIN
@@ -79,8 +78,10 @@ def all_names(location: Location) -> list[str]:
 
 
 def rebuild(repository: Repository, name: str) -> str | None:
-    """Point a timeline whose ref is damaged at its newest commit that is still in the object store, or, where there is
-    none, at nothing; the commit. Every object is looked at: it is for a repair."""
+    """Point a timeline whose ref is damaged at its newest commit in the object store, or delete it if there is none.
+
+    Returns the commit. This reads every object in the store, so it is only for repairs.
+    """
     found: dict[str, int] = {}
     followed: set[str] = set()
     line = f"\nAgentos-Worktree: {name}\n".encode()
@@ -101,13 +102,13 @@ def rebuild(repository: Repository, name: str) -> str | None:
 def append(
     repository: Repository, writer: Writer, timeline: str, committer: bytes, seconds: int, make: Callable[[str], str]
 ) -> str:
-    """Put a commit on top: `make(previous)` writes it. Processes of ours take turns, so none has to try often."""
+    """Append the commit that `make(previous)` writes. A lock orders our own processes, so few attempts are needed."""
     location = repository.location
     name = PREFIX + timeline
 
     def whole() -> None:
-        # A ref must not point at what has been deleted or is about to be, not even until the `assure` below: other git
-        # commands would fail on it. A gc may have come and gone since the objects were written, or be at work.
+        # A ref must never point at objects that a gc has deleted or is about to delete, not even until
+        # `rewrite_missing` below: other git commands would fail on it.
         if not gc.is_pruning(location):
             writer.rewrite_missing()
         if gc.is_pruning(location):
@@ -128,11 +129,11 @@ def append(
             writer.rewrite_missing()
             gc.wait_for_prune(location, writer.rewrite_missing)
             return new
-    raise LockedError(f"the timeline '{timeline}' moves faster than it can be appended to", "try again")
+    raise LockedError(f"cannot append to the timeline '{timeline}': other processes keep updating it", "try again")
 
 
 def walk(repository: Repository, timeline: str) -> Iterator[TimelineEntry]:
-    """The links of a timeline, newest first."""
+    """The entries of a timeline, newest first."""
     oid = tip(repository.location, timeline)
     while oid is not None:
         commit = repository.commit(oid)
@@ -149,8 +150,8 @@ def newest(repository: Repository, timeline: str) -> TimelineEntry | None:
 def find(repository: Repository, spec: str, timelines: list[str]) -> TimelineEntry:
     """The checkpoint that `spec` names within these timelines: `latest`, `@{N}`, or a prefix of its id.
 
-    With several timelines `latest` and `@{N}` count by time. Raises CheckpointNotFound (unknown, ambiguous, foreign),
-    CheckpointFormatError for a commit that is no checkpoint.
+    With several timelines, `latest` and `@{N}` count by time. Raises CheckpointNotFound if the id is unknown, ambiguous
+    or in another timeline, CheckpointFormatError if the commit is not a checkpoint.
     """
     nth = _NTH.match(spec)
     if spec == "latest" or nth is not None:
@@ -158,7 +159,7 @@ def find(repository: Repository, spec: str, timelines: list[str]) -> TimelineEnt
         for position, link in enumerate(_merged(repository, timelines)):
             if position == n:
                 return link
-        raise CheckpointNotFound(_too_few(timelines, n), "git agentos checkpoint makes one")
+        raise CheckpointNotFound(_too_few(timelines, n), "git agentos checkpoint creates one")
     prefix = spec.lower()
     if not is_hex(prefix) or not _SHORTEST <= len(prefix) <= 40:
         raise _malformed(spec)
@@ -203,7 +204,7 @@ def _unknown(repository: Repository, spec: str, prefix: str, timelines: list[str
         if any(link.checkpoint.startswith(prefix) for link in walk(repository, name)):
             return CheckpointNotFound(
                 f"checkpoint '{spec}' belongs to '{name}', not to this worktree",
-                f"if you mean that one: --agent {name}, or --all",
+                f"to use that one, add --agent {name}, or --all",
             )
     try:
         commits = repository.commits_with_prefix(prefix)
@@ -214,7 +215,7 @@ def _unknown(repository: Repository, spec: str, prefix: str, timelines: list[str
             return CheckpointFormatError(
                 f"'{spec}' is a commit but not a checkpoint", "git agentos checkpoint list shows the checkpoints"
             )
-        format.open_checkpoint(repository, oid)  # one of a newer format says so
+        format.open_checkpoint(repository, oid)  # raises for a newer format
     return CheckpointNotFound(
         f"no checkpoint '{spec}' in this worktree", "git agentos checkpoint list shows the checkpoints"
     )

@@ -29,7 +29,6 @@ class Option:
     metavar: str | None
     help: str
     common: bool
-    repeatable: bool
 
     @property
     def summary(self) -> str:
@@ -143,7 +142,6 @@ def _read(command: Any, path: tuple[str, ...]) -> Command:
                 metavar=None if each.is_flag else each.metavar,
                 help=each.help or "",
                 common=each.name in COMMON_NAMES,
-                repeatable=bool(each.multiple),
             )
         )
     subcommands = getattr(command, "commands", {})

@@ -2,7 +2,7 @@
 
 Three things cannot wait for the parser: whether git's scan may start at once (a plain `checkpoint`), which command's
 module has to be loaded, and whether a usage error is reported as JSON. The result is a hint only; the parser, which
-comes later, decides. `tests/cli/test_prescan.py` compares the option names here with the parser's.
+comes later, decides.
 """
 
 from __future__ import annotations
@@ -11,17 +11,15 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-COMMON_VALUES = frozenset({"-C", "--as"})
-COMMON_FLAGS = frozenset({"--json", "-q", "--quiet"})
-CREATE_VALUES = frozenset({"-m", "--message", "--trigger", "--task", "--meta", "--run", "--session"})
+from git_agentos.guard.policy import command_table
 
 
 @dataclass(frozen=True)
 class Prescan:
     """What the raw words show.
 
-    `command` is the first word that is not an option, or None if that is uncertain. `is_plain_checkpoint` is true only
-    if the whole line was understood and creates a checkpoint. `directory` joins all `-C` as git does.
+    `command` is the first word that is not an option. `is_plain_checkpoint` is true only if the whole line was
+    understood and creates a checkpoint. `directory` joins all `-C` as git does.
     """
 
     command: str | None
@@ -32,44 +30,14 @@ class Prescan:
 
 def prescan(argv: Sequence[str]) -> Prescan:
     """Read `argv` (without the program's name) as far as it can be understood without the parser."""
-    words = list(argv)
-    command: str | None = None
-    json = False
-    understood = True
-    directories: list[str] = []
-    while words:
-        word = words.pop(0)
-        if not word.startswith("-") or word == "-":
-            if command is not None:
-                understood = False
-                break
-            command = word
-            if word != "checkpoint":
-                understood = False
-                break
-            continue
-        values = COMMON_VALUES | CREATE_VALUES if command == "checkpoint" else COMMON_VALUES
-        name, value, rest = _option(word, values)
-        if rest is not None:
-            words.insert(0, rest)
-        if name in values:
-            if value is None:
-                if not words:
-                    understood = False
-                    break
-                value = words.pop(0)
-            if name == "-C":
-                directories.append(value)
-        elif name in COMMON_FLAGS and value is None:
-            json = json or name == "--json"
-        else:
-            understood = False
-            break
+    line = command_table.read(argv)
+    request = line.request
+    is_checkpoint = request.path == ("checkpoint",) and not request.operands
     return Prescan(
-        command=command,
-        is_plain_checkpoint=understood and command == "checkpoint",
-        json=json or "--json" in words[: words.index("--") if "--" in words else None],
-        directory=join(directories),
+        command=next(iter((*request.path, *request.operands)), None),
+        is_plain_checkpoint=is_checkpoint and line.is_valid and not line.asks_help,
+        json="--json" in request.options,
+        directory=join(request.folders),
     )
 
 
@@ -80,16 +48,3 @@ def join(directories: Sequence[str]) -> str:
         if directory:
             path = os.path.join(path, directory) if path != "." else directory
     return path
-
-
-def _option(word: str, values: frozenset[str]) -> tuple[str, str | None, str | None]:
-    """Split one option word into its name, the value joined to it, and the rest of a cluster (`-qm`)."""
-    if word.startswith("--"):
-        name, equals, value = word.partition("=")
-        return name, value if equals else None, None
-    name, tail = word[:2], word[2:]
-    if not tail:
-        return name, None, None
-    if name in values:
-        return name, tail, None
-    return name, None, "-" + tail

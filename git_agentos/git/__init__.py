@@ -4,11 +4,13 @@ process         running git: one way to start it, one environment, one error
 location        which repository and worktree a path is in
 gitfile         the small files by which a worktree and its repository find each other
 worktrees       the worktrees of a repository, and who uses a branch
-repository      the open repository: objects, ancestry
+repository      the open repository: objects, ancestry; libgit2: the part of pygit2 that it uses
+configuration   reading git's configuration
 objects         writing objects so that they are on disk when a checkpoint is reported
 gc              packing the loose objects of many checkpoints; saving beside a running `git gc`
 trees           trees as mappings: parse, edit, walk, compare
-refs            reading refs, and moving them by compare-and-swap; tree_refs: files that a ref of their own keeps
+refs            reading refs, and moving them by compare-and-swap; reflog: reading reflogs
+tree_refs       files that a ref of their own keeps
 lockfile        git's lock files, made so that a stale one can be told from one in use
 stale_locks     git's own lock files whose makers are proven to be dead
 state_dir       the folder of git-agentos in a worktree's git directory: locks, scratch folders

@@ -1,7 +1,6 @@
 """Reading git's configuration: `git config --list` with values, or with scopes and origins.
 
-Keys are as git prints them: the first and the last part in lower case. A key that stands alone, without a value, is
-git's spelling of true.
+Keys are as git prints them: the first and the last part in lower case. A key without a value means true.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ LIST_WITH_ORIGINS = (*LIST, "--show-scope", "--show-origin")
 
 class Entry(NamedTuple):
     """One value of git's configuration. `scope` and `origin` are what `git config --show-scope --show-origin` prints;
-    `value` is None where a key stands alone."""
+    `value` is None if the key has no value."""
 
     scope: str
     origin: str
@@ -28,13 +27,13 @@ class Entry(NamedTuple):
 
     @property
     def file(self) -> str | None:
-        """The file of the value, as git names it; None where it is from the command line or elsewhere."""
+        """The file of the value, as git names it; None if it is not from a file."""
         kind, _, name = self.origin.partition(":")
         return name if kind == "file" else None
 
 
 def parse(out: bytes) -> dict[str, list[str]]:
-    """The output of `config --null --list` or `--get-regexp`: key -> values, the last one in force."""
+    """The output of `config --null --list` or `--get-regexp`: key -> values; the last one applies."""
     values: dict[str, list[str]] = {}
     for record in out.split(b"\0"):
         if record:
@@ -44,7 +43,7 @@ def parse(out: bytes) -> dict[str, list[str]]:
 
 
 def parse_with_origins(out: bytes) -> tuple[Entry, ...]:
-    """The output of LIST_WITH_ORIGINS, in git's order: the last entry of a key is in force."""
+    """The output of LIST_WITH_ORIGINS, in git's order: the last entry of a key applies."""
     fields = [os.fsdecode(field) for field in out.split(b"\0")]
     entries = []
     for n in range(0, len(fields) - 2, 3):
@@ -64,7 +63,7 @@ def read_with_origins(cwd: str, env: Mapping[str, str], options: Sequence[str] =
 
 
 def read_file(path: str, *, includes: bool = False) -> dict[str, list[str]]:
-    """What one file says, with `includes` also what it includes; empty where there is no such file."""
+    """The values in one file, with `includes` also in the files that it includes; empty if there is no such file."""
     if not os.path.exists(path):
         return {}
     which = "--includes" if includes else "--no-includes"

@@ -1,8 +1,8 @@
-"""Bytes that cross the working tree through a filter: line ends, encodings, ident, clean and smudge.
+"""Conversion between worktree and object store: line endings, encodings, ident, clean and smudge filters.
 
-libgit2 runs no external filters, so git does the work: `hash-object` on the way in, `cat-file --filters` on the way
-out. Most paths are not converted at all; `paths_to_convert` finds those that are, by looking for attribute files and by
-one `check-attr` where there are any.
+libgit2 runs no external filters, so git converts: `hash-object` into the store, `checkout-index` out of it. Most paths
+are not converted; `paths_to_convert` finds those that are, by looking for attribute files and, if there are any, by one
+`check-attr`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def paths_to_convert(
     tracks_attributes: bool,
     source: AttributeSource = _OF_THE_WORKTREE,
 ) -> set[bytes]:
-    """Those of `paths` whose bytes may differ between worktree and object store."""
+    """The `paths` whose bytes may differ between worktree and object store."""
     if not paths:
         return set()
     if _line_ends_everywhere(config):
@@ -62,13 +62,13 @@ def paths_to_convert(
 
 
 def named_filters(repository: Repository, paths: Iterable[bytes], source: AttributeSource) -> dict[bytes, str]:
-    """Path -> filter, where one is named."""
+    """Path -> filter, for the paths that have one."""
     rows = source.check(repository, ["filter"], paths)
     return {path: os.fsdecode(value) for path, _name, value in rows if value not in _IDLE}
 
 
 def any_configured(repository: Repository, config: Mapping[str, list[str]], *, tracks_attributes: bool) -> bool:
-    """Whether any tracked file may be converted; no file is read for that."""
+    """Whether any tracked file may be converted; reads no file."""
     return tracks_attributes or _line_ends_everywhere(config) or _outside_attributes(repository, config)
 
 
@@ -77,7 +77,7 @@ def _line_ends_everywhere(config: Mapping[str, list[str]]) -> bool:
 
 
 def _outside_attributes(repository: Repository, config: Mapping[str, list[str]]) -> bool:
-    """Whether attributes may come from outside of the worktree: info/attributes, the user's or the system's file."""
+    """Whether there may be attributes outside the worktree: info/attributes, the user's or the system's file."""
     xdg = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
     files = [
         os.path.join(repository.location.common_dir, "info", "attributes"),
@@ -98,39 +98,39 @@ def drivers(config: Mapping[str, list[str]]) -> set[str]:
 
 
 def line_ends(config: Mapping[str, list[str]]) -> dict[str, str]:
-    """The settings that say which line ends a checkout writes, where there are any."""
+    """The settings for the line endings that a checkout writes, if they are set."""
     return {key: config[key][-1] for key in _LINE_ENDS if key in config}
 
 
 def with_line_ends(config: Mapping[str, list[str]], values: Mapping[str, str]) -> dict[str, list[str]]:
-    """`config` with the line ends of another configuration."""
+    """`config` with the line-ending settings of another configuration."""
     return {**config, **{key: [values.get(key, default)] for key, default in _LINE_ENDS.items()}}
 
 
 def options(config: Mapping[str, list[str]]) -> list[str]:
-    """git options with which it converts line ends as `config` says."""
+    """git options with which it converts line endings as in `config`."""
     return [word for key, value in line_ends(config).items() for word in ("-c", f"{key}={value}")]
 
 
 def attribute_files(repository: Repository, paths: Iterable[bytes], config: Mapping[str, list[str]]) -> list[bytes]:
-    """Where in the worktree there may be attributes of `paths`: `.gitattributes` files, and core.attributesFile."""
+    """The paths of possible attributes files for `paths`: `.gitattributes` files, and core.attributesFile."""
     names = [folder + b"/.gitattributes" if folder else b".gitattributes" for folder in trees.folders_above(paths)]
     users = users_attributes(repository, config)
     return [*names, users] if users is not None else names
 
 
 def users_attributes(repository: Repository, config: Mapping[str, list[str]]) -> bytes | None:
-    """core.attributesFile, relative to the worktree; None where it is not inside."""
+    """core.attributesFile, relative to the worktree; None if it is not inside."""
     users = config.get("core.attributesfile", [""])[-1]
     if not users:
         return None
-    root = os.path.realpath(repository.location.root)  # where git reads a relative one from
+    root = os.path.realpath(repository.location.root)  # git resolves a relative path from there
     path = os.path.relpath(os.path.realpath(os.path.join(root, os.path.expanduser(users))), root)
     return None if path.split("/")[0] in ("..", ".", ".git") else os.fsencode(path)
 
 
 def to_blobs(writer: Writer, paths: Sequence[bytes]) -> dict[bytes, str | None]:
-    """Store worktree files as git would on `add`, where `writer` writes: path -> blob oid, None where a required filter
+    """Store worktree files as `git add` would, to the store of `writer`: path -> blob oid, None if a required filter
     fails."""
     if not paths:
         return {}
@@ -153,7 +153,7 @@ def to_blobs(writer: Writer, paths: Sequence[bytes]) -> dict[bytes, str | None]:
 
 
 def _line(path: bytes) -> bytes:
-    """A path as one line of `--stdin-paths`, in git's C quoting where it would be misread."""
+    """A path as one line of `--stdin-paths`, in git's C quoting if necessary."""
     if not path.startswith(b'"') and b"\n" not in path and b"\r" not in path:
         return path
     quoted = b"".join(
@@ -172,8 +172,8 @@ def to_files(
 ) -> None:
     """Write blobs (path -> mode, oid) below the directory `into`, converted as a checkout would.
 
-    Attributes are taken from the `.gitattributes` files of `source`, and where there is none, from `base_index`; its
-    environment also tells git where the blobs are. A filter that must not fail and fails is a GitCommandError.
+    Attributes are taken from the `.gitattributes` files of `source`, or, if a folder has none, from `base_index`; its
+    environment also names the object store. GitCommandError if a required filter fails.
     """
     index = os.path.join(os.path.dirname(into), os.path.basename(into) + ".index")
     root = source.root or repository.location.root
@@ -185,7 +185,7 @@ def to_files(
             b"0 %b\t%b\0%o %b\t%b\0" % (b"0" * 40, path, mode, oid.encode(), path)
             for path, (mode, oid) in files.items()
         )
-        # A split index would leave its shared part in the git directory.
+        # A split index would leave a shared index file in the git directory.
         args = ("-c", "core.splitIndex=false", "update-index", "-z", "--index-info")
         repository.git(*args, data=rows, env=env, cwd=root)
         names = b"\0".join(files) + b"\0"

@@ -1,7 +1,7 @@
-"""The scan of a worktree that git has just checked out and in which nothing has been done since.
+"""The scan of a worktree that git has just checked out, and in which nothing has changed since.
 
-Nothing differs from the commit, so git need not be asked. It would read every file again: stat data as young as the
-index prove nothing to it (racy-git in git's technical documentation).
+Nothing differs from the commit, so git need not run. It would read every file again, because their stat data is as
+young as the index (racy-git in git's technical documentation).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from git_agentos.git.location import Location
 from git_agentos.git.scan import Scan, ScanResult
 from git_agentos.util.values import parse_boolean
 
-# With another value, a checkout may write other files than the commit has, or not all of them, or mark entries.
+# With other values, a checkout may write files that differ from the commit, leave files out, or mark entries.
 _USUAL = {
     "core.symlinks": True,
     "core.filemode": True,
@@ -35,7 +35,7 @@ class FreshCheckout(Scan):
         self._config_values = dict(config)
 
     def discard(self) -> None:
-        """There is no process to stop."""
+        """Do nothing: there is no process to stop."""
 
     def read(self) -> ScanResult:
         version = process.run(("version",)).decode("ascii", "replace").strip()
@@ -43,8 +43,8 @@ class FreshCheckout(Scan):
 
 
 def start_scan(location: Location, commit: str, config: Mapping[str, list[str]]) -> Scan:
-    """The scan of such a worktree, which has this commit and this configuration. It asks git where the file system or
-    the configuration may have made the files differ from the commit."""
+    """The scan of such a worktree, at this commit and with this configuration. git scans it if the file system or the
+    configuration may have made files differ from the commit."""
     usual = all(key not in config or parse_boolean(config[key][-1]) is usual for key, usual in _USUAL.items())
     # git has recorded the properties of the file system that the repository is on; case sensitivity can differ from
     # folder to folder.

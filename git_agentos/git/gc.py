@@ -1,6 +1,6 @@
-"""Packing the loose objects of checkpoints, and saving beside a running `git gc`.
+"""Packing the loose objects of checkpoints, and saving while `git gc` runs.
 
-A checkpoint of a few files writes a dozen loose objects, each a block on disk. Their ids are noted in a file of the
+A checkpoint of a few files writes a dozen loose objects, each a block on disk. Their ids are recorded in a file in the
 common git directory. When there are enough, git packs exactly those (`pack-objects`, with deltas), and their loose
 files are removed, as `git prune-packed` would do. Nothing depends on it: after a failure the objects stay loose, and
 `git gc` packs them too.
@@ -22,8 +22,8 @@ from git_agentos.util import directories, files, locks
 _NOTES = "loose-objects"
 _TAKEN = "loose-objects.packing"
 _ROW = 41
-# About 90 checkpoints of a few files. Until then each object takes a block on disk (4 KiB), so this bounds what a store
-# weighs above its contents; and packs stay few: git's own `gc --auto` merges them at gc.autoPackLimit, 50.
+# About 90 checkpoints of a few files. Until then each object takes a block on disk (4 KiB), so this limits the overhead
+# of the store; and there are few packs: git's own `gc --auto` merges them at gc.autoPackLimit, 50.
 _ENOUGH = 1000
 
 _PRUNE_PATIENCE = 10.0  # seconds
@@ -31,7 +31,7 @@ _PRUNES_NOW = (b"--prune=now", b"--prune=all", b"--prune=0")
 
 
 def note_loose(repository: Repository, oids: Iterable[str]) -> None:
-    """Note loose objects that were just written; pack all that are noted if there are enough of them."""
+    """Record loose objects that were just written; pack all recorded ones if there are enough."""
     rows = "".join(f"{oid}\n" for oid in oids)
     if not rows:
         return
@@ -52,7 +52,7 @@ def note_loose(repository: Repository, oids: Iterable[str]) -> None:
 
 
 def _pack(repository: Repository, folder: str) -> None:
-    """Pack what is noted; LockedError where another process does."""
+    """Pack the recorded objects; LockedError if another process does so."""
     with locks.hold(os.path.join(folder, "pack.turn"), wait=False):
         taken = os.path.join(folder, _TAKEN)
         rows = _rows(taken)  # left by a process that was killed here
@@ -81,14 +81,14 @@ def _loose_path(repository: Repository, oid: str) -> str:
     return os.path.join(repository.objects_dir, oid[:2], oid[2:])
 
 
-# -- beside `git gc --prune=now` -----------------------------------------------------------------------------------
+# -- while `git gc --prune=now` runs --------------------------------------------------------------------------------
 
 
 def wait_for_prune(location: Location, rewrite_missing: Callable[[], None]) -> None:
     """Call `rewrite_missing` until no gc that prunes without a grace period is running, or for ten seconds.
 
-    Such a gc may have listed the refs just before ours moved, and delete just after. With git's default, a grace period
-    of two weeks, nothing is called.
+    Such a gc may have listed the refs just before ours moved, and may delete our objects afterwards. With git's
+    default, a grace period of two weeks, nothing is called.
     """
     deadline = time.monotonic() + _PRUNE_PATIENCE
     while is_pruning(location) and time.monotonic() < deadline:

@@ -17,18 +17,18 @@ from git_agentos.util import files
 
 LONGEST = 1 << 16  # of the small files that git keeps for a worktree
 
-# What git reads of a git directory whatever it is asked, and of the one that all worktrees share.
+# Files that every git command reads, in a worktree's git directory and in the common one.
 _READ = ("HEAD", "index", "commondir", "gitdir", "config.worktree")
 _READ_OF_COMMON = ("HEAD", "config", "packed-refs")
 
 
 class DamagedEntryError(OSError):
-    """A file of a worktree's entry does not say what it should."""
+    """A file of a worktree's entry has invalid content."""
 
 
 def root_of(git_dir: str) -> str:
-    """Where a linked worktree's folder is, by its entry (`worktrees/<id>/gitdir`); DamagedEntryError or another OSError
-    where the entry does not name it."""
+    """The folder of a linked worktree, by its entry (`worktrees/<id>/gitdir`); DamagedEntryError or another OSError if
+    the entry does not name it."""
     path = os.path.join(git_dir, "gitdir")
     content = files.read(path, limit=LONGEST).rstrip(b"\r\n")
     if b"\0" in content or b"\n" in content or not content.endswith(b"/.git"):
@@ -38,7 +38,7 @@ def root_of(git_dir: str) -> str:
 
 
 def root_or_none(git_dir: str) -> str | None:
-    """`root_of`; None where the entry does not name it."""
+    """`root_of`; None if the entry does not name it."""
     try:
         return root_of(git_dir)
     except OSError:
@@ -46,7 +46,7 @@ def root_or_none(git_dir: str) -> str | None:
 
 
 def read_gitfile(root: str) -> str | None:
-    """The git directory that the `.git` file of a folder names; None where there is no such file, or nothing in it."""
+    """The git directory that the `.git` file of a folder names; None if there is no such file, or it is empty."""
     return _target(os.path.join(root, ".git"))
 
 
@@ -62,7 +62,7 @@ def _target(path: str) -> str | None:
 
 
 def common_dir(git_dir: str) -> str:
-    """The git directory that all worktrees share; `git_dir` itself where it names no other."""
+    """The git directory that all worktrees share; `git_dir` itself if it names no other."""
     try:
         target = files.read(os.path.join(git_dir, "commondir"), limit=LONGEST).rstrip(b"\r\n")
     except OSError:
@@ -79,10 +79,10 @@ def is_linked(root: str, git_dir: str) -> bool:
 
 
 def other_owner(root: str, git_dir: str) -> str | None:
-    """Why the folder is not the worktree of `git_dir`; None where it is, or where its `.git` file does not tell."""
+    """Why the folder is not the worktree of `git_dir`; None if it is, or its `.git` file does not show it."""
     path = os.path.join(root, ".git")
     if os.path.isfile(os.path.join(path, "HEAD")):
-        return "a repository of its own lies there"
+        return "it is a repository of its own"
     target = read_gitfile(root)
     if target is None or not os.path.isdir(target) or is_linked(root, git_dir):
         return None
@@ -90,8 +90,8 @@ def other_owner(root: str, git_dir: str) -> str | None:
 
 
 def original_of(root: str, git_dir: str) -> str | None:
-    """The worktree that the folder `root` is a copy of: its `.git` file names an entry that another folder belongs to.
-    None where it is no copy. (A bind mount of the same folder is none.)"""
+    """The worktree of which the folder `root` is a copy: its `.git` file names the entry of another folder. None if it
+    is not a copy. (A bind mount of the same folder is not.)"""
     owner = root_or_none(git_dir)
     if owner is None or os.path.realpath(owner) == root or not is_linked(root, git_dir):
         return None
@@ -103,15 +103,15 @@ def original_of(root: str, git_dir: str) -> str | None:
 
 
 def find(folder: str) -> tuple[str, str] | None:
-    """The top and the git directory of the repository that a folder is in, as git discovers it; None outside of one.
-    Symbolic links are resolved."""
+    """The top and the git directory of the repository that a folder is in, as git discovers it; None outside a
+    repository. Symbolic links are resolved."""
     path = os.path.realpath(folder)
     while True:
         git_dir = resolve(os.path.join(path, ".git"))
         if git_dir is not None:
             return path, git_dir
         if os.path.isfile(os.path.join(path, "HEAD")) and os.path.isdir(os.path.join(path, "objects")):
-            return path, path  # bare, or inside of a git directory
+            return path, path  # bare, or inside a git directory
         parent = os.path.dirname(path)
         if parent == path:
             return None
@@ -119,14 +119,14 @@ def find(folder: str) -> tuple[str, str] | None:
 
 
 def resolve(path: str) -> str | None:
-    """The git directory at `path`, or the one that the file there names; None for anything else. Links are resolved."""
+    """The git directory at `path`, or the one that the file there names; None otherwise. Links are resolved."""
     git_dir = path if os.path.isdir(path) else _target(path)
     return None if git_dir is None else os.path.realpath(git_dir)
 
 
 def pipe_in(git_dir: str) -> str | None:
-    """The first file that git reads and that is a named pipe, in a git directory or in the common one: git would wait
-    for a writer without end."""
+    """The first named pipe among the files that git reads in a git directory and in the common one: git would wait
+    forever for a writer."""
     linked = os.path.lexists(os.path.join(git_dir, "commondir"))
     common = os.path.dirname(os.path.dirname(git_dir)) if linked else git_dir
     paths = [os.path.join(git_dir, name) for name in _READ] + [os.path.join(common, name) for name in _READ_OF_COMMON]

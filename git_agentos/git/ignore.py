@@ -1,4 +1,4 @@
-"""Ignore rules, applied by git: the current ones, and those of a worktree as it will be or was."""
+"""Ignore rules, applied by git: the current ones, and those of past or future states of a worktree."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ FILE_NAME = b".gitignore"
 class Outside(NamedTuple):
     """The rules that are not in files of a worktree: `info/exclude`, and the user's own (core.excludesFile).
 
-    The user's file can lie inside of the worktree (`core.excludesFile=rules`, or a worktree that is the user's home):
-    then `users_path` says where, and `users` is empty. `any_case`: names match whatever their case (core.ignoreCase).
+    The user's file can be inside the worktree (`core.excludesFile=rules`, or a worktree that is the user's home): then
+    `users_path` is its path, and `users` is empty. `any_case`: names match in any case (core.ignoreCase).
     """
 
     exclude: bytes = b""
@@ -28,12 +28,12 @@ class Outside(NamedTuple):
     any_case: bool = False
 
     def is_rules(self, path: bytes) -> bool:
-        """Whether a path of the worktree is a file of rules."""
+        """Whether a path of the worktree is a rule file."""
         return path == self.users_path or path.rpartition(b"/")[2] == FILE_NAME
 
 
 class Rules(NamedTuple):
-    """All rules for one worktree: `content` reads a file of rules in it, and gives None where there is none."""
+    """All rules for one worktree: `content` reads a rule file in it, and returns None if there is none."""
 
     content: Callable[[bytes], bytes | None]
     outside: Outside
@@ -56,8 +56,8 @@ def untracked_files(repository: Repository) -> tuple[list[bytes], list[bytes]]:
 
 
 def ignored_among(repository: Repository, paths: Iterable[bytes]) -> list[bytes]:
-    """Those of `paths` (a folder with a trailing slash) that git's rules ignore; tracked files never are."""
-    # check-ignore refuses literal pathspecs; `./` keeps a colon from beginning a magic one.
+    """The paths (folders with a trailing slash) that git ignores; tracked files are never ignored."""
+    # check-ignore refuses literal pathspecs; with `./`, a path that begins with a colon is not a magic one.
     data = b"".join(b"./" + path + b"\0" for path in paths)
     env = {"GIT_LITERAL_PATHSPECS": "0"}
     out = repository.git("check-ignore", "-z", "--stdin", data=data, env=env, ok=(0, 1)) if data else b""
@@ -65,7 +65,7 @@ def ignored_among(repository: Repository, paths: Iterable[bytes]) -> list[bytes]
 
 
 def ignored(repository: Repository, below: Collection[bytes]) -> list[bytes]:
-    """What git ignores below the folders `below`: files, and whole folders with a trailing slash."""
+    """The ignored files, and wholly ignored folders (with a trailing slash), in the folders `below`."""
     narrowing = () if b"" in below else sorted(below)
     args = ("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z", "--", *narrowing)
     out = repository.git(*args)
@@ -75,8 +75,8 @@ def ignored(repository: Repository, below: Collection[bytes]) -> list[bytes]:
 def ignored_in_tree(
     repository: Repository, paths: Iterable[bytes], rules: Rules, *, folders: Iterable[bytes] = ()
 ) -> dict[bytes, bytes]:
-    """Those of `paths` and `folders` that `rules` ignore, and the file of rules that does: its path in the worktree, or
-    an empty one for rules from outside. Tracked files count as any other."""
+    """The `paths` and `folders` that `rules` ignore -> the rule file that does: its path in the worktree, or empty for
+    rules outside. Tracked files are treated like others."""
     folders = list(folders)
     wanted = [*paths, *folders]
     if not wanted:
@@ -110,13 +110,13 @@ def ignored_in_tree(
         if source == users_file and users is not None:
             found[path] = users
         else:
-            # `.gitignore` files are named from the top of the worktree; the others, here, by their full path.
+            # `.gitignore` files are named relative to the top of the worktree; the others here by their full path.
             found[path] = source.removeprefix(top) if not os.path.isabs(source) or source.startswith(top) else b""
     return found
 
 
 def _repository_with(outside: Outside, scratch: str) -> str:
-    """An empty repository that has these rules from outside; its git directory."""
+    """Create an empty repository with these outside rules; its git directory."""
     git_dir = os.path.join(scratch, "git")
     for name in ("objects", "refs", "info"):
         os.makedirs(os.path.join(git_dir, name))
@@ -135,7 +135,7 @@ def _write(path: bytes, content: bytes) -> None:
 
 
 def read_file(repository: Repository, path: bytes) -> bytes | None:
-    """The content of a file of rules in the worktree; None where there is none. git follows no link there."""
+    """The content of a rule file in the worktree; None if there is none. As in git, symlinks are not followed."""
     try:
         return files.read(os.path.join(os.fsencode(repository.location.root), path))
     except OSError:
@@ -143,7 +143,7 @@ def read_file(repository: Repository, path: bytes) -> bytes | None:
 
 
 def outside(location: Location, config: Mapping[str, list[str]]) -> Outside:
-    """The rules from outside of the worktree as they are now; `config` is git's, as `configuration.read` gives it."""
+    """The current rules outside the worktree; `config` is git's, from `configuration.read`."""
     any_case = parse_boolean(config.get("core.ignorecase", [""])[-1]) is True
     exclude = _read(os.path.join(location.common_dir, "info", "exclude"))
     path = _users_file(location, config)
@@ -163,9 +163,9 @@ def _users_file(location: Location, config: Mapping[str, list[str]]) -> str:
 
 
 def _read(path: str) -> bytes:
-    """The content of a file of rules outside of the worktree; empty if it has only comments (as git's template)."""
+    """The content of a rule file outside the worktree; empty if it has only comments (as git's template has)."""
     try:
-        data = files.read(path, follow=True)  # of these git follows links
+        data = files.read(path, follow=True)  # git follows symlinks to these files
     except OSError:
         return b""
     return data if any(line.strip() and not line.startswith(b"#") for line in data.splitlines()) else b""

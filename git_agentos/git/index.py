@@ -1,8 +1,8 @@
-"""Rewriting the index through git: entries, stages and the flags that trees cannot hold.
+"""Rewriting the index by git: entries, stages and the flags that trees cannot contain.
 
-git does every edit (`update-index`), on a copy beside the real index: split and sparse indexes, versions, untracked
-cache and extensions stay as git wants them, entries that do not change keep their stat data, and the real index is
-replaced by one rename while `index.lock` is held.
+git makes every edit (`update-index`), on a copy of the index. So git maintains split and sparse indexes, versions, the
+untracked cache and extensions; entries that do not change keep their stat data; and the real index is replaced by one
+rename while `index.lock` is held.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NULL = b"0" * 40
 
 @dataclass(frozen=True)
 class IndexEdit:
-    """What to change in an index; paths are bytes."""
+    """The changes to make in an index; paths are bytes."""
 
     remove: Iterable[bytes] = ()
     entries: Mapping[bytes, trees.Entry] = field(default_factory=dict)
@@ -35,17 +35,17 @@ class IndexEdit:
 
 
 def copy(repository: Repository, to: str) -> None:
-    """Copy the index, with its modification time (by which git knows racy entries); nothing where there is none."""
+    """Copy the index, if there is one, with its modification time (by which git recognizes racy entries)."""
     with contextlib.suppress(FileNotFoundError):
         shutil.copy2(os.path.join(repository.location.git_dir, "index"), to)
 
 
 def stat_options(config: Mapping[str, list[str]]) -> tuple[str, ...]:
-    """For a command that writes a worktree's index: the user's own choice of what of the stat data counts.
+    """git options for a command that writes a worktree's index: the user's own settings for comparing stat data.
 
-    An entry as young as the index may differ from its file (Documentation/technical/racy-git.txt). A git that writes
-    the index marks such entries that look unmodified, and only then may the index become younger. What looks unmodified
-    to the user's git may look modified to one that compares more.
+    An entry as young as the index may differ from its file (Documentation/technical/racy-git.txt). When git writes the
+    index, it marks such entries if they look unmodified. What looks unmodified to the user's git may look modified to
+    a git that compares more of the stat data.
     """
     chosen = [(key, config[key.lower()][-1]) for key in ("core.checkStat", "core.trustctime") if key.lower() in config]
     return tuple(word for key, value in chosen for word in ("-c", f"{key}={value}"))
@@ -64,7 +64,7 @@ def apply(repository: Repository, index: str, edit: IndexEdit, scratch: str, con
         rows += [b"%o %b %d\t%b\0" % (mode, oid.encode(), n, path) for n, (mode, oid) in sorted(stages.items())]
     rows += [b"0 %b\t%b\0" % (_NULL, path) for path in edit.intent_to_add]
     if rows:
-        # All removals first: a file that becomes a directory must leave before what is below it comes.
+        # All removals first: a file that becomes a directory must be removed before paths below it are added.
         rows.sort(key=lambda row: not row.startswith(b"0 "))
         repository.git(*plain, "--index-info", data=b"".join(rows), env=env)
     if edit.intent_to_add:
@@ -88,7 +88,7 @@ def _intend(
     scratch: str,
     config: Mapping[str, list[str]],
 ) -> None:
-    """`git add -N` in a scratch working tree: no other command sets the flag, and it wants the file to exist."""
+    """`git add -N` in a scratch working tree: no other command sets the flag, and it requires the file to exist."""
     for path, mode in paths.items():
         target = os.path.join(os.fsencode(scratch), path)
         directories.make(os.path.dirname(target))
@@ -109,7 +109,7 @@ def _intend(
 
 
 def refresh(repository: Repository, index: str, paths: Iterable[bytes], config: Mapping[str, list[str]]) -> None:
-    """Give these unmodified paths the stat data of their files, so that git need not read them again."""
+    """Update the stat data of these unmodified paths, so that git need not read the files again."""
     data = b"".join(path + b"\0" for path in paths)
     if data:
         options = (*stat_options(config), "-c", "core.ignoreStat=false", "-c", "core.safecrlf=false")
@@ -123,14 +123,14 @@ def set_stat_data(
     scratch: str,
     config: Mapping[str, list[str]],
 ) -> None:
-    """Give these entries the stat data of their files, whatever `git add` would store of those: blobs that were
-    committed before an attribute asked for another form, or past a filter. `scratch` is a directory to work in.
+    """Update the stat data of these entries, even if `git add` would store another blob for their files (because they
+    were committed before an attribute asked for another form, or past a filter). `scratch` is a directory to work in.
 
-    Every git command that takes stat data from a file also cleans it. So here git cleans it to the blob that the index
-    has: attributes of the common directory overrule those in the worktree (gitattributes(5)), and git is given a common
-    directory of its own. Most such blobs are the file as it is; for the others a filter prints them.
+    Every git command that reads a file's stat data also cleans the file. So git is made to clean it to the blob in the
+    index: it gets a common directory of its own, whose attributes override those in the worktree (gitattributes(5)).
+    Most such blobs equal the file; for the others, a filter prints the blob.
 
-    Into a file that is not older than the index, by the second, git looks again all the same.
+    git still reads files that are not older than the index, by the second.
     """
     common = os.path.join(scratch, "common")
     os.makedirs(os.path.join(common, "refs"))
@@ -168,7 +168,7 @@ def _include_config(repository: Repository, place: str) -> None:
 
 
 def differences(repository: Repository, index: str, tree: str) -> list[bytes]:
-    """Paths at which the index is not `tree`; conflicts among them."""
+    """Paths at which the index differs from `tree`, conflicts included."""
     args = ("diff-index", "--cached", "--name-only", "-z", "--no-renames", "--ita-invisible-in-index", tree)
     return [path for path in repository.git(*args, env={"GIT_INDEX_FILE": index}).split(b"\0") if path]
 

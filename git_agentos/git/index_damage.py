@@ -1,7 +1,7 @@
 """Whether git can read a worktree's index (gitformat-index(5)), and making one from trees.
 
-git itself does not compare the checksum when it reads: a file that was cut off in the middle may be read as something
-else. So the header and the checksum are compared here, and then git is asked.
+git does not verify the checksum when it reads the index, and may misread a truncated file. So the header and the
+checksum are verified here, and then git must read it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NAME = "index"
 
 def is_damaged(location: Location) -> bool:
     """Whether the index file is damaged, or one that git cannot read: of a newer version, with an unknown extension, or
-    without its shared index. False where there is none."""
+    without its shared index. False if there is no index."""
     path = os.path.join(location.git_dir, _NAME)
     if not os.path.lexists(path):
         return False
@@ -42,12 +42,12 @@ def _is_whole(path: str) -> bool:
     if len(data) < 32 or data[:4] != b"DIRC" or not 2 <= struct.unpack(">I", data[4:8])[0] <= 4:
         return False
     digest = data[-20:]
-    # Without a checksum where index.skipHash is set.
+    # With index.skipHash, there is no checksum.
     return not digest.strip(b"\0") or hashlib.sha1(data[:-20], usedforsecurity=False).digest() == digest
 
 
 def _git_fails(location: Location) -> bool:
-    """Whether git fails because of the index, and of nothing else: it succeeds where it sees no index."""
+    """Whether git fails only because of the index: without an index it succeeds."""
     none = os.path.join(location.git_dir, "agentos", "no-index")
     return not _lists(location, {}) and _lists(location, {"GIT_INDEX_FILE": none})
 

@@ -1,4 +1,4 @@
-"""What a worktree's index lists, by `git ls-files --stage`, and what the bytes of the index file prove without it.
+"""The entries of a worktree's index, by `git ls-files --stage`, and checks of the index file's bytes without git.
 
 Standard library only: scans need it.
 """
@@ -22,7 +22,7 @@ _WHOLE_NAMES = (b"DIRC\0\0\0\2", b"DIRC\0\0\0\3")
 
 
 class IndexEntry(NamedTuple):
-    """An entry of the index; `stage` is 0 where there is no conflict."""
+    """An entry of the index; `stage` is 0 without a conflict."""
 
     path: bytes
     stage: int
@@ -40,7 +40,7 @@ def parse(out: bytes) -> Iterator[IndexEntry]:
 
 
 def entries_of(location: Location, paths: Collection[bytes]) -> dict[bytes, tuple[int, str]]:
-    """Mode and oid of those `paths` that the index has without a conflict."""
+    """Mode and oid of the `paths` that are in the index without a conflict."""
     return {
         entry.path: (entry.mode, entry.oid) for entry in _read(location) if entry.path in paths and entry.stage == 0
     }
@@ -58,7 +58,7 @@ def _read(location: Location) -> Iterator[IndexEntry]:
 
 
 def may_have_gitlinks(git_dir: str) -> bool:
-    """Whether the index file, or a shared one, has the bytes of a gitlink's mode: 'no' is certain."""
+    """Whether the index file, or a shared one, contains the bytes of a gitlink's mode. Only 'no' is certain."""
     shared = [os.path.join(git_dir, name) for name in os.listdir(git_dir) if name.startswith("sharedindex.")]
     for path in [*shared, os.path.join(git_dir, "index")]:
         with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
@@ -71,16 +71,17 @@ def may_have_gitlinks(git_dir: str) -> bool:
 
 
 def may_name(git_dir: str, name: bytes) -> bool:
-    """Whether the index file may have a path with `name` in it: 'no' is certain.
+    """Whether the index file may contain a path with `name` in it. Only 'no' is certain.
 
-    A split index has some paths elsewhere; one of version 4, or in the place of which is no file, is not looked into.
+    The answer is 'yes' for a split index, an index of version 4, and one that is not a regular file: they are not
+    searched.
     """
     index = os.path.join(git_dir, "index")
     try:
         if any(each.startswith("sharedindex.") for each in os.listdir(git_dir)):
             return True
         if os.path.lexists(index) and not os.path.isfile(index):
-            return True  # a pipe would be waited for
+            return True  # reading a pipe would block
         with open(index, "rb") as file:
             if os.fstat(file.fileno()).st_size < 12:
                 return True

@@ -1,9 +1,9 @@
 """libgit2, by the part of pygit2 that is needed here: objects, and the ancestry of commits.
 
-`import pygit2` also prepares remotes, TLS certificates, archives, and a class for everything in a repository, which
-takes longer than most checkpoints. What is used here is in its extension module, with the enumerations and options
-beside it. Those are imported as parts of a package that is empty otherwise, and removed right away: a later import of
-pygit2 in this process gets all of it. Where that is not possible, all of it is imported here.
+`import pygit2` also prepares remotes, TLS certificates, archives and many classes, which takes longer than most
+checkpoints. We need only its extension module, and the enumerations and options beside it. They are imported as parts
+of an otherwise empty package, which is removed immediately, so that a later `import pygit2` in this process gets
+everything. If that is not possible, all of pygit2 is imported here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _load() -> _Parts:
         try:
             return _load_parts()
         except (ImportError, AttributeError):
-            pass  # a pygit2 that is made up otherwise
+            pass  # a pygit2 with another structure
     return _parts_of(importlib.import_module)
 
 
@@ -93,10 +93,10 @@ def validate_owner(value: bool) -> None:
 
 
 def known_extensions() -> set[str]:
-    """The `extensions.*` of repositories that libgit2 opens."""
+    """The `extensions.*` that libgit2 accepts."""
     return set(_parts.option(_parts.options.GET_EXTENSIONS))
 
 
 def know_extensions(names: list[str]) -> None:
-    """Set which `extensions.*` libgit2 takes, beside its own."""
+    """Set the `extensions.*` that libgit2 accepts beside its own."""
     _parts.option(_parts.options.SET_EXTENSIONS, names, len(names))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from git_agentos.errors import RepositoryError, UnsupportedRepository
 from git_agentos.git import gitfile, process
 
-# Extensions by which a repository says that it is one that is not supported.
+# Extensions of repositories that are not supported.
 _NOT_SUPPORTED = {
     "refstorage": "the reftable format for refs (extensions.refStorage)",
     "compatobjectformat": "two object formats (extensions.compatObjectFormat)",
@@ -76,7 +76,7 @@ def locate(path: str, *, use_environment: bool = True, environment: Mapping[str,
     """The worktree that `path` is in.
 
     GIT_DIR, GIT_WORK_TREE and GIT_COMMON_DIR are honoured here, as `_given` documents, and nowhere else; with
-    `use_environment=False` they are ignored. `environment` is another one than this process's.
+    `use_environment=False` they are ignored. `environment` is used instead of this process's.
     Raises RepositoryError (outside, bare, refused) or UnsupportedRepository (sha256, reftable).
     """
     env = dict(environment or os.environ) if use_environment else process.environment()
@@ -87,9 +87,9 @@ def _given(path: str, env: Mapping[str, str]) -> Location:
     """The worktree that the environment names.
 
     git sets GIT_DIR for the programs that it starts (hooks, aliases, `difftool`), often without GIT_WORK_TREE or
-    relative to the folder that it starts them in. After a `cd` this means something else than git meant: with GIT_DIR
-    alone, any folder counts as the root. Therefore the worktree's own record of its root decides: the `.git` that leads
-    to the git directory, core.worktree, or the entry of a linked worktree. What contradicts it is an error.
+    relative to the folder in which it starts them. After a `cd`, the variables have another meaning: with GIT_DIR
+    alone, any folder counts as the root. Therefore git's own files determine the root: the `.git` that leads to the git
+    directory, core.worktree, or the entry of a linked worktree. It is an error if the variables contradict them.
     """
     plain = {name: value for name, value in env.items() if name not in process.LOCATION_VARIABLES}
     found = _ask_or_none(path, plain)  # as git answers in a shell
@@ -139,17 +139,17 @@ def _leads_to(given: str | None, path: str, git_dir: str) -> bool:
 
 
 def _not_there(path: str, env: Mapping[str, str], error: RepositoryError) -> RepositoryError:
-    """The error where the variables name no worktree."""
+    """The error if the variables do not name a worktree."""
     given, here = env.get("GIT_DIR"), os.path.abspath(path)
     if given is None or os.path.isfile(os.path.join(path, given, "HEAD")):
         return error
-    return RepositoryError(f"GIT_DIR names '{given}', which is no git directory as seen from '{here}'", _UNSET)
+    return RepositoryError(f"GIT_DIR names '{given}', which is not a git directory as seen from '{here}'", _UNSET)
 
 
 def _recorded(git_dir: str, plain: Mapping[str, str]) -> Location | None:
-    """The worktree that a git directory records; None where it records none. RepositoryError where the folder of a
-    linked worktree does not name this git directory."""
-    # From the file system's root git names the root that core.worktree gives, or the folder that it was started in.
+    """The worktree that a git directory records; None if it records none. RepositoryError if the folder of a linked
+    worktree does not name this git directory."""
+    # Started in the file system's root, git prints the root that core.worktree names, or the current folder.
     asked = _ask_or_none(os.sep, {**plain, "GIT_DIR": git_dir})
     if asked is None:
         return None  # bare
@@ -168,7 +168,7 @@ def _recorded(git_dir: str, plain: Mapping[str, str]) -> Location | None:
 
 
 def _ask_or_none(path: str, env: Mapping[str, str]) -> Location | None:
-    """`_ask`; None where git finds no working tree."""
+    """`_ask`; None if git finds no working tree."""
     try:
         return _ask(path, env)
     except (UnsupportedRepository, CopiedWorktree):
@@ -204,7 +204,7 @@ def _ask(path: str, env: Mapping[str, str]) -> Location:
 
 
 def extensions(common_dir: str) -> dict[str, str]:
-    """The extensions of a repository, as its own configuration file names them: git reads them nowhere else."""
+    """The extensions in a repository's own configuration file; git reads them from no other file."""
     found: dict[str, str] = {}
     inside = False
     with contextlib.suppress(OSError), open(os.path.join(common_dir, "config"), errors="surrogateescape") as file:
@@ -220,7 +220,7 @@ def _refusal(path: str, lines: list[bytes], err: bytes) -> RepositoryError:
     said = err.decode("utf-8", "replace").strip()
     lowered = said.lower()
     for extension, feature in _NOT_SUPPORTED.items():
-        # Not anywhere in the text: what git says names paths too.
+        # Not anywhere in the text: git's messages also contain paths.
         if re.search(
             rf"^(\s+{extension}|error: invalid value for 'extensions\.{extension}'.*)$", lowered, re.MULTILINE
         ) and not (extension == "refstorage" and extensions(_git_dir_above(path) or "").get(extension) == "files"):
@@ -229,7 +229,7 @@ def _refusal(path: str, lines: list[bytes], err: bytes) -> RepositoryError:
         named = re.search(r"ownership in repository at '(.*)'$", said, re.MULTILINE)
         directory = named[1] if named is not None else path
         return RepositoryError(
-            f"git refuses the repository '{directory}': it is owned by someone else",
+            f"git refuses the repository '{directory}': another user owns it",
             f"if you trust it: git config --global --add safe.directory '{directory}'",
         )
     if len(lines) > 1 and lines[1] == b"true":
@@ -243,21 +243,21 @@ def _refusal(path: str, lines: list[bytes], err: bytes) -> RepositoryError:
         lost = _lost_entry(path)
         if lost is not None:
             return RepositoryError(
-                f"'{lost[0]}' is a worktree, and its repository does not know it: there is no '{lost[1]}'",
-                "where the repository was moved, or this entry was removed (git worktree prune):"
+                f"'{lost[0]}' is a worktree, but its repository has no entry for it: there is no '{lost[1]}'",
+                "if the repository was moved, or this entry was removed (git worktree prune):"
                 " run 'git agentos worktree repair' in its main worktree",
             )
         damaged = _git_dir_above(path)
         if damaged is not None:
             return RepositoryError(
                 f"'{damaged}' is not a git repository that git can open: HEAD, objects or refs is missing or damaged",
-                "'git status' there says the same; a new clone shows what should be there",
+                "'git status' reports the same; compare with a new clone",
             )
         return RepositoryError(f"'{path}' is not in a git repository", "cd into one, or name it with -C PATH")
     whole = " ".join(said.removeprefix("fatal: ").split()) or "git rev-parse failed"
     if lowered.startswith(("fatal: unknown repository extension", "fatal: expected git repo version")):
         return UnsupportedRepository(
-            f"this git cannot open the repository at '{path}': {whole}", "a newer git may know it (git --version)"
+            f"this git cannot open the repository at '{path}': {whole}", "a newer git may support it (git --version)"
         )
     if "bad config" in lowered or "bad boolean config" in lowered or "bad numeric config" in lowered:
         return RepositoryError(f"git cannot read its configuration at '{path}': {whole}", "correct that file")
@@ -265,7 +265,7 @@ def _refusal(path: str, lines: list[bytes], err: bytes) -> RepositoryError:
 
 
 def _lost_entry(path: str) -> tuple[str, str] | None:
-    """The worktree that `path` is in and the git directory that its `.git` file names, if that does not exist."""
+    """The worktree that `path` is in, and the git directory that its `.git` file names, if that does not exist."""
     folder = os.path.realpath(path)
     while True:
         target = gitfile.read_gitfile(folder)
@@ -278,7 +278,7 @@ def _lost_entry(path: str) -> tuple[str, str] | None:
 
 
 def _git_dir_above(path: str) -> str | None:
-    """The first folder `.git` above `path` that looks like a git directory, damaged or not; None where none does."""
+    """The first folder `.git` above `path` that looks like a git directory, damaged or not; None if there is none."""
     folder = os.path.realpath(path)
     while True:
         git_dir = os.path.join(folder, ".git")

@@ -1,16 +1,16 @@
-"""git's lock files, made so that a stale one can be told from one that is in use.
+"""git's lock files, created so that a stale one can be distinguished from one in use.
 
-git makes `<file>.lock` with O_EXCL. A killed process leaves it behind, and nothing tells it from a lock of a living
+git creates `<file>.lock` with O_EXCL. A killed process leaves it behind, and it looks like the lock of a living
 process. Ours are hard links to a file in a folder of our own, on which the owner holds flock(2) as long as it lives. A
-lock file is stale where its inode is that of one of our files and the flock on that can be had. Any other lock belongs
-to another program and is never touched.
+lock file is stale if its inode is that of one of our files and that flock is free. Any other lock belongs to another
+program and is never removed.
 
-To git a lock made this way is like any other: `<file>.lock` exists, so the file is locked.
+For git, such a lock is like any other: `<file>.lock` exists, so the file is locked.
 
-Where the file system has no hard links (exFAT, SMB, many mounts), the lock is an empty folder of that name, which git
-never makes. Before it is made, a claim is written in our folder: a file that names the lock, with the owner's flock(2)
-on it. The lock is stale where at least one claim names it and the owners of all that do are gone; one process at a time
-checks that.
+If the file system has no hard links (exFAT, SMB, many mounts), the lock is an empty folder of that name; git never
+creates such a folder. Before it is created, a claim is written in our folder: a file that names the lock, with the
+owner's flock(2) on it. The lock is stale if at least one claim names it and the owners of all of them are gone; one
+process at a time checks that.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _CLAIM = ".claim"
 class LockFile(NamedTuple):
     """A lock that this process holds.
 
-    `path` is the lock, `descriptor` what its content is written to, `owner_path` the file in our folder. Where the lock
-    is a folder, `claim` is our claim: its path and its descriptor.
+    `path` is the lock, `descriptor` is for writing its content, `owner_path` is the file in our folder. If the lock is
+    a folder, `claim` is the path and the descriptor of our claim.
     """
 
     path: str
@@ -43,7 +43,8 @@ class LockFile(NamedTuple):
 
 
 def acquire(location: Location, target: str, *, patience: float = 0.0) -> LockFile:
-    """Lock `target` by making `<target>.lock`; LockedError if another process holds it longer than `patience` seconds.
+    """Lock `target` by creating `<target>.lock`; LockedError if another process holds it longer than `patience`
+    seconds.
 
     A stale lock of a killed process of ours is taken over.
     """
@@ -55,7 +56,7 @@ def acquire(location: Location, target: str, *, patience: float = 0.0) -> LockFi
             try:
                 return _make(owner_path, descriptor, target + ".lock")
             except FileNotFoundError:
-                # git removes directories of refs that it has just packed.
+                # git removes empty directories after packing refs.
                 directories.make(os.path.dirname(target))
                 continue
             except FileExistsError:
@@ -76,7 +77,7 @@ def acquire(location: Location, target: str, *, patience: float = 0.0) -> LockFi
 
 
 def _make(owner_path: str, descriptor: int, lock: str) -> LockFile:
-    """Make the lock, by a link or as a folder; FileExistsError where there is one."""
+    """Create the lock, as a link or as a folder; FileExistsError if it exists."""
     try:
         os.link(owner_path, lock)
         return LockFile(lock, owner_path, descriptor)
@@ -103,12 +104,12 @@ def _new_owner_file(folder: str, suffix: str = "") -> tuple[str, int]:
         locks.acquire(descriptor)
         if os.fstat(descriptor).st_nlink:
             return path, descriptor
-        os.close(descriptor)  # another process took it for stale between the two calls
+        os.close(descriptor)  # another process considered it stale between the two calls
 
 
 def commit(lock: LockFile, target: str, *, ready: Callable[[], None] | None = None) -> None:
-    """Make the lock's content the target's, durably, and release the lock. `ready` is called when only the rename is
-    left; if it raises, the target stays as it is."""
+    """Replace the target by the lock's content, durably, and release the lock. `ready` is called just before the
+    rename; if it raises, the target does not change."""
     try:
         os.fsync(lock.descriptor)
         if ready is not None:
@@ -124,7 +125,7 @@ def commit(lock: LockFile, target: str, *, ready: Callable[[], None] | None = No
 
 
 def release(lock: LockFile) -> None:
-    """Release the lock without a change. A lock file that cannot be removed stays, and can be proven stale."""
+    """Release the lock without a change. A lock file that cannot be removed stays, and will be proven stale."""
     try:
         (os.unlink if lock.claim is None else os.rmdir)(lock.path)
     except FileNotFoundError:
@@ -138,7 +139,7 @@ def release(lock: LockFile) -> None:
 
 
 def _forget(lock: LockFile) -> None:
-    # The operation is complete: it is no failure that our own file cannot be removed.
+    # The operation is complete, so a failure to remove our own file does not matter.
     with contextlib.suppress(OSError):
         os.unlink(lock.owner_path)
     os.close(lock.descriptor)
@@ -151,9 +152,9 @@ def _forget(lock: LockFile) -> None:
 def remove_stale(location: Location, *, candidates: list[str] | None = None) -> list[str]:
     """Remove what killed processes of ours left: their own files, and the lock files that are links to them.
 
-    A lock file's name is not recorded: it is found by its inode among `candidates`, or, where that is None, among the
-    places where our locks are made. Returns the lock files that were removed. (A file that a rename has already made
-    the target's has a second link as well: it is no lock any more, and only our own name for it is removed.)
+    A lock file's name is not recorded. It is found by its inode among `candidates`, or, if that is None, in all folders
+    where we create locks. Returns the lock files that were removed. (After the rename, the target itself is a link to
+    our file. It is not a lock, and only our name for it is removed.)
     """
     folder = os.path.join(location.shared_state_dir, _FOLDER)
     removed: list[str] = []
@@ -223,8 +224,8 @@ def find_stale(location: Location) -> list[str]:
 
 @contextlib.contextmanager
 def _abandoned_claims(location: Location) -> Iterator[dict[str, list[str]]]:
-    """The locks that only dead processes have claimed, each with its claims. While the caller uses the result no other
-    process removes such a lock, so none of them can have become a living process's."""
+    """The locks that only dead processes have claimed, each with its claims. While the caller uses the result, no other
+    process removes such a lock, so no living process can have taken one of them."""
     folder = os.path.join(location.shared_state_dir, _FOLDER)
     alive: set[str] = set()
     abandoned: dict[str, list[str]] = {}
@@ -239,7 +240,7 @@ def _abandoned_claims(location: Location) -> Iterator[dict[str, list[str]]]:
                     if locks.try_acquire(descriptor):
                         abandoned.setdefault(path, []).append(os.path.join(folder, name))
                     else:
-                        # If it is not written yet it may name any lock: the next attempt will tell.
+                        # A claim that is not written yet may name any lock; the next attempt reads it.
                         alive.add(path or os.fsdecode(os.pread(descriptor, 1 << 16, 0)))
                 finally:
                     os.close(descriptor)

@@ -1,6 +1,6 @@
 """Merging commits in memory, as the user's own git merges: `git merge-tree --write-tree` (git 2.38).
 
-No index and no worktree is touched; merge drivers, attributes, rename detection and `merge.*` are the user's. Trees and
+No index and no worktree is changed; merge drivers, attributes, rename detection and `merge.*` are the user's. Trees and
 blobs of the result are written to the object store, or to a `quarantine`.
 
 Format: git-merge-tree(1), OUTPUT, with -z.
@@ -19,11 +19,11 @@ from git_agentos.git import process, state_dir
 from git_agentos.git.repository import Repository, Writer
 
 _NO_SUCH_OPTION = 129
-_SHARE = 16  # pairs at least that are worth a process of their own
+_SHARE = 16  # the smallest number of pairs for which a further process is started
 
 
 class MergeResult(NamedTuple):
-    """The result of a merge: `tree` (with conflict markers where it is not clean), the paths in conflict as bytes,
+    """The result of a merge: `tree` (with conflict markers if it is not clean), the paths in conflict as bytes,
     and git's messages about them."""
 
     tree: str
@@ -40,14 +40,14 @@ class MergeEnvironment(NamedTuple):
 
 
 def quarantine(repository: Repository, folder: str) -> dict[str, str]:
-    """The environment in which git writes objects to `folder` (made here) and reads the store as well.
+    """The environment in which git writes objects to `folder` (created here), and still reads the store.
 
-    Empty in a partial clone: objects that git fetches have to stay.
+    Empty in a partial clone, where objects that git fetches must be kept.
     """
     if "extensions.partialclone" in _extensions(repository):
         return {}
     os.makedirs(os.path.join(folder, "pack"), exist_ok=True)
-    # Quoted as C does, since a colon separates: see git(1), GIT_ALTERNATE_OBJECT_DIRECTORIES.
+    # C quoting, since colons separate the paths: see git(1), GIT_ALTERNATE_OBJECT_DIRECTORIES.
     stores = ['"' + each.replace("\\", "\\\\").replace('"', '\\"') + '"' for each in _stores(repository.objects_dir)]
     return {"GIT_OBJECT_DIRECTORY": folder, "GIT_ALTERNATE_OBJECT_DIRECTORIES": ":".join(stores)}
 
@@ -63,8 +63,8 @@ def discarding_writer(repository: Repository) -> Iterator[Writer]:
 
 
 def _stores(objects_dir: str) -> list[str]:
-    """An object store and the alternates that it reads, and those that they read; git takes relative ones of the
-    repository's own store alone."""
+    """An object store and its alternates, recursively; git accepts relative paths only in the repository's own
+    store."""
     found = [objects_dir]
     for store in found:
         try:
@@ -89,7 +89,7 @@ def _extensions(repository: Repository) -> set[str]:
 def merge(
     repository: Repository, ours: str, theirs: str, where: MergeEnvironment, *, durable: bool = False
 ) -> MergeResult:
-    """Merge commit `theirs` into commit `ours`; with `durable` the objects of the result survive a power cut."""
+    """Merge commit `theirs` into commit `ours`; with `durable`, the objects of the result are fsynced."""
     args = ["-c", "core.fsync=loose-object"] if durable else []
     args += ["merge-tree", "--write-tree", "-z", ours, theirs]
     out = repository.git(*args, env=where.environment, cwd=where.cwd, ok=(0, 1))
@@ -98,8 +98,8 @@ def merge(
 
 
 def merge_pairs(repository: Repository, pairs: Sequence[tuple[str, str]], where: MergeEnvironment) -> list[MergeResult]:
-    """The merges of many pairs of commits, in order; a few processes do them all. Histories with nothing in common
-    merge too (what both have is in conflict)."""
+    """The merges of many pairs of commits, in order, computed by a few processes. Unrelated histories are merged, too
+    (files that both have are in conflict)."""
     share = max(_SHARE, -(-len(pairs) // (os.cpu_count() or 1)))
     parts = [pairs[n : n + share] for n in range(0, len(pairs), share)]
     if len(parts) <= 1:
@@ -123,7 +123,7 @@ def _batch(repository: Repository, pairs: Sequence[tuple[str, str]], where: Merg
     position, results = 0, []
     for _ in pairs:
         if position + 1 >= len(fields):
-            raise RepositoryError("git merge-tree stopped before the last pair", "git fsck tells more")
+            raise RepositoryError("git merge-tree stopped before the last pair", "git fsck shows details")
         merged, position = _parse(fields, position + 1, clean=fields[position] == b"1")
         results.append(merged)
         position += 1
@@ -137,7 +137,7 @@ def _single(repository: Repository, one: str, other: str, where: MergeEnvironmen
 
 
 def _parse(fields: list[bytes], position: int, *, clean: bool) -> tuple[MergeResult, int]:
-    """One result, and the position behind it (at the empty field that ends it)."""
+    """One result, and the position after it (at the empty field that ends it)."""
     tree = fields[position].decode()
     position += 1
     if clean:
@@ -149,7 +149,7 @@ def _parse(fields: list[bytes], position: int, *, clean: bool) -> tuple[MergeRes
     position += 1
     messages = []
     named: dict[bytes, None] = {}
-    # Advice on submodules is printed behind the messages, with no regard to -z: as a field, it ends them.
+    # Advice on submodules is printed after the messages, without NULs despite -z: as a field, it ends them.
     while position < len(fields) and fields[position].isdigit():
         count = int(fields[position])
         kind = fields[position + count + 1]

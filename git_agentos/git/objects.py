@@ -3,8 +3,8 @@
 Few objects are written loose, many as one pack. Nothing is visible before `flush`; after it every object has been
 fsynced. git prunes what a killed writer leaves (`tmp_obj_*`, `tmp_pack_*`).
 
-Loose objects: zlib of `<type> SP <size> NUL <content>` at `objects/xx/yyyy…` (gitrepository-layout(5)). Packs and
-their version 2 indexes: gitformat-pack(5).
+Loose objects: zlib of `<type> SP <size> NUL <content>` at `objects/xx/yyyy…` (gitrepository-layout(5)). `pack` writes
+packs.
 """
 
 from __future__ import annotations
@@ -13,26 +13,17 @@ import contextlib
 import functools
 import hashlib
 import os
-import shutil
-import struct
 import threading
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import BinaryIO
 
-from git_agentos.util import locks
+from git_agentos.git.pack import Pack, deflate
 
 _LOOSE_LIMIT = 100  # git's fetch.unpackLimit: up to here loose, above it a pack
 _BUFFER_BYTES = 16 << 20
 _CHUNK = 1 << 20
-_KINDS = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
 _ATTEMPTS = 10
-KEEP_MARK = b"git-agentos: a checkpoint is being written\n"
-
-
-class FileChanged(Exception):
-    """A file grew or shrank while it was being read."""
 
 
 def object_id(kind: str, data: bytes) -> str:
@@ -62,10 +53,9 @@ def hash_blob(data: bytes) -> str:
 class ObjectWriter:
     """Collects the objects of one checkpoint and writes them together.
 
-    `exists` tells whether the store has an object already (a wrong "no" costs a second copy, nothing else), `on_disk`
-    which of several exist on disk. Used as a
-    context manager: leaving it without `flush` leaves nothing visible; leaving it after `flush` drops the packs' keep
-    files, so leave it only when a ref points at what was written.
+    `exists` says whether the store has an object already (a wrong "no" only causes a second copy), `on_disk` which of
+    several exist on disk. Use it as a context manager. If it ends without `flush`, nothing is visible. When it ends
+    after `flush`, the packs' keep files are removed, so end it only after a ref points at the objects.
     """
 
     def __init__(
@@ -83,7 +73,7 @@ class ObjectWriter:
         self._pending: dict[str, tuple[str, bytes]] = {}
         self._pending_bytes = 0
         self._trees: dict[str, bytes] = {}
-        self._pack: _Pack | None = None
+        self._pack: Pack | None = None
         self._packed: set[str] = set()
         self._keeps: list[tuple[str, int]] = []
         self._flushed: dict[str, tuple[str, bytes]] = {}
@@ -104,8 +94,8 @@ class ObjectWriter:
     def write(self, kind: str, data: bytes, again: Callable[[str], object] | None = None) -> str:
         """Add an object; its oid.
 
-        What is in the store already is remembered, for `assure`: its data, or, where there is much of that and the
-        object can be had `again` (called with its oid), only how.
+        For an object that is in the store already, the data is kept for `rewrite_missing`; or, if the data is large and
+        `again` (called with the oid) can write it again, only that function.
         """
         oid = object_id(kind, data)
         if kind == "tree":
@@ -145,21 +135,21 @@ class ObjectWriter:
     def write_stream(self, descriptor: int, size: int) -> str:
         """Add a blob of `size` bytes from an open file without holding it in memory.
 
-        Raises FileChanged if the file ends early or goes on. Streams go to the pack: its entries do not need
-        the oid before the content.
+        Raises FileChanged if the size of the file changes. Streams go to the pack, whose entries do not need the oid
+        before the content.
         """
         return self._open_pack().add_stream(descriptor, size)
 
-    def _open_pack(self) -> _Pack:
+    def _open_pack(self) -> Pack:
         if self._pack is None:
-            self._pack = _Pack(os.path.join(self._dir, "pack"))
+            self._pack = Pack(os.path.join(self._dir, "pack"))
             for oid, (kind, data) in self._pending.items():
                 self._pack.add(kind, oid, data)
             self._pending.clear()
         return self._pack
 
     def flush(self) -> None:
-        """Write everything collected so far to disk. Then it can be read, and survives a power cut."""
+        """Write everything collected so far to disk durably."""
         if self._pack is not None:
             pack, self._pack = self._pack, None
             self._keeps.append(pack.finish())
@@ -178,12 +168,13 @@ class ObjectWriter:
     def repack_with_keep(self) -> None:
         """Write everything, existing objects included, into a pack with a keep file.
 
-        For when a prune is running: it takes loose objects that no ref reached when it looked, and never packs.
+        Call this while a prune is running: it removes loose objects that no ref reached when it listed the refs, but
+        never packs.
         """
         self.flush()
         self.rewrite_missing()
         relied = {oid: found for oid in self._relied if (found := _read_loose(self._dir, oid)) is not None}
-        pack = _Pack(os.path.join(self._dir, "pack"))
+        pack = Pack(os.path.join(self._dir, "pack"))
         try:
             for oid, (kind, data) in {**relied, **self._found, **self._flushed}.items():
                 pack.add(kind, oid, data)
@@ -193,9 +184,9 @@ class ObjectWriter:
             raise
 
     def rewrite_missing(self) -> None:
-        """Rewrite what a concurrent prune has removed before a ref pointed at it.
+        """Rewrite objects that a concurrent prune has removed before a ref pointed at them.
 
-        That goes for what was written, and for what was found in the store and may have had no ref either.
+        This covers objects that were written, and those that were found in the store and may have been unreachable.
         """
         wanted = {**self._found, **self._flushed}
         there = self._on_disk([*wanted, *self._relied])
@@ -210,7 +201,7 @@ class ObjectWriter:
 
 
 def _read_loose(objects_dir: str, oid: str) -> tuple[str, bytes] | None:
-    """Kind and content of a loose object; None where there is none."""
+    """Kind and content of a loose object; None if there is none."""
     try:
         with open(os.path.join(objects_dir, oid[:2], oid[2:]), "rb") as file:
             header, _, data = zlib.decompress(file.read()).partition(b"\0")
@@ -224,7 +215,7 @@ def _write_loose(objects_dir: str, objects: dict[str, tuple[str, bytes]]) -> Non
     try:
         for oid, (kind, data) in objects.items():
             header = b"%b %d\0" % (kind.encode(), len(data))
-            descriptors.append(_loose(objects_dir, oid, _deflate(header + data)))
+            descriptors.append(_loose(objects_dir, oid, deflate(header + data)))
         _sync(descriptors)
     finally:
         for descriptor in descriptors:
@@ -239,7 +230,7 @@ def _loose(objects_dir: str, oid: str, compressed: bytes) -> int:
         try:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
         except FileNotFoundError:
-            # It is new, or `git gc` has just removed the empty folder.
+            # The folder is new, or `git gc` has just removed it because it was empty.
             with contextlib.suppress(FileExistsError):
                 os.mkdir(folder)
             continue
@@ -257,15 +248,7 @@ def _loose(objects_dir: str, oid: str, compressed: bytes) -> int:
                 os.unlink(temporary)
             raise
         return descriptor
-    raise FileNotFoundError(f"cannot keep '{folder}': something removes it again and again")
-
-
-def _deflate(data: bytes) -> bytes:
-    """`data` as a zlib stream, with a window no larger than it needs: to set up and clear the usual 256 KiB takes
-    several times as long as to compress a source file."""
-    window = min(15, max(9, len(data).bit_length()))
-    stream = zlib.compressobj(1, zlib.DEFLATED, window, min(8, window - 7))
-    return stream.compress(data) + stream.flush()
+    raise FileNotFoundError(f"cannot create '{folder}': another process keeps removing it")
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
@@ -275,7 +258,7 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def _sync(descriptors: list[int]) -> None:
-    """fsync all at once: a journalling file system then commits them together."""
+    """fsync all in parallel, so that a journalling file system commits them together."""
     if len(descriptors) <= 2:
         for descriptor in descriptors:
             os.fsync(descriptor)
@@ -298,182 +281,3 @@ def _sync(descriptors: list[int]) -> None:
         thread.join()
     if errors:
         raise errors[0]
-
-
-class _Pack:
-    """One pack being written."""
-
-    def __init__(self, folder: str) -> None:
-        os.makedirs(folder, exist_ok=True)
-        self._folder = folder
-        self._path = os.path.join(folder, f"tmp_pack_{os.urandom(6).hex()}")
-        self._file = open(self._path, "xb+", buffering=1 << 18)  # noqa: SIM115 (closed by finish or abandon)
-        self._offset = 12
-        self._entries: dict[str, tuple[int, int]] = {}  # oid -> crc32, offset
-        self._file.write(struct.pack(">4sII", b"PACK", 2, 0))
-
-    def __contains__(self, oid: str) -> bool:
-        return oid in self._entries
-
-    @property
-    def oids(self) -> Iterable[str]:
-        return self._entries.keys()
-
-    def add(self, kind: str, oid: str, data: bytes) -> None:
-        encoded = _pack_header(_KINDS[kind], len(data)) + _deflate(data)
-        self._file.write(encoded)
-        self._entries[oid] = (zlib.crc32(encoded), self._offset)
-        self._offset += len(encoded)
-
-    def add_stream(self, descriptor: int, size: int) -> str:
-        start = self._offset
-        digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
-        deflate = zlib.compressobj(1)
-        header = _pack_header(3, size)
-        crc, written = zlib.crc32(header), len(header)
-        self._file.write(header)
-        seen = 0
-        for chunk in _chunks(descriptor):
-            seen += len(chunk)
-            if seen > size:
-                break
-            digest.update(chunk)
-            encoded = deflate.compress(chunk)
-            crc, written = zlib.crc32(encoded, crc), written + len(encoded)
-            self._file.write(encoded)
-        if seen != size:
-            self._file.seek(start)
-            self._file.truncate()
-            raise FileChanged
-        encoded = deflate.flush()
-        crc, written = zlib.crc32(encoded, crc), written + len(encoded)
-        self._file.write(encoded)
-        oid = digest.hexdigest()
-        if oid in self._entries:
-            self._file.seek(start)
-            self._file.truncate()
-        else:
-            self._entries[oid] = (crc, start)
-            self._offset += written
-        return oid
-
-    def finish(self) -> tuple[str, int]:
-        """Complete pack and index under their names; the keep file and the descriptor that locks it."""
-        digest = hashlib.sha1(usedforsecurity=False)
-        self._file.seek(8)
-        self._file.write(struct.pack(">I", len(self._entries)))
-        self._file.seek(0)
-        while chunk := self._file.read(_CHUNK):
-            digest.update(chunk)
-        self._file.write(digest.digest())
-        self._file.flush()
-        os.fchmod(self._file.fileno(), 0o444)
-        os.fsync(self._file.fileno())
-        base = os.path.join(self._folder, f"pack-{digest.hexdigest()}")
-        index = self._index(digest.digest())
-        keep = -1
-        try:
-            ready = self._write("tmp_idx_", lambda file: file.write(index))
-            keep = os.open(base + ".keep", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            locks.acquire(keep, shared=True)
-            os.write(keep, KEEP_MARK)
-            self._place(base + ".pack", self._path, "tmp_pack_", self._copy)
-            self._place(base + ".idx", ready, "tmp_idx_", lambda file: file.write(index))
-        except BaseException:
-            self.abandon()
-            if keep >= 0:
-                with contextlib.suppress(OSError):
-                    os.unlink(base + ".keep")
-                os.close(keep)
-            raise
-        self._file.close()
-        folder = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-        return base + ".keep", keep
-
-    def _place(self, target: str, ready: str, prefix: str, write: Callable[[BinaryIO], object]) -> None:
-        """Rename what is `ready` to its own name.
-
-        A prune without a grace removes unfinished packs and indexes, ours among them: once, when it comes to them. Then
-        `write` writes it again.
-        """
-        for attempt in range(_ATTEMPTS):
-            try:
-                os.rename(ready, target)
-                return
-            except BaseException as error:
-                with contextlib.suppress(OSError):
-                    os.unlink(ready)
-                if not isinstance(error, FileNotFoundError) or attempt == _ATTEMPTS - 1:
-                    raise
-            ready = self._write(prefix, write)
-
-    def _write(self, prefix: str, write: Callable[[BinaryIO], object]) -> str:
-        """An unfinished file in the packs' folder; its path."""
-        path = os.path.join(self._folder, prefix + os.urandom(6).hex())
-        try:
-            with open(path, "xb") as file:
-                write(file)
-                file.flush()
-                os.fchmod(file.fileno(), 0o444)
-                os.fsync(file.fileno())
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-            raise
-        return path
-
-    def _copy(self, into: BinaryIO) -> None:
-        """A second copy of the pack: it is still open here, even if its name was removed."""
-        self._file.seek(0)
-        shutil.copyfileobj(self._file, into, _CHUNK)
-
-    def _index(self, pack_digest: bytes) -> bytes:
-        rows = sorted((bytes.fromhex(oid), crc, offset) for oid, (crc, offset) in self._entries.items())
-        fanout = [0] * 256
-        for oid, _, _ in rows:
-            fanout[oid[0]] += 1
-        total = 0
-        for n in range(256):
-            total += fanout[n]
-            fanout[n] = total
-        large = [offset for _, _, offset in rows if offset >= 0x80000000]
-        ranks = {offset: n for n, offset in enumerate(large)}
-        data = b"".join(
-            (
-                b"\xfftOc",
-                struct.pack(">I256I", 2, *fanout),
-                b"".join(oid for oid, _, _ in rows),
-                struct.pack(f">{len(rows)}I", *(crc for _, crc, _ in rows)),
-                struct.pack(f">{len(rows)}I", *(0x80000000 | ranks[o] if o in ranks else o for _, _, o in rows)),
-                struct.pack(f">{len(large)}Q", *large),
-                pack_digest,
-            )
-        )
-        return data + hashlib.sha1(data, usedforsecurity=False).digest()
-
-    def abandon(self) -> None:
-        with contextlib.suppress(OSError):
-            self._file.close()
-        with contextlib.suppress(OSError):
-            os.unlink(self._path)
-
-
-def _pack_header(kind: int, size: int) -> bytes:
-    byte = (kind << 4) | (size & 15)
-    size >>= 4
-    out = bytearray()
-    while size:
-        out.append(byte | 0x80)
-        byte = size & 0x7F
-        size >>= 7
-    out.append(byte)
-    return bytes(out)
-
-
-def _chunks(descriptor: int) -> Iterator[bytes]:
-    while chunk := os.read(descriptor, _CHUNK):
-        yield chunk

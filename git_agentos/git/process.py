@@ -16,8 +16,8 @@ from git_agentos.util import git_command_line
 
 PIPE = subprocess.PIPE
 
-# The folder of the shim that `guard exec` puts first on PATH, in any repository. Agents' commands go through it and are
-# judged; our own do not.
+# The folder of the shim that `guard exec` puts first on PATH, in any repository. The guard decides about agents'
+# commands there; our own git commands do not use it.
 SHIM_FOLDER = "/agentos/guard/bin"
 
 _SHIM_BEGINS = b"#!/bin/sh\n# git-agentos: "
@@ -52,9 +52,9 @@ LOCATION_VARIABLES = frozenset(
     }
 )
 
-# What git reports must not depend on the user: no pager, no colours, no translated messages, and no
-# fsmonitor, which is a program of the repository's choosing that answers for the file system.
-# checkStat and trustctime have their strict values: a minimal comparison hides edits.
+# git's output must not depend on the user's settings: no pager, no colours, no translated messages, and no fsmonitor,
+# which is a program that the repository chooses and that answers instead of the file system. checkStat and trustctime
+# have their strict values, because a minimal comparison hides changes.
 FIXED_CONFIG = (
     "-c",
     "core.fsmonitor=false",
@@ -70,13 +70,13 @@ FIXED_CONFIG = (
     "advice.graftFileDeprecated=false",
 )
 
-# git's messages where the index, or the shared one of a split index, is damaged (read-cache.c, split-index.c).
+# git's messages if the index, or the shared one of a split index, is damaged (read-cache.c, split-index.c).
 _DAMAGED_INDEX = re.compile(
     r"index file (open failed|smaller than expected|corrupt)|unable to map index file|bad index (version|file)"
     r"|broken index, expect|unknown index entry format|malformed name field in the index"
 )
 REPAIR_INDEX = (
-    "'git agentos worktree repair' makes it again from the newest checkpoint or HEAD; no file of the worktree changes"
+    "'git agentos worktree repair' rebuilds it from the newest checkpoint or HEAD; no file of the worktree changes"
 )
 
 
@@ -86,9 +86,9 @@ def environment(extra: Mapping[str, str] | None = None, *, base: Mapping[str, st
     env = {key: value for key, value in without_harmful_traces(source).items() if key not in LOCATION_VARIABLES}
     env["LC_ALL"] = "C"
     env["GIT_TERMINAL_PROMPT"] = "0"
-    # A pathspec that we hand to git is a path, never a pattern.
+    # Our pathspecs are paths, never patterns.
     env["GIT_LITERAL_PATHSPECS"] = "1"
-    # With replacement objects a checkpoint would record what does not exist without them.
+    # With replacement objects, a checkpoint would record objects that do not exist without them.
     env["GIT_NO_REPLACE_OBJECTS"] = "1"
     if extra:
         env.update(extra)
@@ -96,23 +96,23 @@ def environment(extra: Mapping[str, str] | None = None, *, base: Mapping[str, st
 
 
 def require_no_quarantine() -> None:
-    """RepositoryError in a `pre-receive` hook, where git allows no change of refs: pushed objects are in quarantine."""
+    """RepositoryError in a `pre-receive` hook: there git allows no change of refs, since objects are in quarantine."""
     if os.environ.get("GIT_QUARANTINE_PATH"):
         raise RepositoryError(
-            "git allows no change of refs in a pre-receive hook (the objects that are pushed are in quarantine)",
+            "git allows no change of refs in a pre-receive hook (the pushed objects are in quarantine)",
             "use a post-receive hook",
         )
 
 
 def without_harmful_traces(env: Mapping[str, str]) -> dict[str, str]:
-    """An environment in which git appends its traces (GIT_TRACE and its like) to no file in a worktree or a git
-    directory: a git of our own, which looks whether a command may do so, or saves the file first, must not do it
-    itself."""
+    """The environment without traces (GIT_TRACE and others) that git would append to a file in a worktree or a git
+    directory. Our own git commands, which check whether a command does that, or save the file first, must not do it
+    themselves."""
     return {key: value for key, value in env.items() if not (key.startswith("GIT_TRACE") and _is_in_repository(value))}
 
 
 def _is_in_repository(path: str) -> bool:
-    """Whether an absolute path lies in a worktree or in a git directory."""
+    """Whether an absolute path is in a worktree or in a git directory."""
     if not os.path.isabs(path):
         return False
     real = os.path.realpath(path)
@@ -120,8 +120,8 @@ def _is_in_repository(path: str) -> bool:
 
 
 def user_environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """The environment for a program of the user's in another folder: without the variables that name a repository, and
-    without those for git commands of our own."""
+    """The environment for a user's program in another folder: without the variables that name a repository, and without
+    those for our own git commands."""
     return {key: value for key, value in os.environ.items() if key not in LOCATION_VARIABLES} | dict(extra)
 
 
@@ -136,14 +136,13 @@ def spawn(  # noqa: PLR0913 - as subprocess.Popen
     neutral_config: bool = True,
     pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start `git ARGS`; the caller reaps it. RepositoryError where git would wait for a named pipe.
+    """Start `git ARGS`; the caller reaps it. RepositoryError if git would wait for a named pipe.
 
-    `pass_fds` are descriptors that git keeps open for as long as it runs (a lock that must outlive us).
-    `neutral_config=False` leaves the user's configuration as it is: for reading it, and for commands that are the
-    user's own (`pick`).
+    `pass_fds` are descriptors that git keeps open while it runs (a lock that must outlive us). `neutral_config=False`
+    does not override the user's configuration: for reading it, and for the user's own commands (`pick`).
     """
     if cwd is None and env is not None:
-        # Not the current directory: it may be gone.
+        # Not the current directory, which may be gone.
         cwd = env.get("GIT_WORK_TREE")
     _refuse_pipes(cwd or os.curdir, (os.environ if env is None else env).get("GIT_DIR"))
     try:
@@ -166,20 +165,20 @@ def spawn(  # noqa: PLR0913 - as subprocess.Popen
 
 
 def _refuse_pipes(cwd: str, git_dir: str | None) -> None:
-    """RepositoryError where a named pipe stands in for a file that every git command reads."""
+    """RepositoryError if a named pipe is in the place of a file that every git command reads."""
     if git_dir is None:
         found = gitfile.find(cwd)
         git_dir = None if found is None else found[1]
     pipe = None if git_dir is None else gitfile.pipe_in(os.path.join(cwd, git_dir))
     if pipe is not None:
         raise RepositoryError(
-            f"'{pipe}' is a named pipe: git would wait for it without end",
-            "move it away; 'git agentos doctor' says how what is missing then is made again",
+            f"'{pipe}' is a named pipe: git would wait for it forever",
+            "move it away; 'git agentos doctor' shows how to rebuild the missing file",
         )
 
 
 def program(path: str) -> str | None:
-    """The first git on `path` behind the guard's shims; None where no shim comes first."""
+    """The first git on `path` after the guard's shims; None if no shim comes first."""
     passed = False
     for folder in path.split(os.pathsep):
         found = os.path.join(folder, "git")
@@ -195,7 +194,7 @@ def program(path: str) -> str | None:
 
 
 def behind_shim(path: str) -> str | None:
-    """The git that a shim at `path` stands for: empty where that is the next one on PATH; None where it is no shim."""
+    """The git that a shim at `path` starts: empty if that is the next one on PATH; None if it is not a shim."""
     try:
         with open(path, "rb") as file:
             data = file.read(len(_SHIM_BEGINS))

@@ -1,4 +1,4 @@
-"""Reading reflogs from their files, also where a power cut has torn them."""
+"""Reading reflogs from their files, even if a power cut has damaged them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Entry(NamedTuple):
 
 
 def read(path: str) -> list[Entry]:
-    """The entries of a reflog, oldest first; invalid lines are left out. Empty where it cannot be read."""
+    """The entries of a reflog, oldest first; invalid lines are left out. Empty if it cannot be read."""
     try:
         lines = files.read(path, limit=1 << 30).splitlines()
     except OSError:

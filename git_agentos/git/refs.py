@@ -1,8 +1,8 @@
 """HEAD and refs in the files backend: read, and change by compare-and-swap.
 
-Written here, and not through libgit2 or `git update-ref`, for two reasons: locks must be provably ours when the process
-is killed (see `locks`), and no hook may run. The protocol is git's: make `<ref>.lock`, look at the present value,
-rename. Refs of our own have no reflog; HEAD and branches get one where git would write one (gitrepository-layout(5)).
+This is done here, and not by libgit2 or `git update-ref`, for two reasons: locks must be provably ours after the
+process is killed (see `lockfile`), and no hook may run. The protocol is git's: create `<ref>.lock`, check the current
+value, rename. Our own refs have no reflog; HEAD and branches get one if git would write one (gitrepository-layout(5)).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PATIENCE = 15.0
 
 
 class RefMoved(Exception):
-    """A ref did not have the expected value; `actual` is the one it had."""
+    """A ref did not have the expected value; `actual` is the value that it had."""
 
     def __init__(self, name: str, actual: str | None) -> None:
         super().__init__(f"{name} is at {actual}")
@@ -35,7 +35,7 @@ class RefMoved(Exception):
 
 
 class Head(NamedTuple):
-    """HEAD: `ref` is the full name it points at (None when detached), `commit` None while unborn."""
+    """HEAD: `ref` is the full name of its branch (None if detached), `commit` is None before the first commit."""
 
     ref: str | None
     commit: str | None
@@ -62,10 +62,10 @@ def read_head(location: Location) -> Head:
     try:
         content = os.fsencode(os.readlink(path)) if os.path.islink(path) else _read(path)
     except FileNotFoundError as error:
-        raise RepositoryError("HEAD is missing", "git fsck tells more") from error
+        raise RepositoryError("HEAD is missing", "git fsck shows details") from error
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise RepositoryError(f"HEAD cannot be read: {reason}", "git fsck tells more") from error
+        raise RepositoryError(f"HEAD cannot be read: {reason}", "git fsck shows details") from error
     if content.startswith(b"ref:"):
         name = os.fsdecode(content[4:].strip())
         return Head(name, resolve(location, name))
@@ -74,12 +74,12 @@ def read_head(location: Location) -> Head:
         return Head(name, resolve(location, name))
     text = content.strip().decode("ascii", "replace")
     if not _OID.fullmatch(text):
-        raise RepositoryError("HEAD is damaged", "git fsck tells more")
+        raise RepositoryError("HEAD is damaged", "git fsck shows details")
     return Head(None, text)
 
 
 def _read(path: str) -> bytes:
-    # A pipe must not hang us; a symbolic link is an old way to write a symbolic ref.
+    # O_NONBLOCK: do not block on a pipe. Symbolic links are followed: old versions of git wrote symbolic refs so.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         found = os.fstat(descriptor).st_mode
@@ -94,12 +94,12 @@ def _read(path: str) -> bytes:
 
 
 def resolve(location: Location, name: str) -> str | None:
-    """The oid of a ref, through symbolic refs; None where it does not exist."""
+    """The oid of a ref, through symbolic refs; None if it does not exist."""
     try:
         return _resolve(location, name)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise RepositoryError(f"the ref '{name}' cannot be read: {reason}", "git fsck tells more") from error
+        raise RepositoryError(f"the ref '{name}' cannot be read: {reason}", "git fsck shows details") from error
 
 
 def _resolve(location: Location, name: str) -> str | None:
@@ -107,7 +107,7 @@ def _resolve(location: Location, name: str) -> str | None:
         try:
             content = _read(_path(location, name))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            # It is packed; the second read covers a pack-refs between the first two.
+            # The ref is packed. It is read again in case a pack-refs ran between the first two reads.
             packed = _packed(location).get(name)
             if packed is not None:
                 return packed
@@ -121,12 +121,12 @@ def _resolve(location: Location, name: str) -> str | None:
         text = content.strip()[:40].decode("ascii", "replace")
         if _OID.fullmatch(text):
             return text
-        raise RepositoryError(f"the ref '{name}' is damaged", "git fsck tells more")
+        raise RepositoryError(f"the ref '{name}' is damaged", "git fsck shows details")
     raise RepositoryError(f"the symbolic ref '{name}' is circular")
 
 
 def target(location: Location, name: str) -> str:
-    """The name of the ref that a symbolic ref points at; of another ref, its own."""
+    """The name of the ref to which a symbolic ref points; of any other ref, its own name."""
     for _ in range(6):
         try:
             content = _read(_path(location, name))
@@ -154,8 +154,8 @@ def _packed(location: Location) -> dict[str, str]:
 
 
 def list_refs(location: Location, prefix: str, *, skip_broken: bool = False) -> dict[str, str]:
-    """Name -> oid of every ref below `prefix` (which ends with a slash). RepositoryError where one is damaged; with
-    `skip_broken` those are left out."""
+    """Name -> oid of every ref below `prefix` (which ends with a slash). RepositoryError if one is damaged; with
+    `skip_broken`, damaged ones are left out."""
     # The files first: `git pack-refs` writes packed-refs before it removes them.
     loose: dict[str, str] = {}
     damaged = set()
@@ -198,7 +198,7 @@ def _lock(location: Location, path: str) -> lockfile.LockFile:
 
 
 class ReflogEntry(NamedTuple):
-    """Why a ref moves, and who moves it (`Name <email>`)."""
+    """The reason why a ref moves, and who moves it (`Name <email>`)."""
 
     reason: str
     who: str
@@ -214,8 +214,8 @@ def update(
 ) -> None:
     """Set a ref to `new` if it is at `old` (None: if it does not exist); RefMoved otherwise.
 
-    With `reflog` a line is added to its reflog. `ready` is called when only the rename is left; if it raises, the ref
-    does not move.
+    With `reflog`, a line is added to its reflog. `ready` is called just before the rename; if it raises, the ref does
+    not move.
     """
     held = _lock(location, _path(location, name))
     try:
@@ -239,7 +239,7 @@ def transaction(
     location: Location, name: str, new: str, old: str | None, *, reason: str, who: str
 ) -> Iterator[Callable[[], None]]:
     """Lock a ref that is at `old`, and yield the function that sets it to `new`; if that is not called, the ref does
-    not move. RefMoved where it is not at `old`."""
+    not move. RefMoved if it is not at `old`."""
     target = _path(location, name)
     held = _lock(location, target)
     waiting = True
@@ -303,7 +303,7 @@ def is_symbolic(location: Location, name: str) -> bool:
 
 
 def _remove_empty(folder: str) -> None:
-    """Remove the empty directories that git leaves where refs were: a ref of that name may be created there."""
+    """Remove the empty directories that git leaves behind, so that a ref of that name can be created."""
     for top, _, _ in os.walk(folder, topdown=False):
         with contextlib.suppress(OSError):
             os.rmdir(top)
@@ -345,7 +345,7 @@ def delete(location: Location, name: str, *, with_log: bool = False) -> None:
 def drop(location: Location, name: str, old: str | None) -> None:
     """Remove a ref, packed or not, with its reflog, if it is at `old` or gone already; RefMoved otherwise.
 
-    As git does it: the packed value is removed first, so that it never shows without the file.
+    As in git, the packed value is removed first, so that it never becomes visible without the file.
     """
     held = _lock(location, _path(location, name))
     try:

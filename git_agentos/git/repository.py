@@ -61,7 +61,8 @@ def _not_opened(location: Location) -> RepositoryError:
             "git-agentos works with repositories whose object format is sha1 and whose refs are files",
         )
     return UnsupportedRepository(
-        f"the repository at '{location.root}' cannot be opened", "'git fsck' and 'git status' say whether it is damaged"
+        f"the repository at '{location.root}' cannot be opened",
+        "'git fsck' and 'git status' show whether it is damaged",
     )
 
 
@@ -97,7 +98,7 @@ class Repository:
     def exists(self, oid: str) -> bool:
         """Whether the object is in the store (alternates included), without asking a promisor remote."""
         if oid == trees.EMPTY_TREE:
-            # libgit2 has it built in, but git fsck wants it as an object.
+            # libgit2 has it built in, but git fsck requires it as an object.
             return os.path.exists(os.path.join(self.objects_dir, oid[:2], oid[2:]))
         # Not `in repository`: that reads the whole object.
         return libgit2.Oid(hex=oid) in self._odb
@@ -105,28 +106,28 @@ class Repository:
     def is_known(self, oid: str) -> bool:
         """Whether the object was in the store when it was opened, or is loose now.
 
-        `exists` looks for new packs before it says no, for each object anew, at a cost that grows with the number of
-        packs. Here a pack that has just come may be passed over.
+        `exists` looks for new packs before it returns false, for each object again, at a cost that grows with the
+        number of packs. This function may miss a pack that was just written.
         """
         return any(backend.exists(oid) for backend in self._backends)
 
     def exists_on_disk(self, oids: Iterable[str]) -> set[str]:
-        """Those of `oids` that are in the store on disk now; nothing is taken from what this process has open."""
+        """The `oids` that are in the store on disk now; packs that only this process still has open do not count."""
         odb = libgit2.open_objects(self.objects_dir)
         return {oid for oid in oids if (self.exists(oid) if oid == trees.EMPTY_TREE else libgit2.Oid(hex=oid) in odb)}
 
     def read(self, oid: str) -> tuple[str, bytes]:
-        """Kind and content of an object; MissingObjectsError if it is not there."""
+        """Kind and content of an object; MissingObjectsError if it does not exist."""
         try:
             kind, data = self._odb.read(libgit2.Oid(hex=oid))
         except (KeyError, ValueError) as error:
             return self._read_from_promisor(oid, error)
         except libgit2.GitError as error:
-            raise RepositoryError(f"object {oid} cannot be read: {error}", "git fsck tells more") from error
+            raise RepositoryError(f"object {oid} cannot be read: {error}", "git fsck shows details") from error
         return libgit2.KINDS[kind], data
 
     def _read_from_promisor(self, oid: str, cause: Exception) -> tuple[str, bytes]:
-        # In a partial clone git fetches what is missing; elsewhere it says that it is missing.
+        # In a partial clone git fetches a missing object; elsewhere it reports that it is missing.
         out = self.git("cat-file", "--batch", data=oid.encode() + b"\n", ok=(0, 128))
         header, _, rest = out.partition(b"\n")
         words = header.split(b" ")
@@ -135,7 +136,7 @@ class Repository:
         return words[1].decode(), rest[: int(words[2])]
 
     def kind(self, oid: str) -> str | None:
-        """The kind of an object in the store, by its header; None where it is not there."""
+        """The kind of an object in the store, by its header; None if it does not exist."""
         try:
             return libgit2.KINDS[self._odb.read_header(libgit2.Oid(hex=oid))[0]]
         except (KeyError, ValueError, libgit2.GitError):
@@ -149,7 +150,7 @@ class Repository:
         return self.size(oid) > limit
 
     def size(self, oid: str) -> int:
-        """How many bytes a blob has; the header alone is read."""
+        """The size of a blob in bytes; only the header is read."""
         try:
             _, size = self._odb.read_header(oid)
         except (KeyError, ValueError, libgit2.GitError):
@@ -185,7 +186,7 @@ class Repository:
         return parse_commit(oid, data)
 
     def commit_tree(self, oid: str | None) -> str:
-        """The tree of a commit, the empty tree for no commit."""
+        """The tree of a commit; the empty tree for None."""
         return trees.EMPTY_TREE if oid is None else self.commit(oid).tree
 
     def commits_with_prefix(self, prefix: str) -> list[str]:
@@ -194,14 +195,14 @@ class Repository:
         return [oid for oid in out.decode().split() if self.read(oid)[0] == "commit"]
 
     def find_commit(self, name: str) -> str | None:
-        """The oid of the commit that `name` means to git; None where it means none."""
+        """The oid of the commit that git resolves `name` to; None if there is none."""
         args = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
         return self.git(*args, ok=(0, 1, 128)).strip().decode("ascii") or None
 
     def lookup(self, prefix: str) -> tuple[str, str] | None:
-        """Kind and full oid of the object that a hex prefix names; None for none or for several."""
+        """Kind and full oid of the object that a hex prefix names; None if there is none, or several."""
         try:
-            found: Any = self._git.git_object_lookup_prefix(prefix)  # None too, which pygit2's types leave out
+            found: Any = self._git.git_object_lookup_prefix(prefix)  # may be None, which pygit2's types omit
         except (ValueError, KeyError, libgit2.GitError):
             return None
         return (libgit2.KINDS[int(found.type)], str(found.id)) if found is not None else None
@@ -215,8 +216,8 @@ class Repository:
         return kept
 
     def merge_base(self, one: str, other: str) -> str | None:
-        """A best common ancestor; None for histories that have nothing in common."""
-        found: object = self._git.merge_base(one, other)  # None too, which pygit2's types leave out
+        """A best common ancestor; None for unrelated histories."""
+        found: object = self._git.merge_base(one, other)  # may be None, which pygit2's types omit
         return str(found) if found is not None else None
 
     def is_ancestor(self, older: str, newer: str) -> bool:
@@ -226,7 +227,7 @@ class Repository:
     def writer(self, environment: Mapping[str, str] | None = None) -> Writer:
         """A writer for the objects of one checkpoint, which also reads trees from the store.
 
-        With the `environment` of `merge_tree.quarantine` the objects go there instead of the store.
+        With the `environment` of `merge_tree.quarantine`, objects are written there instead of to the store.
         """
         return Writer(self, environment or {})
 

@@ -1,8 +1,8 @@
 """Scanning a worktree with git: which tracked paths changed, what is untracked, which flags are set.
 
-`Scan.start` spawns the git processes and returns at once; `Scan.read` waits for them and parses. The hot
-path starts a scan before it imports anything heavy, so git looks at the file system in its own processes
-while Python loads pygit2. Standard library only.
+`Scan.start` starts the git processes and returns at once; `Scan.read` waits for them and parses their output. A
+command starts the scan before it imports large modules, so git scans the file system while Python loads pygit2.
+Standard library only.
 
 Five processes run in parallel: `version`, `status -uno` (stats the index entries, in threads), `ls-files --others
 --directory` (walks the directories, and, unlike `status`, also names empty ones), `ls-files -v` (the flags that make
@@ -37,15 +37,15 @@ _STATUS = (
 )
 _FLAGS = ("ls-files", "-v", "-z", "--sparse")
 
-# A default for mappings; nothing can be put in.
+# An immutable default for mappings.
 _NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
 class TrackedChange(NamedTuple):
     """A tracked path that differs: HEAD to index (`staged`) or index to worktree (`unstaged`).
 
-    `staged` and `unstaged` are git's letters, `.` for no difference. Modes are git's octal values as ints, 0
-    where the path is absent; oids are hex, None where absent.
+    `staged` and `unstaged` are git's letters, `.` for no difference. Modes are git's octal values as ints, 0 if the
+    path is absent; oids are hex, None if absent.
     """
 
     path: bytes
@@ -58,7 +58,7 @@ class TrackedChange(NamedTuple):
 
 
 class Unmerged(NamedTuple):
-    """A path in conflict: `stages[n]` is the (mode, oid) of stage n + 1, None where that stage is absent."""
+    """A path in conflict: `stages[n]` is the (mode, oid) of stage n + 1, None if that stage is absent."""
 
     path: bytes
     stages: tuple[tuple[int, str] | None, ...]
@@ -66,36 +66,28 @@ class Unmerged(NamedTuple):
 
 
 class ScanResult(NamedTuple):
-    """What a scan found. Paths are bytes relative to the worktree root, without a trailing slash.
+    """What a scan found. Paths are bytes relative to the worktree root, without a trailing slash."""
 
-    `head_commit` is the commit that the index was compared with, None while HEAD is unborn.
-
-    `skip_worktree` holds paths, and directories with a trailing slash where everything below has the flag; `absent`
-    those of them that are not on disk. `unseen` maps paths whose flags hide their edits from git to the index's (mode,
-    oid): whether they changed is for the reader to find out. `hidden_rules` are `.gitignore` files that are ignored
-    themselves, in folders where something is not.
-    """
-
-    head_commit: str | None = None
-    changed: Sequence[TrackedChange] = ()
-    unmerged: Sequence[Unmerged] = ()
-    untracked: Sequence[bytes] = ()
-    nested: Sequence[bytes] = ()
-    empty_directories: Sequence[bytes] = ()
-    unreadable: Sequence[bytes] = ()
-    assume_unchanged: Sequence[bytes] = ()
-    skip_worktree: Sequence[bytes] = ()
-    absent: Sequence[bytes] = ()
-    unseen: Mapping[bytes, tuple[int, str]] = _NONE
-    gitlinks: Mapping[bytes, str] = _NONE
-    hidden_rules: Sequence[bytes] = ()
-    tracks_attributes: bool = False
-    config: Mapping[str, list[str]] = _NONE
-    git_version: str = ""
+    head_commit: str | None = None  # the commit that the index was compared with; None while HEAD is unborn
+    changed: Sequence[TrackedChange] = ()  # tracked paths that differ
+    unmerged: Sequence[Unmerged] = ()  # conflicts
+    untracked: Sequence[bytes] = ()  # untracked files that are not ignored
+    nested: Sequence[bytes] = ()  # untracked repositories
+    empty_directories: Sequence[bytes] = ()  # empty untracked directories
+    unreadable: Sequence[bytes] = ()  # directories that cannot be read
+    assume_unchanged: Sequence[bytes] = ()  # paths with that flag
+    skip_worktree: Sequence[bytes] = ()  # paths with that flag; with a trailing slash everything below
+    absent: Sequence[bytes] = ()  # paths of skip_worktree that are not on disk
+    unseen: Mapping[bytes, tuple[int, str]] = _NONE  # paths whose flags hide edits from git -> the index's mode and oid
+    gitlinks: Mapping[bytes, str] = _NONE  # submodules -> the commit in the index
+    hidden_rules: Sequence[bytes] = ()  # ignored `.gitignore` files in folders with files that are not ignored
+    tracks_attributes: bool = False  # whether the index has a `.gitattributes` file
+    config: Mapping[str, list[str]] = _NONE  # git's configuration: key -> values
+    git_version: str = ""  # as git reports it
 
 
 class _Child:
-    """A git process whose output goes to memory files, so that it never waits for a reader."""
+    """A git process that writes its output to memory files, so that it never waits for a reader."""
 
     def __init__(self, args: Sequence[str | bytes], location: Location, *, neutral_config: bool = True) -> None:
         self.args = args
@@ -126,7 +118,7 @@ class _Child:
 def _memory_file() -> int:
     if hasattr(os, "memfd_create"):
         return os.memfd_create("git-agentos")
-    import tempfile  # only where the kernel has no memory files
+    import tempfile  # only if the kernel has no memory files
 
     with tempfile.TemporaryFile() as file:
         return os.dup(file.fileno())
@@ -148,7 +140,7 @@ def index_stamp(location: Location) -> tuple[int, ...]:
 
 
 class Scan:
-    """A scan under way in one worktree."""
+    """A running scan of one worktree."""
 
     def __init__(self, location: Location) -> None:
         self.location = location
@@ -162,7 +154,7 @@ class Scan:
 
     @classmethod
     def start(cls, path: str) -> Scan:
-        """Start scanning the worktree that `path` is in; raises RepositoryError where there is none."""
+        """Start scanning the worktree that `path` is in; raises RepositoryError if there is none."""
         return cls(locate(path))
 
     def config(self) -> dict[str, list[str]]:
@@ -180,11 +172,11 @@ class Scan:
             child.discard()
 
     def read(self) -> ScanResult:
-        """Wait for git and parse its output; GitCommandError where the index is damaged."""
+        """Wait for git and parse its output; GitCommandError if the index is damaged."""
         try:
             return self._read()
         except (GitCommandError, ValueError) as error:
-            from git_agentos.git import index_damage  # nothing that works needs it
+            from git_agentos.git import index_damage  # needed only after an error
 
             if index_damage.is_damaged(self.location):
                 raise index_damage.error(self.location) from error
@@ -198,8 +190,7 @@ class Scan:
         blind = assume_unchanged if sparse else [*assume_unchanged, *(p for p in skipped if not p.endswith(b"/"))]
         status, _ = self._status.result()
         head_commit, changed, unmerged = _parse_status(status)
-        # `status` does not look at paths with these flags, nor does git keep their stat data current: a capture
-        # has to read them.
+        # `status` ignores paths with these flags, and git does not update their stat data: a capture must read them.
         unseen = index_entries.entries_of(self.location, set(blind)) if blind else {}
         collapsed = _collapse_sparse(skipped, every) if skipped else []
         missing = _missing(self.location, unseen)
@@ -211,7 +202,7 @@ class Scan:
         listed, warnings = self._others.result()
         others = untracked.collect(self.location, listed, vanished)
         for path in absent:
-            # To git a directory of skip-worktree paths has them in it, even if it is empty.
+            # For git, a directory of skip-worktree paths contains them, even if it is empty on disk.
             if path.endswith(b"/") and path != b"/":
                 untracked.search_directory(self.location, path[:-1], others)
         visible = [*others.files, *(path + b"/." for path in (*others.nested, *others.empty_directories))]
@@ -260,10 +251,10 @@ def _parse_status(out: bytes) -> tuple[str | None, list[TrackedChange], list[Unm
 
 
 def _parse_flags(out: bytes) -> tuple[list[bytes], list[bytes], list[bytes]]:
-    """assume-unchanged paths, skip-worktree paths (directories of a sparse index with a slash), and all paths
-    if any is skip-worktree."""
+    """assume-unchanged paths, skip-worktree paths (directories of a sparse index with a slash), and, if there are any
+    of these, all paths."""
     if out.count(b"\0") == out.startswith(b"H ") + out.count(b"\0H "):
-        return [], [], []  # all are plain: no need to look at a hundred thousand records one by one
+        return [], [], []  # no flags: no need to parse a hundred thousand records
     records = out.split(b"\0")
     odd = [record for record in records if not record.startswith(b"H ")]
     assumed = sorted({record[2:] for record in odd if record[:1].islower()})
@@ -272,7 +263,7 @@ def _parse_flags(out: bytes) -> tuple[list[bytes], list[bytes], list[bytes]]:
 
 
 def _collapse_sparse(skipped: list[bytes], every: list[bytes]) -> list[bytes]:
-    """`skipped`, with each directory whose entries all have the flag named once, with a trailing slash."""
+    """`skipped`, in which a directory (with a trailing slash) replaces its entries if all of them have the flag."""
     kept: set[bytes] = {b""}
     flagged = set(skipped)
     for path in every:
@@ -298,7 +289,7 @@ def _collapse_sparse(skipped: list[bytes], every: list[bytes]) -> list[bytes]:
 
 
 def _missing(location: Location, paths: Iterable[bytes]) -> list[bytes]:
-    """Those of `paths` where there is no file or symlink."""
+    """The `paths` at which there is no file or symlink."""
     root = os.fsencode(location.root)
     missing = []
     for path in paths:

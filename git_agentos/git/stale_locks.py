@@ -1,19 +1,19 @@
 """git's lock files whose makers are proven to be dead. (For our own locks see `lockfile`.)
 
-git makes `<file>.lock` with O_EXCL and may close it while it continues (an editor, a hook); its content does not name
-its maker. A git that is killed leaves it. It is stale where every process that may have made it has ended:
+git creates `<file>.lock` with O_EXCL and may close it while it continues (an editor, a hook); its content does not name
+its creator. A killed git leaves it. It is stale if all processes that may have created it have ended: those that
 
-    alive            when the lock was first seen: a process that starts later finds it there
-    of its owner     by user id
-    using it         has the file open, or is a git that runs in one of the folders from which git makes this lock
+    were alive       when the lock was first seen (a process that starts later finds it)
+    have its owner   the same user id
+    use it           have the file open, or are a git that runs in one of the folders from which git creates this lock
 
-What belongs to one worktree (its index, its submodules, repositories inside of it) is locked by gits that work in that
-worktree. Its HEAD and its refs, and what all worktrees share (refs, configuration, objects), by gits in any of them.
-What is shared has to stay unchanged for a second as well: programs other than git (JGit) close such a lock before they
-let go of it.
+Files of one worktree (its index, its submodules, nested repositories) are locked by gits that work in that worktree;
+its HEAD, its refs, and what all worktrees share (refs, configuration, objects) by gits in any of them. A lock on what
+is shared must also stay unchanged for a second: programs other than git (JGit) close such a lock before they release
+it.
 
 While it is examined, the lock is kept open (O_PATH), so that no other file can get its inode. A process that is about
-to end is waited for. Where there is no proof (no /proc, a file system that other machines share), the lock stays.
+to end is waited for. Without proof (no /proc, a file system that other machines share), the lock is kept.
 """
 
 from __future__ import annotations
@@ -30,16 +30,17 @@ from git_agentos.process import lock_holders
 from git_agentos.process.table import Process
 from git_agentos.util import directories, locks
 
-PATIENCE = 5.0  # seconds that processes have to end by themselves
-_SETTLED = 1.0  # seconds that a lock on what is shared stays unchanged
+PATIENCE = 5.0  # seconds to wait for processes to end
+_SETTLED = 1.0  # seconds for which a lock on what is shared must stay unchanged
 _LOCK = ".lock"
-_NEW_PACKED_REFS = "packed-refs.new"  # git makes it with O_EXCL too, while it holds packed-refs.lock
+_NEW_PACKED_REFS = "packed-refs.new"  # git creates it with O_EXCL, too, while it holds packed-refs.lock
 _SHARED = ("config.lock", "packed-refs.lock", "shallow.lock", "gc.pid.lock", "gc.log.lock", _NEW_PACKED_REFS)
 _OBJECT_FOLDERS = ("info", os.path.join("info", "commit-graphs"), "pack")
 
 
 class Candidate(NamedTuple):
-    """A lock file, the folders of a git that makes it, and whether it has to stay unchanged for a second."""
+    """A lock file, the folders in which a git that creates it may run, and whether it must stay unchanged for a
+    second."""
 
     path: str
     places: Sequence[str]
@@ -47,7 +48,7 @@ class Candidate(NamedTuple):
 
 
 class Lock:
-    """A lock file that is examined. `reason` says why it is not proven to be stale, None where it is."""
+    """A lock file that is examined. `reason` says why it is not proven to be stale; None if it is."""
 
     def __init__(self, candidate: Candidate) -> None:
         self.path = candidate.path
@@ -61,7 +62,7 @@ class Lock:
     def examine(self) -> None:
         """Examine it for the first time."""
         try:
-            # O_PATH is Linux's; elsewhere there is no proof, and nothing is kept open.
+            # O_PATH exists only on Linux; elsewhere there is no proof, and nothing is kept open.
             self._descriptor = os.open(self.path, getattr(os, "O_PATH", os.O_NONBLOCK) | os.O_NOFOLLOW | os.O_CLOEXEC)
             self._first = os.fstat(self._descriptor)
         except OSError as error:
@@ -71,7 +72,7 @@ class Lock:
         if self.reason is None:
             self._makers = lock_holders.holders(self._first, self._candidate.places)
             self.waits = bool(self._makers) or self._candidate.settles
-            self.reason = next(iter(self._makers.values()), "it has just been made" if self.waits else None)
+            self.reason = next(iter(self._makers.values()), "it was just created" if self.waits else None)
 
     def examine_again(self, age: float) -> None:
         """Examine it `age` seconds after the first time."""
@@ -80,7 +81,7 @@ class Lock:
             return
         if self._makers:
             self._makers = lock_holders.holders(self._first, self._candidate.places, self._makers)
-            self.reason = next(iter(self._makers.values()), "it has just been made")
+            self.reason = next(iter(self._makers.values()), "it was just created")
         if not self._makers and (age >= _SETTLED or not self._candidate.settles):
             self.reason, self.waits = None, False
 
@@ -88,7 +89,7 @@ class Lock:
         """Remove it if it is proven to be stale, and is still the same file; whether it was removed."""
         if self.reason is not None:
             return False
-        # Of two processes at once, the second would remove the lock of a git that started after the first.
+        # Without this lock, a second process could remove the lock of a git that started after the first removal.
         turn = os.path.join(directories.make_own(location.shared_state_dir), "dead-locks.turn")
         with contextlib.suppress(OSError), locks.hold(turn):
             if self._is_same():
@@ -139,12 +140,12 @@ def examined(candidates: Iterable[Candidate], *, patience: float = PATIENCE) -> 
 
 
 def remove(location: Location, candidates: Iterable[Candidate], *, patience: float = PATIENCE) -> dict[str, str | None]:
-    """Remove stale lock files. Path -> why it was not removed, None where it was."""
+    """Remove stale lock files. Path -> why it was not removed, or None if it was."""
     with examined(candidates, patience=patience) as found:
         return {each.path: each.reason for each in found if each.remove(location) or each.reason is not None}
 
 
-# -- where git makes locks -----------------------------------------------------------------------------------------
+# -- where git creates locks ---------------------------------------------------------------------------------------
 
 
 def of_worktree(location: Location) -> Iterator[Candidate]:
@@ -156,7 +157,7 @@ def of_worktree(location: Location) -> Iterator[Candidate]:
 
 
 def of_repositories_inside(location: Location) -> Iterator[Candidate]:
-    """The locks of repositories that lie in a worktree, in folders called `.git`. All of its folders are walked."""
+    """The locks of nested repositories in a worktree, in folders named `.git`. All folders are walked."""
     for git_dir in _repositories(location.root):
         roots = filter(None, map(worktrees.root_or_none, worktrees.linked_git_dirs(git_dir)))
         places = [location.root, location.git_dir, *roots]
@@ -164,7 +165,7 @@ def of_repositories_inside(location: Location) -> Iterator[Candidate]:
 
 
 def shared(location: Location, since: float) -> Iterator[Candidate]:
-    """The locks on what all worktrees share, as far as they were made, or changed, after the time `since`."""
+    """The locks on what all worktrees share that were created or changed after the time `since`."""
     all_, common = everywhere(location), location.common_dir
     for path in in_git_dir(common):
         first, *rest = os.path.relpath(path, common).split(os.sep)
@@ -182,7 +183,7 @@ def of_ref(location: Location, ref: str) -> Iterator[Candidate]:
 
 
 def everywhere(location: Location) -> list[str]:
-    """The folders in which a git that works in this repository stands."""
+    """The folders in which a git that works in this repository may run."""
     common = location.common_dir
     roots = filter(None, map(worktrees.root_or_none, worktrees.linked_git_dirs(common)))
     return list(dict.fromkeys([common, common.removesuffix(os.sep + ".git"), location.root, location.git_dir, *roots]))

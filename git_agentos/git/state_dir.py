@@ -16,7 +16,7 @@ _SCRATCH = "tmp"
 def lock(location: Location, name: str, *, shared: bool = False, wait: bool = True) -> Iterator[None]:
     """Hold one of a worktree's locks, `<state dir>/<name>.turn`.
 
-    With `wait=False`, LockedError where another process holds it.
+    With `wait=False`, LockedError if another process holds it.
     """
     path = os.path.join(directories.make_own(location.state_dir), name + ".turn")
     with locks.hold(path, shared=shared, wait=wait):
@@ -33,3 +33,18 @@ def scratch(location: Location) -> Iterator[str]:
 def remove_abandoned(location: Location) -> list[str]:
     """Remove the scratch folders of processes that were killed; their paths."""
     return directories.remove_abandoned(os.path.join(location.state_dir, _SCRATCH))
+
+
+def refuse_planted(location: Location) -> None:
+    """RepositoryError if a folder of ours is a link or not a directory: a hostile repository may have contained it."""
+    path = os.path.join(location.root, ".agentos")
+    if os.path.lexists(path):
+        directories.make_own(path)
+    refuse_planted_state(location)
+
+
+def refuse_planted_state(location: Location) -> None:
+    """`refuse_planted` for the folders in the git directory."""
+    for folder in {location.state_dir, location.shared_state_dir}:
+        if os.path.lexists(folder):
+            directories.make_own(folder)

@@ -1,6 +1,6 @@
-"""Files in the object store below a ref of their own: the ref points at a tree, without a commit or a history.
+"""Files in the object store, kept by a ref that points at a tree, without a commit or a history.
 
-`git clean` and `rm` in a worktree do not reach them. `git show REF:PATH` prints one.
+`git clean` and `rm` in a worktree cannot remove them. `git show REF:PATH` prints one.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ def open_store(location: Location) -> Repository:
 
 
 def names(location: Location, prefix: str) -> list[str]:
-    """The names of the refs below `prefix`, without it; those that are damaged are left out."""
+    """The names of the refs below `prefix`, without the prefix; damaged ones are left out."""
     return [name.removeprefix(prefix) for name in refs.list_refs(location, prefix, skip_broken=True)]
 
 
 def files(repository: Repository, name: str) -> Files:
-    """The files of a ref by path; empty where there is no such ref, or it cannot be read."""
+    """The files of a ref by path; empty if there is no such ref, or it cannot be read."""
     try:
         oid = refs.resolve(repository.location, name)
         if oid is None or repository.kind(oid) != "tree":
@@ -40,7 +40,7 @@ def files(repository: Repository, name: str) -> Files:
 
 
 def put(repository: Repository, name: str, make: Callable[[Writer], Files]) -> None:
-    """Make a ref hold exactly the files that `make` returns, durably. The next gc removes what it held before."""
+    """Make a ref hold exactly the files that `make` returns, durably. The next gc removes its former files."""
     location = repository.location
     with repository.writer() as writer:
         tree = trees.build(writer, make(writer))
@@ -48,7 +48,7 @@ def put(repository: Repository, name: str, make: Callable[[Writer], Files]) -> N
         for _ in range(_ATTEMPTS):
             try:
                 old = refs.resolve(location, name)
-            except RepositoryError:  # it is damaged
+            except RepositoryError:  # the ref is damaged
                 refs.repair(location, name, None)
                 continue
             if old == tree:
@@ -59,7 +59,7 @@ def put(repository: Repository, name: str, make: Callable[[Writer], Files]) -> N
                 continue
             gc.note_loose(repository, writer.loose)
             return
-    raise LockedError(f"the ref '{name}' moves faster than it can be set", "try again")
+    raise LockedError(f"cannot set the ref '{name}': other processes keep updating it", "try again")
 
 
 def delete(location: Location, name: str) -> None:
@@ -76,5 +76,5 @@ def delete(location: Location, name: str) -> None:
 
 
 def _is_plain(path: bytes) -> bool:
-    """Whether a path stays below the folder that it is written to: a tree can come from anywhere."""
+    """Whether a path stays below the folder to which it is written: a tree can be from anywhere."""
     return not any(part in (b"", b".", b"..") or b"\0" in part for part in path.split(b"/"))

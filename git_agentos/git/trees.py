@@ -4,9 +4,9 @@ libgit2's TreeBuilder takes names as UTF-8 text only, and git's names are bytes,
 written here. The format (git's `tree.c`): entries `<octal mode> SP <name> NUL <20 byte oid>`, sorted by name
 as bytes, where a directory's name counts as if it ended with a slash.
 
-An edit reads and writes only the trees on the way to a changed path: its cost follows the number of changes. `find`
-asks for one path at a time, so the sources keep the trees that they have parsed (`Parsed`): of a folder with thousands
-of files, one parse serves them all.
+An edit reads and writes only the trees above a changed path, so its cost is proportional to the number of changes.
+`find` looks up one path at a time, so the sources cache parsed trees (`Parsed`): a folder with thousands of files is
+parsed once.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def folders_above(paths: Iterable[bytes]) -> set[bytes]:
 class Parsed:
     """A cache of parsed trees, by oid. Objects never change, so entries never expire.
 
-    Trees beyond `_MOST_ENTRIES` in all are forgotten, the one used longest ago first; a few stay whatever their size.
+    It holds at most `_MOST_ENTRIES` entries, and drops the least recently used trees; a few stay whatever their size.
     """
 
     _MOST_ENTRIES = 400_000
@@ -146,7 +146,7 @@ class _Folder:
         self.has_other = has_other  # the parent has a folder, or will have nothing, at this name
 
     def begin(self, store: TreeStore) -> list[_Folder]:
-        """Apply the changes in this folder itself; the folders in it that change."""
+        """Apply the changes in this folder itself; returns its subfolders that change."""
         has_base = self.base is not None and self.base != EMPTY_TREE
         self.entries = parse(store.read_tree(str(self.base))) if has_base else {}
         self.before = dict(self.entries)
@@ -164,7 +164,7 @@ class _Folder:
         return below
 
     def finish(self, store: TreeStore) -> str | None:
-        """Write the folder and enter it in its parent; None where nothing is left of it."""
+        """Write the folder and add it to its parent; None if it is empty."""
         oid = None
         if self.entries:
             unchanged = self.base is not None and self.entries == self.before
@@ -180,7 +180,7 @@ class _Folder:
 def _edit(store: TreeStore, base: str, changes: dict[bytes, _Node]) -> str | None:
     top = _Folder(base, changes, None, b"", False)
     folders = [top]
-    for folder in folders:  # it grows: parents come before what is in them
+    for folder in folders:  # the list grows: parents come before their subfolders
         folders += folder.begin(store)
     for folder in reversed(folders[1:]):
         folder.finish(store)
@@ -206,7 +206,7 @@ def walk(store: TreeSource, oid: str, prefix: bytes = b"") -> Iterator[tuple[byt
 
 
 def find(store: TreeSource, oid: str, path: bytes) -> Entry | None:
-    """The entry at `path`, which may be a directory; None where there is none."""
+    """The entry at `path`, which may be a directory; None if there is none."""
     entry: Entry = (DIRECTORY, oid)
     for part in path.split(b"/"):
         if entry[0] != DIRECTORY or entry[1] == EMPTY_TREE:
@@ -219,7 +219,7 @@ def find(store: TreeSource, oid: str, path: bytes) -> Entry | None:
 
 
 def diff(store: TreeSource, old: str, new: str) -> dict[bytes, tuple[Entry | None, Entry | None]]:
-    """Path -> (old entry, new entry) of everything that differs, files, symlinks and gitlinks alone.
+    """Path -> (old entry, new entry) of all files, symlinks and gitlinks that differ.
 
     Subtrees with equal oids are not read.
     """

@@ -1,7 +1,7 @@
 """The untracked part of a scan: files, nested repositories and empty directories that the index does not have.
 
-git names directories of untracked files whole (`ls-files --others --directory`); here they are listed, and looked
-through for empty directories and nested repositories, as git has neither in its index. Standard library only.
+git lists untracked directories as a whole (`ls-files --others --directory`). Here their files are listed, and they are
+searched for empty directories and nested repositories. Standard library only.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def is_agentos_path(path: bytes) -> bool:
 
 
 def collect(location: Location, listed: bytes, vanished: Sequence[bytes]) -> Untracked:
-    """What is untracked, from the output of LIST_DIRECTORIES and the tracked paths that are not on disk."""
+    """All untracked paths, from the output of LIST_DIRECTORIES and the tracked paths that are not on disk."""
     found = Untracked([], [], [], [])
     populated: list[bytes] = []
     root = os.fsencode(location.root)
@@ -71,7 +71,7 @@ def _list_files(location: Location, directories: Sequence[bytes], found: Untrack
 
 
 def search_directory(location: Location, directory: bytes, found: Untracked) -> bool:
-    """Add the empty and the unreadable directories at and below `directory`; whether there is anything else in it."""
+    """Add the empty and unreadable directories at and below `directory`; whether it contains anything else."""
     root = os.fsencode(location.root)
     populated = False
     waiting = [directory]
@@ -100,7 +100,7 @@ def search_directory(location: Location, directory: bytes, found: Untracked) -> 
 
 
 def _directories_over_files(location: Location, vanished: Sequence[bytes]) -> bytes:
-    """Directories in the place of tracked files, in the form of `ls-files --directory`, which leaves them out."""
+    """Directories in the place of tracked files, which `ls-files --directory` omits, in the form of its output."""
     root = os.fsencode(location.root)
     found = []
     parents: dict[bytes, bool] = {}
@@ -115,7 +115,7 @@ def _directories_over_files(location: Location, vanished: Sequence[bytes]) -> by
 
 
 def _emptied_directories(location: Location, vanished: Sequence[bytes], known: set[bytes]) -> list[bytes]:
-    """Directories that lost their last tracked file, or the directory of it: git still counts them as populated."""
+    """Directories whose last tracked file is missing on disk: for git, they are not empty."""
     root = os.path.join(os.fsencode(location.root), b"")
     nearest: dict[bytes, bytes] = {b"": b""}
 
@@ -148,7 +148,7 @@ def _is_directory(path: bytes) -> bool:
 
 
 def hidden_rules(location: Location, tracked: Iterable[bytes], visible: Iterable[bytes]) -> list[bytes]:
-    """The `.gitignore` files that are neither `tracked` nor `visible`, in the folders above what is."""
+    """The `.gitignore` files that are neither `tracked` nor `visible`, in the folders above paths that are."""
     root = os.path.join(os.fsencode(location.root), b"")
     folders = {b""}
     known = set()

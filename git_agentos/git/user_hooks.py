@@ -1,8 +1,8 @@
 """What `core.hooksPath` and `core.fsmonitor` would be if the guard had not set them: the user's own hooks.
 
-The guard's values are those that name its folder in the common git directory of this repository or of another: where
-this one was before it was moved, or the one that it is a copy of. In any scope, the last value that is not the guard's
-counts, as it would for git. `-c` and GIT_CONFIG_* do not count: git then calls the hooks that they name, and not ours.
+The guard's values are those that name its folder in the common git directory of this repository or of another one: its
+path before it was moved, or the repository of which it is a copy. Of all scopes, the last value that is not the guard's
+applies, as in git. `-c` and GIT_CONFIG_* are ignored: with them, git calls the hooks that they name instead of ours.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _COMMAND_LINE = ("GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT", "GIT_CONFIG")
 
 
 class UserHooks(NamedTuple):
-    """The user's own hooks. `hooks` is their folder, absolute; `fsmonitor` a command for sh, empty where there is none;
+    """The user's own hooks. `hooks` is their folder, absolute; `fsmonitor` a command for sh, empty if there is none;
     `version` is `1`, `2`, `auto`, `none` or `builtin`. `files` are the configuration files that were read,
     and those that may be created."""
 
@@ -61,13 +61,13 @@ def read(root: str, git_dir: str, common_dir: str, env: Mapping[str, str]) -> Us
 
 
 def is_guards(path: str, common_dir: str) -> bool:
-    """Whether a path that configuration names is the guard's, of this repository or of another."""
+    """Whether a path from the configuration is the guard's folder, of this repository or of another one."""
     return path.startswith(os.path.join(common_dir, "agentos", "guard") + os.sep) or path.endswith(_GUARD)
 
 
 def options(location: Location) -> list[str]:
-    """git's own options that make a user's command in this worktree run with the user's hooks and fsmonitor instead of
-    the guard's; empty where the guard has set nothing."""
+    """git options with which a user's command in this worktree uses the user's hooks and fsmonitor instead of the
+    guard's; empty if the guard has set nothing."""
     if not os.path.isdir(os.path.join(location.shared_state_dir, "guard", "hooks")):
         return []
     found = read(location.root, location.git_dir, location.common_dir, location.environment())
@@ -79,7 +79,7 @@ def options(location: Location) -> list[str]:
 
 
 def _without(versions: Iterable[tuple[str, str]], ours: Iterable[str]) -> str:
-    """The hook version without ours, which is in the same file as our fsmonitor, after any other."""
+    """The user's hook version: without ours, which is in the same file as our fsmonitor, after all others."""
     left = list(versions)
     for origin in ours:
         last = next((n for n in range(len(left) - 1, -1, -1) if left[n][0] == origin), None)

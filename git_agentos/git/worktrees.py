@@ -1,4 +1,4 @@
-"""The worktrees of a repository, read from its directories (gitrepository-layout(5)) almost without git."""
+"""The worktrees of a repository, read from its directories (gitrepository-layout(5)), mostly without running git."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def linked_git_dirs(common_dir: str) -> Iterator[str]:
 
 
 def relink(git_dir: str, root: str) -> None:
-    """Make a folder and its entry point at each other, by relative paths where they did before."""
+    """Make a folder and its entry point at each other, by relative paths if they did before."""
     pointer = os.path.join(git_dir, "gitdir")
     mine, theirs = os.path.join(root, ".git"), git_dir
     with contextlib.suppress(OSError):
@@ -71,7 +71,7 @@ def relink(git_dir: str, root: str) -> None:
 
 
 def leads_to_common_dir(git_dir: str, common_dir: str) -> bool:
-    """Whether an entry says to which repository it belongs (`commondir`), and that is this one."""
+    """Whether an entry names this repository (in `commondir`)."""
     try:
         text = files.read(os.path.join(git_dir, "commondir"), limit=_LONGEST).strip(b"\r\n")
     except OSError:
@@ -82,7 +82,7 @@ def leads_to_common_dir(git_dir: str, common_dir: str) -> bool:
 
 
 def is_head(path: str) -> bool:
-    """Whether what is at `path` can be a HEAD: a symbolic ref or an id."""
+    """Whether the file at `path` can be a HEAD: a symbolic ref or an id."""
     try:
         text = os.fsencode(os.readlink(path)) if os.path.islink(path) else files.read(path, limit=_LONGEST).strip()
     except OSError:
@@ -93,8 +93,8 @@ def is_head(path: str) -> bool:
 
 
 def unreadable_file(git_dir: str) -> str | None:
-    """The file of a worktree's entry that is no regular file, so that git fails on it or waits for it; None where there
-    is none. (Contents are not checked.)"""
+    """A file of a worktree's entry that is not a regular file, so that git fails or waits for it; None if there is
+    none. (Contents are not checked.)"""
     for name in ("HEAD", "commondir", "index"):
         path = os.path.join(git_dir, name)
         try:
@@ -109,13 +109,13 @@ def unreadable_file(git_dir: str) -> str | None:
 
 
 def find_other_owner(root: str, git_dir: str, common_dir: str) -> str | None:
-    """Why the folder at `root` is not the worktree of `git_dir`; None where it is, or where nothing says otherwise."""
+    """Why the folder at `root` is not the worktree of `git_dir`; None if it is, or nothing indicates otherwise."""
     return other_owner(root, git_dir) or _foreign_files(Location(root, git_dir, common_dir))
 
 
 def _foreign_files(location: Location) -> str | None:
-    """A folder without a `.git` file that has files, and none of those that the index has, was created by another
-    program else: a worktree that has only lost its `.git` file has some of them."""
+    """Why a folder without a `.git` file was probably created by another program: it has files, but none of those in
+    the index. A worktree that has only lost its `.git` file has some of them."""
     if os.path.lexists(os.path.join(location.root, ".git")):
         return None
     try:
@@ -133,15 +133,15 @@ def _foreign_files(location: Location) -> str | None:
 
 
 class BranchUser(NamedTuple):
-    """A worktree that uses a branch: `how` is `checkout`, or the operation that comes back to the branch or moves it
-    when it ends (`rebase`, `bisect`). `root` is None where the entry does not say where its folder is."""
+    """A worktree that uses a branch: `how` is `checkout`, or the operation that returns to the branch or moves it when
+    it ends (`rebase`, `bisect`). `root` is None if the entry does not name its folder."""
 
     git_dir: str
     root: str | None
     how: str
 
 
-# Where git keeps the branch that an operation has left, and comes back to.
+# Where git keeps the branch that an operation has left, and to which it returns.
 _LEFT_BRANCHES = (
     ("rebase-merge/head-name", "rebase"),
     ("rebase-apply/head-name", "rebase"),
@@ -151,8 +151,8 @@ _UPDATED = "rebase-merge/update-refs"  # `rebase --update-refs`: three lines for
 
 
 def branch_users(location: Location, ref: str, *, except_git_dir: str | None = None) -> list[BranchUser]:
-    """The worktrees of the repository that use a branch (full name), as git counts them before it deletes one. What
-    cannot be read of a worktree is skipped."""
+    """The worktrees of the repository that use a branch (full name), by the rules of `git branch -d`. Files of a
+    worktree that cannot be read are skipped."""
     found = []
     for git_dir in (location.common_dir, *linked_git_dirs(location.common_dir)):
         if git_dir == except_git_dir:
@@ -170,7 +170,7 @@ def main_folder(location: Location) -> str:
 
 
 def _used(location: Location, git_dir: str) -> Iterator[tuple[str, str]]:
-    """How a worktree uses branches, and which (full names)."""
+    """The branches (full names) that a worktree uses, and how."""
     here = Location("", git_dir, location.common_dir)
     with contextlib.suppress(OSError, RepositoryError):
         head = refs.read_head(here).ref
@@ -191,11 +191,11 @@ def _line(path: str) -> str:
     return ""
 
 
-# -- which there are -----------------------------------------------------------------------------------------------
+# -- listing ------------------------------------------------------------------------------------------------------
 
 
 def list_existing(location: Location, core_worktree: str | None = None) -> list[Location]:
-    """All worktrees whose folder is there: the main one first, if there is one, then the linked ones by name.
+    """All worktrees whose folder exists: the main one first, if there is one, then the linked ones by name.
 
     `core_worktree` is the repository's core.worktree, if it is set.
     """
@@ -211,18 +211,17 @@ def list_existing(location: Location, core_worktree: str | None = None) -> list[
     for git_dir in linked_git_dirs(location.common_dir):
         with contextlib.suppress(OSError):
             root = root_of(git_dir)
-            # A folder that is somewhere else's worktree by now is not this entry's, nor is that of the repository that
-            # this one is a copy of.
+            # Skip a folder that now belongs to another entry, or to the repository of which this one is a copy.
             if os.path.lexists(os.path.join(root, ".git")) and other_owner(root, git_dir) is None:
                 found.append(Location(os.path.realpath(root), git_dir, location.common_dir))
     return found
 
 
 def is_trusted_config_origin(origin: str, root: str, common_dir: str) -> bool:
-    """Whether a value of git's configuration with this `--show-origin` comes from a file that no commit can have
-    brought along: one outside of every worktree, or in the common git directory. `root` is where git names files from.
+    """Whether a value of git's configuration with this `--show-origin` is from a file that no commit can contain: one
+    outside every worktree, or in the common git directory. git's file names are relative to `root`.
 
-    A value from the command line counts as one's own: `--show-scope` tells it apart.
+    A value from the command line is trusted; use `--show-scope` to distinguish it.
     """
     kind, _, name = origin.partition(":")
     if kind != "file":

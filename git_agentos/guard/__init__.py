@@ -2,7 +2,7 @@
 
     call.py                a command as a process starts it
     decision.py            operations, decisions, assessments: the vocabulary
-    identity.py            who gives a command: an agent or a person
+    identity.py            who gives a command: an agent or a person; ancestry.py: which process started it
     ownership.py           which worktrees are an agent's own
     authorize.py           whether an agent may run a command of git-agentos itself
     messages.py            what is printed when a command is stopped, saved or waits

@@ -47,27 +47,21 @@ def printable(text: str) -> str:
 
 def stopped_message(argv: Sequence[str], reason: str | None, lines: Sequence[str]) -> str:
     """The message for a command that is stopped."""
-    return "\n".join(
-        [
-            f"git-agentos: stopped '{command_line(argv)}'" + (f": {printable(reason)}" if reason else ""),
-            *_indented(lines),
-        ]
-    )
+    return message(f"stopped '{command_line(argv)}'" + _because(reason), lines)
 
 
 def approval_message(argv: Sequence[str], reason: str | None, lines: Sequence[str]) -> str:
     """The message for a command that needs approval."""
-    return "\n".join(
-        [
-            f"git-agentos: '{command_line(argv)}' needs approval" + (f": {printable(reason)}" if reason else ""),
-            *_indented(lines),
-        ]
-    )
+    return message(f"'{command_line(argv)}' needs approval" + _because(reason), lines)
+
+
+def _because(reason: str | None) -> str:
+    return f": {printable(reason)}" if reason else ""
 
 
 def message(first: str, lines: Sequence[str] = ()) -> str:
     """A message with `lines` indented below it."""
-    return "\n".join([f"git-agentos: {first}", *_indented(lines)])
+    return "\n".join([f"git-agentos: {first}", *(f"  {line}" for line in lines if line)])
 
 
 def recovery_lines(checkpoint: str, operations: Sequence[str], commits: Sequence[str]) -> list[str]:
@@ -94,7 +88,3 @@ def state_lines(saved: str | None, changed: Sequence[str] | None) -> list[str]:
     if changed:
         return [*changed, f"the state that is there now is saved as {saved[:8]}" if saved is not None else ""]
     return [f"nothing has changed; {where}" if where else "nothing has changed"]
-
-
-def _indented(lines: Sequence[str]) -> list[str]:
-    return [f"  {line}" for line in lines if line]

@@ -8,6 +8,14 @@ from collections.abc import Iterator
 _ESCAPES = ((b"\\040", b" "), (b"\\011", b"\t"), (b"\\012", b"\n"), (b"\\134", b"\\"))
 
 
+def is_read_only(folder: str) -> bool:
+    """Whether a folder is on a read-only mount, so that no process here can have written to it."""
+    try:
+        return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
+
+
 def file_system_of(path: str) -> str | None:
     """The type of the file system that holds `path`; None where the system does not tell."""
     mounts = dict(_mounts())

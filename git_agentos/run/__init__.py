@@ -1,7 +1,7 @@
 """Runs: an agent and the validation of its work in a worktree of its own, which can always be rolled back.
 
 commands     start, resume, cancel, roll back; `runner` runs attempts, and `step` one step, with `feedback` for the next
-             attempt; `stop` is for signals, `observer` for progress
+             attempt; `stop` is for signals, `observer` for progress, `environment` is what the commands get
 spec         what a run is to do; `control` has its private copy and the request to cancel, `lock` the run's lock
 workspace    the boundary of a run, for other orchestrators; `external` ends their runs, `null_workspace` has no git
 preparation  making the workspace; `context` describes it, `baseline` says what it was like
@@ -13,7 +13,7 @@ evidence     the folder of a run (`evidence_folder`); `evidence_store` finds it,
 query        reading runs; `doctor` what people should look at
 accept       merging what was validated; `cleanup` archives worktrees of ended runs
 
-The names below are loaded when they are first used.
+`kernel` is only the documented name of `commands` and `spec`. The names below are loaded when they are first used.
 """
 
 from __future__ import annotations

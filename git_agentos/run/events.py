@@ -56,32 +56,26 @@ Event = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Step:
-    """One step that was begun; the fields are the keys of `steps` in the JSON kind `run`.
+    """One step that was begun; the fields are the keys of `steps` in the JSON kind `run`. Paths are relative to
+    `evidence`."""
 
-    `n` counts from 1 over the whole run, in the order in which steps were begun; `kind` is `agent`, `validate`,
-    `rollback` or `checkpoint`; `outcome` one of the above, None while it runs; `checkpoint_before` is the point
-    `step:<n>`. `exit_code` is 128 + N for signal N, None where there is no process. Paths are relative to `evidence`.
-    `moved` are branches that moved while it ran, other than the run's own, `moved_refs` other refs (tags, the stash,
-    remotes' branches) by their full names; None where that is not known.
-    """
-
-    n: int
-    kind: str
-    attempt: int
-    command: str | None
-    outcome: str | None
-    exit_code: int | None
-    started_at: str
-    ended_at: str | None
-    seconds: float | None
-    checkpoint_before: str | None
-    checkpoint_after: str | None
-    changed: int | None
-    stdout: str | None
-    stderr: str | None
-    detail: str | None = None
-    moved: list[str] | None = field(default_factory=list)
-    moved_refs: list[str] | None = field(default_factory=list)
+    n: int  # counts from 1 over the whole run, in the order in which steps were begun
+    kind: str  # agent, validate, rollback or checkpoint
+    attempt: int  # counts from 1
+    command: str | None  # shell text, without secrets; None if the step runs none
+    outcome: str | None  # one of the above; None while it runs
+    exit_code: int | None  # 128 + N for signal N; None where there is no process
+    started_at: str  # ISO 8601, UTC
+    ended_at: str | None  # None while it runs
+    seconds: float | None  # of the command
+    checkpoint_before: str | None  # the point `step:<n>`
+    checkpoint_after: str | None  # None where the worktree could not be captured
+    changed: int | None  # how many paths the step changed
+    stdout: str | None  # the file with the command's output
+    stderr: str | None  # the same
+    detail: str | None = None  # for people
+    moved: list[str] | None = field(default_factory=list)  # other branches that moved while it ran; None: not known
+    moved_refs: list[str] | None = field(default_factory=list)  # other refs that moved, full names; None: not known
 
 
 @dataclass(frozen=True)
@@ -111,44 +105,35 @@ class Left:
 
 @dataclass(frozen=True)
 class Run:
-    """A run; the fields are the keys of the JSON kind `run`.
+    """A run; the fields are the keys of the JSON kind `run`."""
 
-    `state` is one of those above; `reason` says why it is so, for people. `tool` is who drives it. `evidence` is the
-    folder. `rolled_back_to` is the point that the worktree was last rolled back to with nothing done since, None where
-    it was not. What rollbacks could not save is in `not_saved`; `last_saved` is the checkpoint
-    from before the last such damage. `left` is how it left its worktree. `final_checkpoint` carries the evidence,
-    `merge_commit` is what accepting it made. `cleanup`: worktree and branch go once it has failed, was cancelled or is
-    accepted. `archive` is the checkpoint that has everything that was in the worktree, once that was archived; None
-    while it is there.
-    """
-
-    run_id: str
-    state: str
-    reason: str | None
-    context: WorkspaceContext | None
-    task_id: str | None
-    steps: list[Step]
-    attempts: list[Attempt]
-    evidence: str
-    max_attempts: int
-    on_failure: str
-    guarded: bool
-    protected: list[str]
-    started_at: str
-    ended_at: str | None
-    rolled_back_to: str | None = None
-    final_checkpoint: str | None = None
-    merge_commit: str | None = None
-    accepted_into: str | None = None
-    process: int | None = None
-    problems: list[str] = field(default_factory=list)
-    tool: str | None = None
-    cleanup: bool = False
-    archive: str | None = None
-    left: Left | None = None
-    not_saved: list[Skipped] = field(default_factory=list)
-    last_saved: str | None = None
-    last_saved_at: str | None = None
+    run_id: str  # its id
+    state: str  # one of those above
+    reason: str | None  # why it is so, for people
+    context: WorkspaceContext | None  # its worktree; None before that was made
+    task_id: str | None  # from the caller
+    steps: list[Step]  # those that were begun
+    attempts: list[Attempt]  # those that were begun
+    evidence: str  # the folder
+    max_attempts: int  # how often the agent may try
+    on_failure: str  # keep or rollback
+    guarded: bool  # whether the guard is on in the worktree
+    protected: list[str]  # patterns of branches that the run must not move
+    started_at: str  # ISO 8601, UTC
+    ended_at: str | None  # None while it is open
+    rolled_back_to: str | None = None  # the point of the last rollback, if nothing was done since
+    final_checkpoint: str | None = None  # carries the evidence, once that is sealed
+    merge_commit: str | None = None  # what accepting it made
+    accepted_into: str | None = None  # the branch that it was merged into
+    process: int | None = None  # that runs it now
+    problems: list[str] = field(default_factory=list)  # what is wrong with its record
+    tool: str | None = None  # who drives it
+    cleanup: bool = False  # worktree and branch go once it has failed, was cancelled or is accepted
+    archive: str | None = None  # has everything that was in the worktree, once that was archived
+    left: Left | None = None  # how it left its worktree
+    not_saved: list[Skipped] = field(default_factory=list)  # what rollbacks could not save
+    last_saved: str | None = None  # the checkpoint from before the last such damage
+    last_saved_at: str | None = None  # its time
 
     @property
     def is_external(self) -> bool:

@@ -23,7 +23,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
-from git_agentos.errors import AgentosError, AgentosWarning, RunError, storage_error
+from git_agentos.errors import AgentosError, AgentosWarning, RunError, converted_storage_errors
 from git_agentos.git.location import Location
 from git_agentos.redact import redact, redact_value
 from git_agentos.run import evidence_copy
@@ -100,7 +100,7 @@ class Evidence:
 
     def check(self) -> None:
         """Tampered where the record of a pinned run is not as this process left it."""
-        with writing():
+        with converted_storage_errors():
             self._journal.check()
 
     def event(self, kind: str, /, **fields: Any) -> None:
@@ -110,7 +110,7 @@ class Evidence:
         if self._written:
             kept["files"] = self._written
         body = {"event": kind, "at": times.now_text(), **kept}
-        with writing():
+        with converted_storage_errors():
             body = self._journal.append(body)
         self._written = {}
         if self._pinned is not None:
@@ -118,7 +118,7 @@ class Evidence:
 
     def end_as_tampered(self, reason: str) -> None:
         """End the run as tampered; what is in the place of its record is set aside."""
-        with writing():
+        with converted_storage_errors():
             body = self._journal.end_as_tampered(_tampered(redact(reason)[0]))
         if self._location is not None:
             evidence_copy.write_missing(self._location, self.run_id, self.folder)
@@ -169,7 +169,7 @@ class Evidence:
         """Make the folder of a step; its path relative to `folder`. Where a step runs again, its old folder is renamed.
         Tampered where a link is there, or anything else that git-agentos does not make."""
         name = f"steps/{n:03d}-{kind}"
-        with writing():
+        with converted_storage_errors():
             for each in ("steps", name):
                 if self._files.kind(each) not in (None, stat.S_IFDIR):
                     raise Tampered(self.run_id, f"'{each}' is not a folder: git-agentos did not make it")
@@ -252,12 +252,14 @@ class Evidence:
     @contextlib.contextmanager
     def _placing(self, name: str) -> Iterator[None]:
         """Tampered where a file cannot be reached, or exists already: another program made it."""
-        with writing():
+        with converted_storage_errors():
             try:
                 yield
             except OSError as error:
                 if error.errno not in (errno.ELOOP, errno.ENOTDIR, errno.EEXIST, errno.ENOENT):
                     raise
+                if self._pinned is not None:
+                    self._journal.check()  # it says so where the whole folder was replaced
                 raise Tampered(self.run_id, f"'{name}': {(error.strerror or '').lower()}") from error
 
     def _name(self, name: str) -> str:
@@ -272,11 +274,3 @@ class Evidence:
 
 def _tampered(reason: str) -> dict[str, Any]:
     return {"event": "tampered", "at": times.now_text(), "reason": reason}
-
-
-@contextlib.contextmanager
-def writing() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise storage_error(error) from error

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from git_agentos.errors import RunError
+from git_agentos.util import files
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -87,11 +88,7 @@ class Folder:
         with self.parent(name, make=True) as (at, last):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary, dir_fd=at)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            with open(os.open(temporary, flags, 0o644, dir_fd=at), "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+            files.write_new(temporary, data, None, True, at)
             os.replace(temporary, last, src_dir_fd=at, dst_dir_fd=at)
             os.fsync(at)
 

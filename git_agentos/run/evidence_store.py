@@ -13,13 +13,13 @@ import warnings
 from typing import Any
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.errors import AgentosError, AgentosWarning, RepositoryError, RunError
+from git_agentos.errors import AgentosError, AgentosWarning, RepositoryError, RunError, converted_storage_errors
 from git_agentos.git.location import Location
 from git_agentos.process import deletion
 from git_agentos.run import evidence_copy, journal, lock, sealing
 from git_agentos.run.context import CONTEXT, WorkspaceContext, check_id, is_id, with_current_paths
 from git_agentos.run.events import EVENTS, MANIFEST, Event
-from git_agentos.run.evidence import Evidence, writing
+from git_agentos.run.evidence import Evidence
 from git_agentos.run.evidence_folder import Folder
 from git_agentos.run.journal import Journal
 from git_agentos.run.sealing import Verification
@@ -42,7 +42,7 @@ def create(location: Location, run_id: str) -> Evidence:
     path = os.path.join(runs, run_id)
     if not os.path.lexists(path) and evidence_copy.find_copy(location, run_id, path) is not None:
         raise id_taken(run_id)
-    with writing():
+    with converted_storage_errors():
         with contextlib.suppress(FileExistsError):
             os.mkdir(runs)
         _is_folder(runs)
@@ -66,7 +66,7 @@ def remove(location: Location, run_id: str) -> None:
 
 def end_destroyed(location: Location, run_id: str) -> Evidence:
     """Make the folder of a run whose own was removed or replaced, and record the run as tampered."""
-    with writing():
+    with converted_storage_errors():
         journal.clear_path(os.path.join(runs_folder(location), run_id))
     database_path.ensure_folder(layout.main_folder(location))
     found = Evidence(os.path.join(runs_folder(location), run_id), run_id, location)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from git_agentos import config, log
 from git_agentos.checkpoint import format, timeline
-from git_agentos.checkpoint.capture.state import CaptureRequest
+from git_agentos.checkpoint.capture.request import CaptureRequest
 from git_agentos.checkpoint.creation import create_checkpoint
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import RepositoryError, RunError

@@ -24,7 +24,7 @@ from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.creation import create_checkpoint, write_checkpoint
 from git_agentos.checkpoint.model import Metadata
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.errors import AgentosError, RunError, storage_error
+from git_agentos.errors import AgentosError, RunError, converted_storage_errors
 from git_agentos.git import trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
@@ -103,10 +103,8 @@ def seal(inner: OpenWorktree, evidence: Evidence, run: Run, *, again: bool = Fal
         run_id=run.run_id,
         meta={META_MANIFEST: digest, "state": run.state},
     )
-    try:
+    with converted_storage_errors():
         checkpoint = _checkpoint(inner, metadata, evidence, [*names, MANIFEST])
-    except OSError as error:
-        raise storage_error(error) from error
     evidence.event("sealed", checkpoint=checkpoint, manifest_sha256=digest)
     return checkpoint
 

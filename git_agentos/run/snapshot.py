@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from git_agentos.checkpoint import format
+from git_agentos.checkpoint import format, state_fields
 from git_agentos.checkpoint.creation import create_checkpoint
 from git_agentos.checkpoint.model import State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
@@ -99,7 +99,7 @@ def capture_snapshot(here: OpenWorktree, run: WorkspaceContext) -> tuple[Workspa
         unstaged=[os.fsdecode(path) for path in state.unstaged],
         untracked=[os.fsdecode(path) for path in state.untracked],
         changed=[os.fsdecode(path) for path in sorted({*changed, *state.nested})],
-        digest=format.digest(state),
+        digest=state_fields.digest(state),
         taken_at=times.now_text(),
     )
     return snapshot, state

@@ -99,15 +99,6 @@ def _of_row(body: str) -> Entry:
     return entry
 
 
-def parse_lines(data: bytes) -> Iterator[Entry]:
-    """The entries of a `log.jsonl`."""
-    for each in data.split(b"\n"):
-        if each.strip():
-            entry = parse(each)
-            if entry is not None:
-                yield entry
-
-
 def order(entry: Entry) -> tuple[str, str]:
     """The key by which entries are sorted."""
     return (entry.timestamp, entry.id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +11,6 @@ from git_agentos.store.rows import RowOwner, storable
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
-
-KINDS = ("artifact", "merge")
 
 
 @dataclass(frozen=True)
@@ -75,15 +73,6 @@ def parse(text: str | bytes) -> Item | None:
         and all(isinstance(each, str) for each in sources)
     )
     return item if sound else None
-
-
-def parse_lines(data: bytes) -> Iterator[Item]:
-    """The items of a `memory.jsonl`."""
-    for each in data.split(b"\n"):
-        if each.strip():
-            item = parse(each)
-            if item is not None:
-                yield item
 
 
 def order(item: Item) -> tuple[str, str]:

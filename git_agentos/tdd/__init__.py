@@ -7,6 +7,7 @@
     nodes, code_nodes what each node does; `node_run` has what is common to them
     graph             the graph, in LangGraph; `interruption` is where it waits for a decision
     workflows, query  starting, resuming and deciding; showing: what the commands call
+    doctor            what `doctor` reports about workflows
     state_database    the database of the graph's state: SQLite or PostgreSQL; `signed_rows`, `state_copies`
 
 The only folder that imports langgraph and langchain. `graph`, `interruption`, `signed_rows`, `state_database` and

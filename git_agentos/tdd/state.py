@@ -83,139 +83,113 @@ def branch_of(issue: str) -> str:
 
 
 class Record(TypedDict, total=False):
-    """A node that has ended; the keys are those of `history` in the JSON kind `tdd`.
+    """A node that has ended; the keys are those of `history` in the JSON kind `tdd`. Times are ISO 8601, UTC."""
 
-    `n` counts from 1. `exit_code` is pytest's, or that of the agent's command; None if no process was run. `next` is
-    the node that followed. `vetoes` are the reasons why an exit code did not count, or the findings of the audit;
-    `changed` the paths that the node changed, `files` the sha256 of each frozen file, `red` the node ids of the tests
-    that failed as expected. `output` is a file in the evidence, relative to it. Times are ISO 8601, UTC.
-    """
-
-    n: int
-    node: str
+    n: int  # counts from 1
+    node: str  # N0 to N8
     began_at: str
     ended_at: str
     seconds: float
-    summary: str
-    exit_code: int | None
-    next: str
-    vetoes: list[str]
-    changed: list[str]
-    files: dict[str, str]
-    red: list[str]
-    output: str | None
+    summary: str  # what happened, for people
+    exit_code: int | None  # pytest's, or that of the agent's command; None if no process was run
+    next: str  # the node that followed
+    vetoes: list[str]  # why an exit code did not count; or the findings of the audit
+    changed: list[str]  # the paths that the node changed
+    files: dict[str, str]  # sha256 of each frozen file
+    red: list[str]  # node ids of the tests that failed as expected
+    output: str | None  # a file in the evidence, relative to it
     checkpoint_before: str | None
     checkpoint_after: str | None
-    tokens_in: int | None
-    tokens_out: int | None
+    tokens_in: int | None  # as the model reports them; None if nobody counted
+    tokens_out: int | None  # the same
 
 
 class ImplementationState(TypedDict, total=False):
-    """The state of the graph.
-
-    `test_exit_code` is that of the last gate (None: a veto stood before the run); `vetoes` and `collect_error` (exit 2
-    while collecting) belong to the same run. `feedback` is for the model's next attempt. `*_retry_count` count retries,
-    not first attempts. `human_decision` is one of `approve`, `abort`, `retry`.
-
-    Then: `mark` identifies the processes of the workflow (`process.contained.MARK`), `protected` are patterns of
-    branches, `python` is a hash of the interpreter at N0, `red`, `frozen`, `plugins`, `skipped` and `rest` are what the
-    red gate recorded (`gate.gates.RedRecord`). `red_checkpoint` is the worktree as that gate judged it, `tested_before`
-    and `tested_after` are the worktree around the green one. `green`: the green gate holds, and the audit found no
-    tampering.
-    """
+    """The state of the graph, in the order of its channels."""
 
     issue_id: str
-    lld_path: str
-    lld_content: str
-    context_paths: list[str]
-    context_content: dict[str, str]
-    worktree_path: str
-    changed_files: list[str]
-    test_output: str
-    test_exit_code: int | None
-    retry_count: int
-    scaffold_retry_count: int
-    human_decision: str | None
-    error_message: str | None
+    lld_path: str  # the design document
+    lld_content: str  # its text
+    context_paths: list[str]  # files that the model is shown
+    context_content: dict[str, str]  # path -> text
+    worktree_path: str  # of the workflow
+    changed_files: list[str]  # paths that differ from the base
+    test_output: str  # of the last gate
+    test_exit_code: int | None  # of the last gate; None: a veto stood before the run
+    retry_count: int  # of N3; the first attempt does not count
+    scaffold_retry_count: int  # of N1; the first attempt does not count
+    human_decision: str | None  # approve, abort or retry
+    error_message: str | None  # why the workflow waits or has failed
 
-    id: str
-    repository: str
-    machine: str
-    mark: str
-    protected: list[str]
-    agent: str
-    into: str
-    base_sha: str
-    branch: str
-    test_timeout: float
-    sandbox: bool
-    tests: list[str]
-    python: str | None
-    created_at: str
-    collect_error: bool
-    vetoes: list[str]
-    feedback: str | None
-    red: list[str]
+    id: str  # of the workflow, and of its run
+    repository: str  # `database_path.repository_id`
+    machine: str  # where its clone is
+    mark: str  # identifies its processes (`process.contained.MARK`)
+    protected: list[str]  # patterns of branches
+    agent: str  # the name of the model
+    into: str  # the branch to merge into
+    base_sha: str  # where its branch begins
+    branch: str  # its branch
+    test_timeout: float  # seconds
+    sandbox: bool  # whether tests run in one
+    tests: list[str]  # the test files that count
+    python: str | None  # a hash of the interpreter at N0
+    created_at: str  # ISO 8601, UTC
+    collect_error: bool  # pytest ended with 2 while it collected
+    vetoes: list[str]  # of the last gate
+    feedback: str | None  # for the model's next attempt
+    red: list[str]  # this and the next four: what the red gate recorded (`gate.gates.RedRecord`)
     frozen: dict[str, str]
     plugins: list[str]
     skipped: list[str]
     rest: str | None
-    red_checkpoint: str | None
-    tested_before: str | None
-    tested_after: str | None
-    green: bool
-    findings: list[str]
-    conflicts: list[dict[str, Any]]
+    red_checkpoint: str | None  # the worktree as the red gate judged it
+    tested_before: str | None  # the worktree before the green gate
+    tested_after: str | None  # and after it
+    green: bool  # the green gate holds, and the audit found no tampering
+    findings: list[str]  # of the audit
+    conflicts: list[dict[str, Any]]  # of the merge
     merge_commit: str | None
-    final_checkpoint: str | None
-    history: Annotated[list[Record], operator.add]
+    final_checkpoint: str | None  # of the worktree, before it was removed
+    history: Annotated[list[Record], operator.add]  # nodes that have ended
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workflow:
-    """A workflow; the fields are the keys of the JSON kind `tdd`.
-
-    `state` is one of those above, `node` the current one or (waiting) the next; None when it has ended or was tampered
-    with (then all that is known is what the record of its run says). `reason` tells people why it waits, or what went
-    wrong. `words` are the decisions that are possible now (`approve` only if the work is green). `worktree_path` is
-    None once that was removed; `run_id` names the run whose evidence and timeline are the workflow's. `evidence` is a
-    folder. `here` is False for a workflow of another clone (that of `machine`), which can only be shown.
-    `tests_passed`: the last green gate held, and the audit found no tampering; `findings` are those of the audit;
-    `interrupted_by` is the signal that has just ended the command (SIGINT …).
-    """
+    """A workflow; the fields are the keys of the JSON kind `tdd`."""
 
     id: str
     issue_id: str
-    state: str
-    node: str | None
-    retry_count: int = 0
-    scaffold_retry_count: int = 0
+    state: str  # one of those above
+    node: str | None  # the current one or, waiting, the next; None when it has ended or was tampered with
+    retry_count: int = 0  # of N3; the first attempt does not count
+    scaffold_retry_count: int = 0  # of N1; the first attempt does not count
     branch: str
-    worktree_path: str | None
-    reason: str | None
-    words: list[str]
-    agent: str
-    into: str
-    base_sha: str | None
-    run_id: str
-    lld_path: str
-    context_paths: list[str] = field(default_factory=list)
-    changed_files: list[str] = field(default_factory=list)
-    test_exit_code: int | None = None
-    tests_passed: bool = False
-    vetoes: list[str] = field(default_factory=list)
-    findings: list[str] = field(default_factory=list)
-    conflicts: list[dict[str, Any]] = field(default_factory=list)
-    human_decision: str | None = None
+    worktree_path: str | None  # None once that was removed
+    reason: str | None  # why it waits, or what went wrong, for people
+    words: list[str]  # the decisions that are possible now: `approve` only if the work is green
+    agent: str  # the name of the model
+    into: str  # the branch to merge into
+    base_sha: str | None  # where its branch begins
+    run_id: str  # of the run whose evidence and timeline are the workflow's
+    lld_path: str  # the design document
+    context_paths: list[str] = field(default_factory=list)  # files that the model is shown
+    changed_files: list[str] = field(default_factory=list)  # paths that differ from the base
+    test_exit_code: int | None = None  # of the last gate
+    tests_passed: bool = False  # the last green gate held, and the audit found no tampering
+    vetoes: list[str] = field(default_factory=list)  # of the last gate
+    findings: list[str] = field(default_factory=list)  # of the audit
+    conflicts: list[dict[str, Any]] = field(default_factory=list)  # of the merge
+    human_decision: str | None = None  # approve, abort or retry
     merge_commit: str | None = None
-    final_checkpoint: str | None = None
-    created_at: str
-    updated_at: str | None = None
-    evidence: str | None
-    here: bool
-    machine: str
-    interrupted_by: str | None = None
-    history: list[Record] = field(default_factory=list)
+    final_checkpoint: str | None = None  # of the worktree, before it was removed
+    created_at: str  # ISO 8601, UTC
+    updated_at: str | None = None  # the same
+    evidence: str | None  # a folder
+    here: bool  # False for a workflow of another clone (that of `machine`), which can only be shown
+    machine: str  # where its clone is
+    interrupted_by: str | None = None  # the signal that has just ended the command (SIGINT …)
+    history: list[Record] = field(default_factory=list)  # nodes that have ended
 
 
 @dataclass(frozen=True)

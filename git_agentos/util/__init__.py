@@ -1,1 +1,9 @@
-"""What every other package may use: small files written durably. It imports nothing of the project but `errors`."""
+"""What every other package may use. It imports nothing of the project but `errors`.
+
+files             small files: read, replaced or created durably and as a whole
+directories       folders of git-agentos, scratch folders, trees of any depth
+locks             locks by flock(2)
+times             times as they are written everywhere
+values            settings as people write them: booleans, sizes, durations, ids
+git_command_line  git's own command line, split
+"""

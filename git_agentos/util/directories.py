@@ -83,11 +83,26 @@ def remove(path: str | bytes) -> None:
             os.rmdir(folder)
 
 
-def remove_empty(path: str | bytes) -> None:
-    """Remove a folder and those in it, where there is nothing but folders."""
-    for folder in reversed([folder for folder, _ in tree(os.fsencode(path))]):
-        with contextlib.suppress(OSError):
-            os.rmdir(folder)
+def disk_usage(folder: str) -> int:
+    """Bytes on disk at and below a folder; links are not followed, and a file with several names counts once."""
+    total = 0
+    seen: set[tuple[int, int]] = set()
+    waiting = [folder]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    found = entry.stat(follow_symlinks=False)
+                    if found.st_nlink > 1 and not entry.is_dir(follow_symlinks=False):
+                        if (found.st_dev, found.st_ino) in seen:
+                            continue
+                        seen.add((found.st_dev, found.st_ino))
+                    total += found.st_blocks * 512
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except OSError:
+            continue  # gone meanwhile, or closed to us
+    return total
 
 
 # -- scratch folders ---------------------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ def replace(
     else:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
-    _write_new(temporary, data, mode, durable)
+    write_new(temporary, data, mode, durable)
     try:
         if mtime is not None:
             os.utime(temporary, (mtime, mtime))
@@ -100,7 +100,7 @@ def create(path: str, data: bytes, *, mode: int = 0o644, durable: bool = True, d
     With `dir_fd`, `path` is a name in the directory that is open there.
     """
     temporary = _temporary_name(path)
-    _write_new(temporary, data, mode, durable, dir_fd)
+    write_new(temporary, data, mode, durable, dir_fd)
     try:
         os.link(temporary, path, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
     except FileExistsError:
@@ -109,7 +109,7 @@ def create(path: str, data: bytes, *, mode: int = 0o644, durable: bool = True, d
         if error.errno not in NO_LINKS:
             raise
         try:
-            _write_new(path, data, mode, durable, dir_fd)
+            write_new(path, data, mode, durable, dir_fd)
         except FileExistsError:
             return False
     finally:
@@ -154,8 +154,9 @@ def _temporary_name(path: str) -> str:
     return os.path.join(os.path.dirname(path), f".{os.getpid()}-{os.urandom(6).hex()}.tmp")
 
 
-def _write_new(path: str, data: bytes, mode: int | None, durable: bool, dir_fd: int | None = None) -> None:
-    """Write a file that is not there yet; FileExistsError where it is. It is removed if that fails."""
+def write_new(path: str, data: bytes, mode: int | None, durable: bool, dir_fd: int | None = None) -> None:
+    """Write a file that is not there yet (`mode` None: 0644 less the umask); FileExistsError where it is. It is removed
+    if that fails."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     descriptor = os.open(path, flags, 0o644 if mode is None else mode, dir_fd=dir_fd)
     try:

@@ -1,18 +1,26 @@
-"""Agents' worktrees: how they are created, inspected, merged and removed.
+"""Agents' worktrees: how they are created, inspected, merged, removed and repaired.
 
-record, journal        what is written down of a worktree, and of an operation that is going on in it
-layout, setup          where worktrees are, and what makes them ready for work
-creation               the commands that create a worktree; new_worktree does it, or takes one from the pool
-revival                creating a worktree again from its last checkpoint
-status                 the state of worktrees
-agent_branch           what an agent has committed
-agent_merge            merging that into a branch
-fast_forward           moving a branch, with the worktree that has it checked out
-local_changes          what no commit has and a merge would overwrite
-conflicts              which agents' branches conflict
-completion             the merge request
-removal                archive and remove, which save everything first
-repair                 back to a sound state after a kill, a move or a power cut
+record, journal    the record of a worktree; the journal of an operation on it, by which a killed one is recovered
+layout, base       where worktrees are, and what is in the way; which commit a new one begins at
+status             the state of all worktrees; `integration`: whether their commits are in the base
+guarded            the guard of a worktree, by its id
+
+creation           the commands that create one; `new_worktree` does it, `creation_recovery` aborts it
+setup              what a checkout does not bring: copied files, submodules, the set-up command
+pool               worktrees that are prepared in advance; `pool_filling` does that in the background
+revival            creating one again from its last checkpoint, which `last_state` finds
+
+agent_branch       what an agent has committed
+agent_merge        merging that into a branch; `conflicts`: which branches conflict
+fast_forward       moving a branch, with the worktree that has it checked out; `local_changes`: what is in the way
+completion         `worktree complete`: the merge request
+
+removal            archive and remove: `removal_checks`, then `final_checkpoint`, which saves `losses` as well
+submodules, trash  what happens to submodules; where removed folders go
+
+repair             back to a sound state after a kill, a move or a power cut
+entry_checks       the checks of one worktree; `pruned`: worktrees without an entry
+index_repair       rebuilding an index; `damaged` moves damaged files away
 """
 
 from __future__ import annotations

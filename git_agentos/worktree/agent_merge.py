@@ -109,14 +109,16 @@ def merge(
             continue
         merged = replace(built, saved=moved.saved, worktree_path=moved.path)
         return replace(merged, warnings=_log_merge(context, merged, agents))
-    raise LockedError(f"the branch '{_short(ref)}' moves faster than it can be merged into", f"try again; {UNCHANGED}")
+    raise LockedError(
+        f"cannot merge into the branch '{_short(ref)}': other processes keep updating it", f"try again; {UNCHANGED}"
+    )
 
 
 def _find_agents(context: OpenWorktree, ids: Sequence[str], commits: Mapping[str, str]) -> list[AgentBranch]:
     """What the agents have committed, or the given `commits` instead; WorktreeError in a rebase or the like."""
     agents = [agent_branch.find(context, id_) for id_ in dict.fromkeys(ids)]
     for each in agents:
-        if operation.on_own_branch(each.operation):
+        if operation.detaches_head(each.operation):
             raise WorktreeError(
                 f"a {each.operation} is in progress in the worktree of '{each.id}'",
                 f"finish or abort it first; {UNCHANGED}",

@@ -16,7 +16,7 @@ from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.creation import create_checkpoint
 from git_agentos.checkpoint.model import Checkpoint
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.errors import GitCommandError, UsageError, WorktreeError, storage_error
+from git_agentos.errors import GitCommandError, UsageError, WorktreeError, converted_storage_errors
 from git_agentos.git import process, refs, user_hooks, worktrees
 from git_agentos.git.scan import Scan
 from git_agentos.guard import authorize
@@ -49,30 +49,24 @@ class Change:
 
 @dataclass(frozen=True)
 class Completion:
-    """A worktree whose task is done: the JSON kind `worktree-complete`.
+    """A worktree whose task is done: the JSON kind `worktree-complete`."""
 
-    `document` is the merge request in Markdown, with `title` as its heading; `commits` are newest first, `files` what
-    they change since the work left `base_ref`; `uncommitted` the paths that no commit has (the checkpoint has them).
-    `pushed_to` is the remote that has the branch, `pull_request` the URL that the forge gave; `problems` say what
-    failed of `--push`.
-    """
-
-    id: str
-    path: str
-    branch: str
-    base_ref: str
-    base_sha: str
-    head_sha: str
-    task: str | None
-    checkpoint: str
-    title: str
-    commits: list[Commit]
-    files: list[Change]
-    uncommitted: list[str]
-    document: str
-    pushed_to: str | None
-    pull_request: str | None
-    problems: list[str]
+    id: str  # of the worktree
+    path: str  # its root
+    branch: str  # short
+    base_ref: str  # what it was created from
+    base_sha: str  # the commit that it was created from
+    head_sha: str  # HEAD's commit
+    task: str | None  # from the caller
+    checkpoint: str  # the final one
+    title: str  # the heading of `document`
+    commits: list[Commit]  # newest first
+    files: list[Change]  # what the commits change
+    uncommitted: list[str]  # paths that no commit has; the checkpoint has them
+    document: str  # the merge request, in Markdown
+    pushed_to: str | None  # the remote that has the branch
+    pull_request: str | None  # the URL that the forge gave
+    problems: list[str]  # what failed of `--push`
 
 
 @authorize.entry("worktree", "complete")
@@ -111,10 +105,8 @@ def _complete(context: OpenWorktree, id_: str, *, push: bool) -> Completion:
         raise WorktreeError(f"nothing is committed in the worktree '{id_}'", "commit the work first")
     log.try_add(inner, "action", f"worktree {id_} complete", task_id=known.task)
     saved = _save(inner, known)
-    try:
+    with converted_storage_errors():
         record.write(worktree.git_dir, replace(known, state=record.COMPLETE, completed_at=record.now()))
-    except OSError as error:
-        raise storage_error(error) from error
     branch = head.branch or known.branch
     base = inner.repository.merge_base(known.base_sha, head.commit) or known.base_sha
     commits = _commits(inner, base, head.commit)

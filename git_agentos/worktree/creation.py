@@ -98,7 +98,7 @@ def create_from_checkpoint(context: OpenWorktree, checkpoint: str, id_: str) -> 
             f"checkpoint {checkpoint[:8]} was made before the first commit: git cannot make a worktree of it",
             f"restore it in place, or with --no-branch; {UNCHANGED}",
         )
-    detached = target.head.ref is None or operation.on_own_branch(target.operation)
+    detached = target.head.ref is None or operation.detaches_head(target.operation)
     spec = WorktreeSpec(id_, target.head.branch or target.head.commit, target.head.commit, detached=detached)
     with new_worktree.creating(context, spec) as made:
         metadata = made.inner.metadata()._replace(created_by=context.agent)

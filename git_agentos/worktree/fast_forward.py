@@ -28,7 +28,14 @@ from git_agentos.checkpoint.model import Metadata, State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.restore import commands
 from git_agentos.checkpoint.restore.request import RestoreOptions
-from git_agentos.errors import UNCHANGED, AgentosError, LockedError, WorktreeError, storage_error
+from git_agentos.errors import (
+    UNCHANGED,
+    AgentosError,
+    LockedError,
+    WorktreeError,
+    converted_storage_errors,
+    storage_error,
+)
 from git_agentos.git import ignore, index, lockfile, process, refs, state_dir, trees, worktrees
 from git_agentos.git.location import Location, locate
 from git_agentos.git.repository import Writer
@@ -138,10 +145,8 @@ def fast_forward(context: OpenWorktree, move: Move, *, description: str, meta: M
     inner = context.in_worktree(location)
     metadata = inner.metadata(trigger="before_merge", description=description, meta=dict(meta))
     update = _FastForward(inner, move)
-    try:
+    with converted_storage_errors():
         saved = update.run(metadata)
-    except OSError as error:
-        raise storage_error(error) from error
     return FastForward(saved, location.root)
 
 
@@ -345,10 +350,8 @@ def recover(context: OpenWorktree, interrupted: WorktreeJournal) -> str:
     if tip == new or (tip is not None and tip != old and context.repository.is_ancestor(new, tip)):
         words = f"the merge into '{target}' is complete"
     elif tip == old and refs.read_head(location).ref == ref:
-        try:
+        with converted_storage_errors():
             abort_fast_forward(inner, saved, old, new)
-        except OSError as error:
-            raise storage_error(error) from error
         words = f"'{target}' is as it was before the merge"
     journal.remove(interrupted)
     return words

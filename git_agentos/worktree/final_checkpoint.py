@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from git_agentos import log
 from git_agentos.checkpoint import format
-from git_agentos.checkpoint.capture.state import CaptureRequest
+from git_agentos.checkpoint.capture.request import CaptureRequest
 from git_agentos.checkpoint.creation import capture_worktree, write_checkpoint
 from git_agentos.checkpoint.model import Skipped, SkipReason, State
 from git_agentos.checkpoint.nested import NestedOptions

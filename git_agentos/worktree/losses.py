@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -54,24 +53,16 @@ def take_stock(root: str) -> Inventory:
     special: list[bytes] = []
     odd: list[bytes] = []
     top = os.fsencode(root)
-    waiting = [top]
-    while waiting:
-        folder = waiting.pop()
-        try:
-            entries = list(os.scandir(folder))
-        except OSError:
+    for folder, entries in _folders(top):
+        if entries is None:
             closed.append(folder)
             continue
         for entry in entries:
             if entry.name == b".git":
                 if folder != top and not untracked.is_repository(folder):
                     odd.append(entry.path)
-            elif entry.is_file(follow_symlinks=False) or entry.is_symlink():
-                continue
-            elif not entry.is_dir(follow_symlinks=False):
+            elif not (entry.is_file(follow_symlinks=False) or entry.is_symlink() or entry.is_dir()):
                 special.append(entry.path)
-            elif folder != top or not untracked.is_agentos_path(entry.name):
-                waiting.append(entry.path)
     return Inventory(*(sorted(os.path.relpath(path, top) for path in paths) for paths in (closed, special, odd)))
 
 
@@ -81,24 +72,33 @@ def changed_since(root: str, moment: int) -> str | None:
     Repositories inside are left out below their `.git`, as is our own folder: saving them writes there.
     """
     top = os.fsencode(root)
+    for folder, entries in _folders(top):
+        for entry in entries or ():
+            if entry.name == b".git" or (folder == top and untracked.is_agentos_path(entry.name)):
+                continue
+            with contextlib.suppress(FileNotFoundError):
+                if entry.stat(follow_symlinks=False).st_ctime_ns > moment:
+                    return os.fsdecode(os.path.relpath(entry.path, top))
+    return None
+
+
+def _folders(top: bytes) -> Iterator[tuple[bytes, list[os.DirEntry[bytes]] | None]]:
+    """Every folder of a worktree with its entries (None where it cannot be read), but no git directory and not our
+    own folder."""
     waiting = [top]
     while waiting:
         folder = waiting.pop()
         try:
-            entries = list(os.scandir(folder))
+            with os.scandir(folder) as found:
+                entries = list(found)
         except OSError:
+            yield folder, None
             continue
+        yield folder, entries
         for entry in entries:
-            if entry.name == b".git" or (folder == top and untracked.is_agentos_path(entry.name)):
-                continue
-            try:
-                if entry.stat(follow_symlinks=False).st_ctime_ns > moment:
-                    return os.fsdecode(os.path.relpath(entry.path, top))
-            except FileNotFoundError:
-                continue
-            if entry.is_dir(follow_symlinks=False):
+            is_ours = entry.name == b".git" or (folder == top and untracked.is_agentos_path(entry.name))
+            if not is_ours and entry.is_dir(follow_symlinks=False):
                 waiting.append(entry.path)
-    return None
 
 
 def of_state(state: State, commits: Sequence[str]) -> Losses:
@@ -210,19 +210,3 @@ def is_ignored(repository: Repository, state: State, paths: Sequence[str]) -> se
     names = sorted({os.fsencode(path) for path in asked.values()})
     ignored = {os.fsdecode(path) for path in ignore.ignored_among(repository, names)}
     return {path for path, each in asked.items() if each in ignored}
-
-
-def size_of(path: str) -> int:
-    """The bytes that a folder takes on disk, as far as it can be read."""
-    total = 0
-    waiting = [path]
-    while waiting:
-        folder = waiting.pop()
-        with contextlib.suppress(OSError):
-            for entry in os.scandir(folder):
-                with contextlib.suppress(OSError):
-                    found = entry.stat(follow_symlinks=False)
-                    total += found.st_blocks * 512
-                    if stat.S_ISDIR(found.st_mode):
-                        waiting.append(entry.path)
-    return total

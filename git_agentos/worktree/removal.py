@@ -26,7 +26,7 @@ from git_agentos.checkpoint import timeline
 from git_agentos.checkpoint.model import Skipped
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.restore import commands
-from git_agentos.errors import UNCHANGED, AgentosError, WorktreeError, storage_error
+from git_agentos.errors import UNCHANGED, AgentosError, WorktreeError, converted_storage_errors
 from git_agentos.git import refs, state_dir, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
@@ -110,12 +110,10 @@ def end_worktree(
     if id_ == timeline.MAIN:
         raise WorktreeError("the main worktree cannot be removed", f"it is the repository itself; {UNCHANGED}")
     layout.check_id(id_)
-    try:
+    with converted_storage_errors():
         with worktrees.lock(context.location):
             begun = journal.start(context.location, id_, operation)
         return _Removal(context, begun, delete_branch=delete_branch, discard_ignored=discard_ignored).run()
-    except OSError as error:
-        raise storage_error(error) from error
 
 
 class _Removal:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.errors import AgentosError, LockedError, WorktreeError, storage_error
+from git_agentos.errors import AgentosError, LockedError, WorktreeError, converted_storage_errors
 from git_agentos.findings import DOCTOR_FIX, Finding, Fixable, fixable, reason_of, resolve
 from git_agentos.git import lockfile, stale_locks, state_dir, worktrees
 from git_agentos.git.location import Location
@@ -71,11 +71,8 @@ def repair(context: OpenWorktree, id_: str | None = None) -> Repair:
     """
     if id_ is not None and id_ != timeline.MAIN:
         layout.check_id(id_)
-    try:
-        with worktrees.lock(context.location):
-            return Repair([_reported(*each) for each in _Repair(context, id_, fix=True).run()])
-    except OSError as error:
-        raise storage_error(error) from error
+    with converted_storage_errors(), worktrees.lock(context.location):
+        return Repair([_reported(*each) for each in _Repair(context, id_, fix=True).run()])
 
 
 def examine(context: OpenWorktree) -> list[RepairFinding]:
@@ -94,11 +91,8 @@ def report(context: OpenWorktree, *, fix: bool) -> list[Finding]:
 
 @authorize.entry("worktree", "repair")
 def _fix_all(context: OpenWorktree) -> list[Finding]:
-    try:
-        with worktrees.lock(context.location):
-            return [finding for _, finding in _Repair(context, None, fix=True).run()]
-    except OSError as error:
-        raise storage_error(error) from error
+    with converted_storage_errors(), worktrees.lock(context.location):
+        return [finding for _, finding in _Repair(context, None, fix=True).run()]
 
 
 def _reported(id_: str | None, finding: Finding) -> RepairFinding:

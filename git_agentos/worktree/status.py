@@ -23,6 +23,7 @@ from git_agentos.git.location import Location
 from git_agentos.guard.diagnosis import probe
 from git_agentos.process import occupants
 from git_agentos.process.occupants import Occupant
+from git_agentos.util import directories
 from git_agentos.worktree import integration, journal, layout, pruned, record
 from git_agentos.worktree.record import Record
 
@@ -74,34 +75,27 @@ class ActiveProcess:
 
 @dataclass(frozen=True)
 class Worktree:
-    """An agent's worktree; the fields are the keys of the JSON kind `worktree`.
+    """An agent's worktree; the fields are the keys of the JSON kind `worktree`. What cannot be known is None."""
 
-    `branch` is what its HEAD is on (None: detached), short; `path` where it is, or, archived, was. `state` is `active`,
-    `complete`, `archived` or `broken`. `ahead` and `behind` count commits, compared with the base's present tip.
-    `integrated` is None or how. `process` is the first of those that work in it. What cannot be known is None.
-    `revived_from`, after `create --revive`, is the checkpoint that it came back from, where it was not saved as it was
-    left. `guard` is `on`, `off` or `broken` (it is set, and does not act).
-    """
-
-    id: str
-    branch: str | None
-    path: str | None
-    base_ref: str | None
-    base_sha: str | None
-    head_sha: str | None
-    task: str | None
-    state: str
-    dirty: Dirty | None
-    ahead: int | None
-    behind: int | None
-    integrated: str | None
-    last_checkpoint: LastCheckpoint | None
-    last_log: LastEntry | None
-    locked: bool
-    process: ActiveProcess | None
-    disk_bytes: int | None
-    revived_from: LastCheckpoint | None = None
-    guard: str | None = None
+    id: str  # of the agent, as a rule
+    branch: str | None  # what its HEAD is on, short; None: detached
+    path: str | None  # where it is or, archived, was
+    base_ref: str | None  # what it was created from
+    base_sha: str | None  # the commit that it was created from
+    head_sha: str | None  # HEAD's commit
+    task: str | None  # from the caller
+    state: str  # active, complete, archived or broken
+    dirty: Dirty | None  # counts of changed paths
+    ahead: int | None  # commits that the base's present tip does not have
+    behind: int | None  # commits of that tip which it does not have
+    integrated: str | None  # how its work is in the base; None: it is not
+    last_checkpoint: LastCheckpoint | None  # the newest
+    last_log: LastEntry | None  # the newest log entry
+    locked: bool  # as `git worktree lock` does
+    process: ActiveProcess | None  # the first of those that work in it
+    disk_bytes: int | None  # of folder and git directory
+    revived_from: LastCheckpoint | None = None  # `create --revive`: from where, if that is not its last state
+    guard: str | None = None  # on, off, or broken: set, and does not act
 
 
 @dataclass(frozen=True)
@@ -264,7 +258,7 @@ def _counted(location: Location) -> tuple[Dirty, int]:
     """What has changed in a worktree, and its bytes on disk; git scans while the sizes are added up."""
     with ThreadPoolExecutor(1) as pool:
         dirty = pool.submit(_dirty, location)
-        size = _size(location.root) + _size(location.git_dir)
+        size = directories.disk_usage(location.root) + directories.disk_usage(location.git_dir)
         return dirty.result(), size
 
 
@@ -293,7 +287,7 @@ def _without_folder(context: OpenWorktree, known: _Source) -> Worktree:
         last_log=None,
         locked=known.git_dir is not None and os.path.exists(os.path.join(known.git_dir, "locked")),
         process=None,
-        disk_bytes=_size(known.git_dir) if known.git_dir is not None else None,
+        disk_bytes=directories.disk_usage(known.git_dir) if known.git_dir is not None else None,
     )
 
 
@@ -341,25 +335,3 @@ def _last_entry(context: OpenWorktree, location: Location) -> LastEntry | None:
 def _first(inside: Sequence[Occupant]) -> ActiveProcess | None:
     """The first process that did not start this command."""
     return next((ActiveProcess(each.pid, each.name) for each in inside if not each.ancestor), None)
-
-
-def _size(folder: str) -> int:
-    """Bytes on disk at and below a folder; links are not followed, and a file with several names counts once."""
-    total = 0
-    seen: set[tuple[int, int]] = set()
-    waiting = [folder]
-    while waiting:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    found = entry.stat(follow_symlinks=False)
-                    if found.st_nlink > 1 and not entry.is_dir(follow_symlinks=False):
-                        if (found.st_dev, found.st_ino) in seen:
-                            continue
-                        seen.add((found.st_dev, found.st_ino))
-                    total += found.st_blocks * 512
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-        except OSError:
-            continue  # gone meanwhile, or closed to us
-    return total

@@ -17,7 +17,6 @@ from typing import NamedTuple
 from git_agentos.git.location import Location
 from git_agentos.process import deletion
 from git_agentos.util import directories, files
-from git_agentos.worktree import losses
 
 FOLDER = ".agentos-trash"
 _ENTRIES = "trash"
@@ -103,4 +102,4 @@ def leftovers(location: Location) -> Iterator[TrashEntry]:
 
 def size(entry: TrashEntry) -> int:
     """The bytes that it still takes on disk."""
-    return sum(losses.size_of(path) for path in dict.fromkeys(entry))
+    return sum(directories.disk_usage(path) for path in dict.fromkeys(entry))

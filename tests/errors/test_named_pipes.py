@@ -39,7 +39,7 @@ def test_of_the_repository(repo: Repo, name: str) -> None:
     os.mkfifo(path)
     done = run(repo.path, "checkpoint")
     assert done.code == 1
-    assert f"error: '{path}' is a named pipe: git would wait for it without end".encode() in done.err
+    assert f"error: '{path}' is a named pipe: git would wait for it forever".encode() in done.err
 
 
 def test_of_a_folder_that_looks_like_a_repository(repo: Repo) -> None:

@@ -308,9 +308,9 @@ def test_the_hooks_of_a_push(site: Site) -> None:
     before, after = logs["pre-receive"].read_text(), logs["post-receive"].read_text()
     errors = [line for line in before.splitlines() if line.startswith("error")]
     assert ["quarantine" in line for line in errors] == [True, False, True]
-    assert errors[1].startswith("error: GIT_DIR names '.', which is no git directory")
+    assert errors[1].startswith("error: GIT_DIR names '.', which is not a git directory")
     assert before.endswith("exit 0\n")  # looking is allowed
-    assert after.startswith("error: GIT_DIR names '.', which is no git directory")
+    assert after.startswith("error: GIT_DIR names '.', which is not a git directory")
     assert after.endswith("exit 0\n")
     assert len(run_ok(receiver.path, "checkpoint", "list")["checkpoints"]) == 1
     assert site.places() <= {receiver.path}

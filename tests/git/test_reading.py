@@ -60,7 +60,7 @@ def test_an_owners_name_is_no_ref_format(repo: Repo, monkeypatch: pytest.MonkeyP
     place = repo.path.parent / "refstorage-x's objectformat"
     os.rename(repo.path, place)
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "true")
-    assert_refused(place, "checkpoint", mentions="owned by someone else")
+    assert_refused(place, "checkpoint", mentions="another user owns it")
     assert_refused(place, "checkpoint", mentions=str(place))
 
 

@@ -6,7 +6,9 @@ run, with the reason. Blocks run in order, in one scratch repository for each do
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import importlib
 import inspect
 import json
 import os
@@ -17,7 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos import config, errors, run, workspace
+import git_agentos
+from git_agentos import api, config, errors, run, workspace
 from git_agentos.guard.configuration import settings
 from tests.support.documents import (
     DATA,
@@ -200,16 +203,59 @@ def test_format_is_readable_with_plain_git(scratch: Path, env: dict[str, str]) -
     assert (scratch.parent / "as-it-was/new.txt").read_text() == "new\n"
 
 
-def test_api_lists_every_method() -> None:
-    """The names and defaults in the table are those of `Workspace`, no more and no fewer."""
-    documented = {re.sub(r"\s", "", call) for row in table(API, "Methods") for call in _code(row[0])}
-    methods = inspect.getmembers(workspace.Workspace, inspect.isfunction)
-    assert documented == {_call(name, method) for name, method in methods if not name.startswith("_")}
+NOUNS = {
+    "repo.": api.OpenRepository,
+    "repo.checkpoints.": api.Checkpoints,
+    "repo.worktrees.": api.Worktrees,
+    "repo.runs.": api.Runs,
+    "repo.log.": api.Log,
+    "repo.guard.": api.Guard,
+    "repo.approvals.": api.Approvals,
+}
+
+
+def test_api_lists_every_call() -> None:
+    """The names, defaults and results in the table are those of the nouns, no more and no fewer."""
+    documented = {
+        re.sub(r"\s", "", call): result for row in table(API, "Calls") for call, result in [_code("".join(row[:2]))]
+    }
+    calls = {
+        _call(f"{noun}{name}", method): str(inspect.signature(method).return_annotation)
+        for noun, cls in NOUNS.items()
+        for name, method in inspect.getmembers(cls, inspect.isfunction)
+        if not name.startswith("_")
+    }
+    assert documented == calls
+
+
+def test_old_names_are_there() -> None:
+    """The names of the old API, and every method of `Workspace`."""
+    names = [name for row in table(API, "Old names") for name in _code(row[0])]
+    methods = {name.rpartition(".")[2] for name in names if name.startswith((".", "workspace."))}
+    assert methods == {
+        name for name, _ in inspect.getmembers(workspace.Workspace, inspect.isfunction) if not name.startswith("_")
+    }
+    for name in names:
+        if "." in name and name.rpartition(".")[2] not in methods:
+            assert callable(_resolve(f"git_agentos.{name}")), name
+        elif "." not in name:
+            assert hasattr(git_agentos, name), name
+
+
+def _resolve(name: str) -> object:
+    """What a dotted name means: some modules are attributes of their package, without a file."""
+    package, _, last = name.rpartition(".")
+    if not package:
+        return importlib.import_module(name)
+    try:
+        return getattr(_resolve(package), last)
+    except AttributeError:
+        return importlib.import_module(name)
 
 
 def test_api_lists_the_workspace_of_a_run() -> None:
     """The methods are those of the protocol, and both services have them as it says; so is how one is made."""
-    documented = {_code(row[0])[0].partition("(")[0] for row in table(API, "Runs") if "(" in row[0]}
+    documented = {_code(row[0])[0].partition("(")[0] for row in table(API, "The workspace service")}
     methods = dict(inspect.getmembers(run.WorkspaceService, inspect.isfunction))
     public = {name: _call(name, method) for name, method in methods.items() if not name.startswith("_")}
     assert {each for each in documented if "." not in each} == set(public)
@@ -227,9 +273,10 @@ def _call(name: str, method: object) -> str:
 
 
 def test_api_lists_every_field() -> None:
-    for name, fields in table(API, "Results"):
-        cls = getattr(workspace, *_code(name))
-        assert _code(fields) == [field.name for field in dataclasses.fields(cls)], name
+    documented = {_code(name)[0]: _code(fields) for name, fields in table(API, "Results")}
+    for name, names in documented.items():
+        assert names == [field.name for field in dataclasses.fields(getattr(git_agentos, name))], name
+    assert {name for name in api.__all__ if dataclasses.is_dataclass(getattr(api, name))} <= documented.keys()
 
 
 def test_api_lists_every_error() -> None:
@@ -267,8 +314,22 @@ def test_links_lead_somewhere(document: Path) -> None:
     assert [target for target in local if target and not (document.parent / target).exists()] == []
 
 
-def test_files_that_architecture_names_exist() -> None:
-    text = (ROOT / "docs/architecture.md").read_text()
-    named = [name for name in _code(text) if re.fullmatch(r"[\w/.]+\.(?:py|md)", name)]
-    folders = [ROOT, ROOT / "git_agentos", ROOT / "git_agentos/checkpoint", ROOT / "docs"]
-    assert [name for name in named if not any((folder / name).exists() for folder in folders)] == []
+@pytest.mark.parametrize("name", ["architecture.md", "contributing.md"])
+def test_files_that_are_named_exist(name: str) -> None:
+    """Paths are those in the project, or the end of one in the package."""
+    text = re.sub(r"^```.*?^```$", "", (ROOT / "docs" / name).read_text(), flags=re.DOTALL | re.MULTILINE)
+    named = [each for each in _code(text) if re.fullmatch(r"[\w/.-]+\.(?:py|md|toml)", each)]
+    modules = [f"/{path.relative_to(ROOT)}" for path in (ROOT / "git_agentos").rglob("*.py")]
+    assert named
+    for each in named:
+        places = (ROOT / each, ROOT / "docs" / each)
+        assert any(path.exists() for path in places) or any(path.endswith(f"/{each}") for path in modules), each
+
+
+def test_packages_list_their_modules() -> None:
+    """The docstring of a package that lists modules names all of them."""
+    for package in sorted((ROOT / "git_agentos").rglob("*/__init__.py")):
+        text = ast.get_docstring(ast.parse(package.read_text())) or ""
+        modules = {path.stem for path in package.parent.glob("*.py")} - {"__init__", "__main__"}
+        if text.count("\n") > 2:
+            assert modules - set(re.findall(r"\w+", text)) == set(), package

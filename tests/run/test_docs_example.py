@@ -67,10 +67,10 @@ def test_the_orchestrator(tmp_path: Path, env: dict[str, str]) -> None:
     options = ["--agent", f"sh {agent}", "--validate", "test ! -e broken"]
     done = subprocess.run([*program, *options], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120)
     told = done.stdout.splitlines()
-    assert (done.returncode, told[:1]) == (1, ["good: in main"]), done.stderr
+    assert (done.returncode, told[:1]) == (1, ["good: merged into main"]), done.stderr
     assert told[1].startswith("bad: failed: ")
-    assert told[2].startswith("bad: taken back to ")
-    assert told[3:] == ["clash: passed, but conflicts with what is in main: shared"]
+    assert told[2].startswith("bad: rolled back to ")
+    assert told[3:] == ["clash: passed, but conflicts with main: shared"]
     assert (root / "shared").read_text() == "good\n"
     assert not (root / "broken").exists()
     assert git(root, "status", "--porcelain", env=env) == b""

@@ -175,7 +175,7 @@ def emptied(path: Path) -> None:
 @pytest.mark.parametrize("damage", [header, half, few, pages, schema])
 @pytest.mark.parametrize("use", ["add", "list", "checkpoint", "rebuild", "memory"])
 def test_damage(repo: Repo, damage: object, use: str) -> None:
-    """Moved aside, told, and made again from the checkpoints, whatever meets it first."""
+    """It is moved aside and rebuilt from the checkpoints, with a warning, by whichever command finds it first."""
     filled(repo)
     path = repo.path / FILE
     assert not os.path.exists(f"{path}-wal")
@@ -221,7 +221,7 @@ def test_what_no_checkpoint_carries_is_read_out_of_the_damaged(repo: Repo) -> No
     with open(path, "r+b") as file:
         file.seek((root - 1) * 4096)
         file.write(b"\xff" * 4096)
-    with pytest.warns(AgentosWarning, match="1 rows that no checkpoint had"):
+    with pytest.warns(AgentosWarning, match="1 rows that were in no checkpoint"):
         done = log.rebuild(context_of(repo))
     assert done.moved_aside is not None
     assert (done.entries, done.items, done.uncarried) == (42, 1, 1)

@@ -114,7 +114,7 @@ def test_the_words_name_the_checkpoint(repo: Repo) -> None:
     saved = save(there)
     shutil.rmtree(there.path)
     ended = run(repo.path, "worktree", "archive", "dev-001").out.decode()
-    assert f"it comes back as its last checkpoint {saved[:8]} has it" in ended
+    assert f"--revive restores its last checkpoint {saved[:8]}" in ended
     assert "archived" in run(repo.path, "worktree", "list").out.decode()
     back = run(repo.path, "worktree", "create", "dev-001", "--revive").out.decode()
     assert f"Its folder was lost: it is as in its last checkpoint {saved[:8]}" in back
@@ -198,7 +198,7 @@ def test_an_interrupted_restore_does_not_keep_a_lost_worktree(repo: Repo) -> Non
     edit(there)
     before = complete_state(there.path)
     code = (
-        "import os; from git_agentos import open_workspace; from git_agentos.checkpoint import apply;"
+        "import os; from git_agentos import open_workspace;"
         "from git_agentos.checkpoint import journal; keep = journal.write\n"
         "def killed(*args): keep(*args); os.kill(os.getpid(), 9)\n"
         f"journal.write = killed; open_workspace({str(there.path)!r}).restore({old!r})"

@@ -1,8 +1,7 @@
-"""The bytes of files in the worktree: read untorn, converted as git would, kept as they are where that loses something.
+"""The bytes of files in the worktree: read consistently, converted as by git, and kept unconverted if that loses bytes.
 
-A file is read until it did not change under the reading; what never holds still is said in `skipped`. Where a filter
-stands between file and object git converts, and the file's own bytes are kept as well if a checkout of the result
-would give others.
+A file is read until it did not change while it was read; one that keeps changing is listed in `skipped`. If a file goes
+through a filter, git converts it, and the bytes on disk are kept as well if a checkout of the blob would give others.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from git_agentos.checkpoint.own_bytes import Form
 from git_agentos.config import Settings
 from git_agentos.errors import GitCommandError, IncompleteCaptureError
 from git_agentos.git import filters, state_dir, trees
-from git_agentos.git.objects import FileChanged
+from git_agentos.git.pack import FileChanged
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.trees import Entry
 from git_agentos.util import directories
@@ -32,10 +31,10 @@ _TICK_NS = 12_000_000
 
 
 class Contents:
-    """The files of one worktree, and what was learnt while they were read.
+    """Reads the files of one worktree.
 
-    `skipped` names those that never held still, `permissions` holds bits that are not what `umask` gives, `raw` the
-    blobs of own bytes that a checkout would not give.
+    `skipped` lists files that kept changing, `permissions` bits that are not what `umask` gives, `raw` the blobs of
+    bytes on disk that a checkout would not give.
     """
 
     def __init__(
@@ -63,7 +62,7 @@ class Contents:
         return stat.S_ISREG(_mode(self.at(path)))
 
     def read(self, paths: Sequence[bytes], *, plain_links: Collection[bytes] = ()) -> dict[bytes, Entry]:
-        """Mode and blob of each path that is there."""
+        """Mode and blob of each path that exists."""
         converted = self.converted(paths)
         entries: dict[bytes, Entry] = {}
         through_git: list[bytes] = []
@@ -76,7 +75,7 @@ class Contents:
             if stat.S_ISLNK(found.st_mode):
                 entries[path] = (trees.SYMLINK, self.writer.write("blob", os.readlink(full)))
             elif stat.S_ISREG(found.st_mode) and path in plain_links:
-                # core.symlinks=false: a tracked symlink is a file that holds its target.
+                # core.symlinks=false: a tracked symlink is a file that contains its target.
                 if stat.S_IMODE(found.st_mode) != self.usual(trees.REGULAR):
                     self.permissions[path] = stat.S_IMODE(found.st_mode)
                 entries[path] = (trees.SYMLINK, self._plain(path, full))
@@ -94,12 +93,12 @@ class Contents:
         return {path: entry for path, entry in entries.items() if entry[1]}
 
     def _plain(self, path: bytes, full: bytes) -> str:
-        """The blob of a file's bytes as they are; empty if the file has just gone."""
+        """The blob of a file's bytes without conversion; empty if the file was removed meanwhile."""
         oid = ""
         for _ in range(_ATTEMPTS):
             started = now_ns()
             try:
-                # O_NONBLOCK: a file that has just become a pipe must not hang us.
+                # O_NONBLOCK: do not block if the file was replaced by a pipe meanwhile.
                 descriptor = os.open(full, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
             except (FileNotFoundError, NotADirectoryError):
                 return ""
@@ -139,7 +138,7 @@ class Contents:
         return oid
 
     def _read_again(self, path: bytes, expected: str) -> None:
-        """Store a file's blob anew: it was found in the store, and then pruned."""
+        """Write a file's blob again, which was in the store and was pruned meanwhile."""
         with open(self.at(path), "rb") as file:
             oid = self.writer.write_stream(file.fileno(), os.fstat(file.fileno()).st_size)
         if oid != expected:
@@ -148,7 +147,7 @@ class Contents:
     # -- through git ----------------------------------------------------------------------------------------
 
     def _converted(self, paths: list[bytes]) -> dict[bytes, str]:
-        """Blobs of files that git converts, with their own bytes in `raw` where a checkout would give others."""
+        """Blobs of files that git converts; their bytes on disk go to `raw` if a checkout would give others."""
         result: dict[bytes, str] = {}
         waiting = paths
         for _ in range(_ATTEMPTS):
@@ -164,7 +163,7 @@ class Contents:
                     own = self._plain(path, self.at(path))
                     if own:
                         self.raw[path] = own
-                    # Where a required filter fails, the file's own bytes are all there is, and they are enough.
+                    # If a required filter fails, the bytes on disk are saved, which is enough to restore the file.
                     result[path] = found or own
                 else:
                     self._keep(path, found)
@@ -176,8 +175,8 @@ class Contents:
         return result
 
     def as_checked_out(self, blobs: Mapping[bytes, str]) -> set[bytes]:
-        """Those paths that git converts whose file is what a checkout of the blob gives. (Of a blob that was committed
-        in another form than its attributes ask for, `add` would store another one.)"""
+        """The paths that git converts and whose file is what a checkout of the blob gives, even if `add` would store
+        another blob (because it was committed in another form than its attributes ask for)."""
         converted = self.converted([path for path in blobs if self.is_file(path)])
         same = converted - self._lossy({path: blobs[path] for path in converted}) if converted else set()
         for path in same:
@@ -189,8 +188,8 @@ class Contents:
         self.crlf.discard(path)
 
     def _keep(self, path: bytes, oid: str) -> None:
-        """Note what the bytes of a file are, beside its blob `oid`: they are stored only where they cannot be made from
-        the blob without a filter, which may be gone one day."""
+        """Record the bytes of a file whose blob is `oid`. They are stored only if they cannot be computed from the blob
+        without a filter, since the filter may not exist later."""
         form = self._form(path, oid)
         if form is None:
             own = self._plain(path, self.at(path))
@@ -200,7 +199,7 @@ class Contents:
             self.crlf.add(path)
 
     def _form(self, path: bytes, oid: str) -> Form | None:
-        """How the blob `oid` has a file's bytes; None where it does not."""
+        """How a file's bytes are computed from the blob `oid`; None if they cannot be."""
         full = self.at(path)
         if Form(oid).is_at(full):
             return Form(oid)
@@ -212,8 +211,8 @@ class Contents:
         return filters.paths_to_convert(self.repository, paths, self.config, tracks_attributes=self.tracks_attributes)
 
     def compare(self, blobs: Mapping[bytes, str], *, plain: bool = False) -> None:
-        """Keep the own bytes of files whose blob does not check out to them; with `plain` also of those that git would
-        not convert."""
+        """Keep the bytes on disk of files that a checkout of their blob would not give; with `plain`, also of files
+        that git would not convert."""
         converted = self.converted(list(blobs))
         lossy = self._lossy({path: blobs[path] for path in converted}) if converted else set()
         for path in blobs:
@@ -223,18 +222,18 @@ class Contents:
                     self.raw[path] = own
 
     def keep(self, blobs: Mapping[bytes, str]) -> None:
-        """Note what the bytes of files are whose blob (path -> oid) is in the index already."""
+        """Record the bytes of files whose blob (path -> oid) is in the index already."""
         self.compare(blobs)
         drivers = any(key.startswith("filter.") for key in self.config)
         for path, oid in blobs.items():
             if path in self.raw:
                 continue
-            # Whatever git converts without a driver, the size changes with the bytes.
+            # Without a filter driver, every conversion that changes bytes also changes the size.
             if drivers or self.repository.size(oid) != _size(self.at(path)):
                 self._keep(path, oid)
 
     def note_forms(self, blobs: Mapping[bytes, str]) -> None:
-        """Of unmodified files that git converts: whether their blob has their bytes, or would with CRLF."""
+        """Record which unmodified files that git converts have the bytes of their blob, or those with CRLF."""
         self.compare(blobs)
         for path in self.converted([path for path in blobs if path not in self.raw]):
             form = self._form(path, blobs[path])
@@ -246,14 +245,14 @@ class Contents:
         return (0o777 if mode == trees.EXECUTABLE else 0o666) & ~self.umask
 
     def note_permissions(self, modes: Mapping[bytes, int]) -> None:
-        """Keep the permission bits of files (path -> git's mode) that are other than usual."""
+        """Keep the permission bits of files (path -> git's mode) that are not the usual ones."""
         for path, mode in modes.items():
             found = _mode(self.at(path))
             if stat.S_ISREG(found) and stat.S_IMODE(found) != self.usual(mode):
                 self.permissions[path] = stat.S_IMODE(found)
 
     def _settled_stamp(self, path: bytes) -> tuple[int, ...]:
-        """The stamp of a file, taken when a later write will show in it."""
+        """The stamp of a file, read at a moment after which every write changes it."""
         with contextlib.suppress(OSError):
             descriptor = os.open(self.at(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
@@ -269,7 +268,7 @@ class Contents:
             return ()
 
     def _lossy(self, cleaned: Mapping[bytes, str]) -> set[bytes]:
-        """Those paths whose blob does not check out to the bytes that the worktree has."""
+        """The paths for which a checkout of the blob gives other bytes than those on disk."""
         location = self.repository.location
         with state_dir.scratch(location) as folder:
             into = os.path.join(folder, "smudged")
@@ -284,7 +283,7 @@ class Contents:
                     source=filters.AttributeSource(env=self.writer.environment),
                 )
             except GitCommandError:
-                pass  # a smudge filter fails: what it did not write cannot be had back through it
+                pass  # a smudge filter failed: the files that it did not write count as lossy
             lossy = set()
             for path in cleaned:
                 target = os.path.join(os.fsencode(into), path)
@@ -297,10 +296,10 @@ class Contents:
 def with_unseen(
     repository: Repository, writer: Writer, settings: Settings, state: State, entries: Mapping[bytes, Entry]
 ) -> State:
-    """`state` with what it does not have of files that git calls unchanged (path -> entry) and that are about to be
-    replaced: their own bytes where no checkout would give them, and permission bits other than a checkout's.
+    """`state`, completed for files that git calls unchanged (path -> entry) and that are about to be replaced: with
+    their bytes on disk if no checkout would give them, and with unusual permission bits.
 
-    A filter may lose something on the way in: what it lost is in the worktree alone.
+    A clean filter may remove bytes; these are then only in the worktree.
     """
     if not entries:
         return state
@@ -348,12 +347,11 @@ def _same(one: bytes, other: bytes) -> bool:
 
 
 def _settled(descriptor: int) -> os.stat_result:
-    """The stat data of an open file that nobody is writing at this moment, and whose time stamps will show it if
-    somebody begins to.
+    """The stat data of an open file, read when no process is writing it, so that every later write changes it.
 
-    A write sets the modification time when it begins, in the ticks of a coarse clock. So a stamp of this very tick is
-    waited out, and so is a write under way: to seek for a hole, Linux takes the inode's lock. (Where the file is read
-    from afterwards is for the caller to say.)
+    A write sets the modification time when it begins, in ticks of a coarse clock. So we wait until a stamp of the
+    current tick is old, and for a write in progress: seeking for a hole takes the inode's lock on Linux. (This moves
+    the file position; the caller must set it.)
     """
     while True:
         with contextlib.suppress(OSError, AttributeError):
@@ -366,7 +364,7 @@ def _settled(descriptor: int) -> os.stat_result:
 
 
 def _read(descriptor: int, size: int) -> bytes:
-    """A whole file, of `size` bytes when it was last looked at; whoever calls looks again afterwards."""
+    """A whole file, whose size was `size`; the caller checks afterwards whether it has changed."""
     data = os.pread(descriptor, size + 1, 0)
     if len(data) == size:
         return data
@@ -378,7 +376,7 @@ def _read(descriptor: int, size: int) -> bytes:
 
 
 def _umask() -> int:
-    """The process's umask, read without setting it where the kernel tells."""
+    """The process's umask, read without setting it if the kernel shows it."""
     with contextlib.suppress(OSError, ValueError), open("/proc/self/status", "rb") as file:
         for line in file:
             if line.startswith(b"Umask:"):

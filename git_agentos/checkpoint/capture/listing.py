@@ -1,8 +1,8 @@
-"""What is on disk in a worktree beside what git tells of it: its folders, and what git passes over without a word.
+"""The folders of a worktree, and other things on disk that git ignores silently.
 
-An exact restore needs it: to git a folder is nothing, nor are its permission bits, a pipe, or a `.git` that makes no
-repository. A folder whose times and inode are those that are known of it has the same names in it (no program can set
-the change time), and is not looked into again: the cost is a `stat` for each folder, not one for each file.
+An exact restore needs them: git does not record folders, their permission bits, pipes, or a `.git` that is not a
+repository. A folder whose times and inode have not changed contains the same names (no program can set the change
+time), and is not read again: this costs a `stat` per folder instead of one per file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from git_agentos.git import untracked
 
 
 class Folder(NamedTuple):
-    """One folder: its permission bits, times (nanoseconds) and inode, and whether there is nothing in it."""
+    """One folder: its permission bits, times (nanoseconds) and inode, and whether it is empty."""
 
     mode: int
     mtime: int
@@ -27,8 +27,8 @@ class Folder(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What was found at an earlier time: folders, and the files in them that the index, whose tree is `tree`, did not
-    have."""
+    """The result of an earlier listing: folders, and the files in them that were not in the index, whose tree was
+    `tree`."""
 
     folders: Mapping[bytes, Folder]
     others: Sequence[bytes]
@@ -39,12 +39,12 @@ class Known(NamedTuple):
 class Listing:
     """Paths are bytes relative to the root, which is `b""` among the folders.
 
-    `names` are the files and links of the folders that were looked into, and, of those that were not, what was not in
-    the index of the tree `tracked` then: every file is among them that is neither in that tree nor in the index (None:
-    every file at all). Left out are the root's `.git`, our own folder, and what lies in
-    `repositories` inside. `special` are pipes, sockets and devices (there is nothing in them to save), `odd` entries
-    named `.git` that make no repository, and `.GIT` and the like, which no tree may have; `closed` folders that cannot
-    be read; `plain` tells which folders have none of these directly in them.
+    `names` are the files and links of the folders that were read and, for those that were not read again, the files
+    that were not in the index then. So it contains every file that is neither in the tree `tracked` nor in the index
+    (None: every file). The root's `.git`, our own folder, and the contents of `repositories` inside are left out.
+    `special` are pipes, sockets and devices, which have no contents to save; `odd` are entries named `.git` that are
+    not a repository, and `.GIT` and the like, which no tree may contain; `closed` are folders that cannot be read;
+    `plain` are the folders that contain none of these directly.
     """
 
     folders: Mapping[bytes, Folder]
@@ -58,12 +58,12 @@ class Listing:
 
     @property
     def empty(self) -> list[bytes]:
-        """The folders with nothing in them."""
+        """The empty folders."""
         return sorted(path for path, each in self.folders.items() if each.empty and path)
 
 
 def list_directories(root: str, known: Known | None = None) -> Listing:
-    """Look through a worktree; folders that are as they are `known` are taken to have in them what they had."""
+    """List a worktree's folders; those that have not changed since `known` are not read again."""
     return _Walk(os.fsencode(root), known or Known({}, (), None)).run()
 
 
@@ -98,7 +98,7 @@ class _Walk:
         )
 
     def _look(self, path: bytes) -> Sequence[bytes]:
-        """Note one folder; the folders in it."""
+        """Record one folder; returns the folders in it."""
         try:
             found = os.lstat(self.top + b"/" + path)
         except (FileNotFoundError, NotADirectoryError):
@@ -142,7 +142,7 @@ class _Walk:
             self.special_places.add(path)
             other = True
         if has_git and path and untracked.is_repository(os.path.join(self.top, path)):
-            self.repositories.append(path)  # it is saved and restored as one
+            self.repositories.append(path)  # saved and restored as a repository
             self.special_places.add(path.rpartition(b"/")[0])
             return []
         if has_git and path:

@@ -1,8 +1,8 @@
-"""Which blob a file had when it was last hashed: so that a gigabyte of untracked files is read once.
+"""Remembers the blob that a file had when it was hashed, so that a gigabyte of untracked files is read only once.
 
-An entry is used only while the file's stat data is what it was, and is kept only if the file had rested for a while
-when it was read. That is git's racy-time rule (Documentation/technical/racy-git.txt) with the clock's granularity in
-the place of the index's own time: a change after the read then has a later time stamp, whatever its size.
+An entry is used only while the file's stat data is unchanged, and is stored only if the file had not changed for a
+while when it was read. This is git's rule for racy entries (Documentation/technical/racy-git.txt), with the clock's
+granularity instead of the index's time: any change after the read then has a later time stamp.
 
 The cache is a file of the worktree's git directory; it can be deleted at any time. Layout: JSON
 `{"version": 1, "files": {path: [mtime_ns, ctime_ns, size, inode, device, mode, oid]}}`.
@@ -22,8 +22,8 @@ from git_agentos.util import files
 _VERSION = 1
 _OID = re.compile(r"[0-9a-f]{40}")
 _NAME = "stat-cache.json"
-# A file system with fine time stamps has a clock that ticks at least every 10 ms; one with coarse stamps
-# (FAT, some network file systems) has ticks of up to two seconds.
+# Fine time stamps come from a clock that ticks at least every 10 ms; coarse ones (FAT, some network file systems) have
+# ticks of up to two seconds.
 _FINE_NS = 100_000_000
 _COARSE_NS = 2_500_000_000
 
@@ -31,7 +31,7 @@ _Row = tuple[int, int, int, int, int, int]
 
 
 def row(stat: os.stat_result) -> _Row:
-    """What identifies a file's content without reading it."""
+    """The stat data that identifies a file's content without reading it."""
     return (stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino, stat.st_dev, stat.st_mode)
 
 
@@ -41,7 +41,7 @@ def _is_row(value: object) -> TypeGuard[list[object]]:
 
 
 class StatCache:
-    """The cache of one worktree, loaded when it is first asked. It takes in nothing new unless `grows`."""
+    """The cache of one worktree, loaded at the first look-up. New files are added only if `grows` is true."""
 
     def __init__(self, state_dir: str) -> None:
         self.grows = True
@@ -78,7 +78,7 @@ class StatCache:
             self._changed = True
 
     def save(self) -> None:
-        """Write what is still true; a failure costs time at the next checkpoint and nothing else."""
+        """Write the valid entries. A failure only makes the next checkpoint slower."""
         if not self.grows or (not self._changed and len(self._new) == len(self._load())):
             return
         text = json.dumps({"version": _VERSION, "files": self._new}, separators=(",", ":"))
@@ -87,5 +87,5 @@ class StatCache:
 
 
 def now_ns() -> int:
-    """The time to compare a file's stamps with."""
+    """The current time, for comparing with a file's stamps."""
     return time.time_ns()

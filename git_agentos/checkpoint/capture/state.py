@@ -1,7 +1,7 @@
-"""Worktree -> State: reading a complete working state, and changing nothing.
+"""Worktree -> State: reads the complete working state, and changes nothing.
 
-What changed is git's answer (`git.scan`); here it is decided what of the index and which paths belong to the state.
-`contents` reads the bytes.
+git says what has changed (`git.scan`). This module decides which parts of the index and which paths belong to the
+state; `contents` reads the bytes.
 """
 
 from __future__ import annotations
@@ -9,20 +9,16 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import stat
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from git_agentos.checkpoint import nested, operation
 from git_agentos.checkpoint.capture import unmodified
 from git_agentos.checkpoint.capture.contents import Contents
-from git_agentos.checkpoint.capture.listing import Listing, list_directories
-from git_agentos.checkpoint.disk import Disk
+from git_agentos.checkpoint.capture.request import CaptureRequest
+from git_agentos.checkpoint.capture.selection import Paths, Selection
 from git_agentos.checkpoint.model import RulesOutside, Skipped, SkipReason, Sparse, State
-from git_agentos.checkpoint.nested import NestedOptions
-from git_agentos.checkpoint.paths import is_allowed
 from git_agentos.config import Settings, boolean
 from git_agentos.errors import IncompleteCaptureError
 from git_agentos.git import filters, ignore, refs, scan, trees
@@ -33,42 +29,6 @@ from git_agentos.git.trees import Change, Entry
 _PATIENCE = 20.0  # seconds
 
 
-class CaptureRequest(NamedTuple):
-    """What a capture holds beyond the visible state, and how it treats repositories inside the worktree.
-
-    `ignored` names ignored files to save, whatever their size; `revealed` ignored files that are saved unless they are
-    too large; `repositories` ignored repositories. `everything_ignored` takes all ignored files and repositories.
-    `complete` takes, beyond these, files of any size, all directories and their permission bits. `reread` names files
-    that are read even if git calls them unmodified. `listing` is a listing of the worktree's directories that was just
-    made, `permissions` the bits that files had before they were made readable for this capture.
-
-    `nested` says how repositories inside are treated.
-    """
-
-    ignored: frozenset[bytes] = frozenset()
-    revealed: frozenset[bytes] = frozenset()
-    repositories: frozenset[bytes] = frozenset()
-    everything_ignored: bool = False
-    complete: bool = False
-    reread: frozenset[bytes] = frozenset()
-    listing: Listing | None = None
-    permissions: Mapping[bytes, int] = MappingProxyType({})
-    nested: NestedOptions = NestedOptions()
-
-    def for_inner(self) -> CaptureRequest:
-        """The request for a repository inside the worktree."""
-        none: frozenset[bytes] = frozenset()
-        return self._replace(
-            ignored=none,
-            revealed=none,
-            repositories=none,
-            reread=none,
-            listing=None,
-            permissions={},
-            nested=self.nested._replace(inside_another=True),
-        )
-
-
 def capture_state(
     repository: Repository,
     writer: Writer,
@@ -76,9 +36,9 @@ def capture_state(
     started: Scan | None = None,
     request: CaptureRequest | None = None,
 ) -> State:
-    """The state now. Objects go to `writer`; they are not on disk before it is flushed.
+    """The current state. Objects are written to `writer`; they are on disk only after it is flushed.
 
-    Raises IncompleteCaptureError where something visible cannot be read, or HEAD never holds still.
+    Raises IncompleteCaptureError if a visible file cannot be read, or HEAD keeps moving.
     """
     location = repository.location
     request = request or CaptureRequest()
@@ -94,36 +54,21 @@ def capture_state(
             break
         if time.monotonic() > deadline:
             raise IncompleteCaptureError("HEAD keeps moving while the state is being read", "try again")
-        time.sleep(os.urandom(1)[0] / 255 * 0.02 * (attempt + 1))  # not in step with others
+        time.sleep(os.urandom(1)[0] / 255 * 0.02 * (attempt + 1))  # random, so that processes do not retry in step
     return _Capture(repository, writer, settings, scanned, request).state(head)
 
 
 class _Index(NamedTuple):
-    """What the index holds: stage 0 as a tree, conflict stages, and intent-to-add entries (path -> mode)."""
+    """The contents of the index: stage 0 as a tree, conflict stages, and intent-to-add entries (path -> mode)."""
 
     tree: str
     stages: Mapping[bytes, Mapping[int, Entry]]
     intent_to_add: Mapping[bytes, int]
 
 
-class _Paths(NamedTuple):
-    """The paths to read: changed tracked files (path -> the mode that git reports), untracked and ignored ones.
-
-    `links` are gitlinks, with the commit that is checked out; `repositories` ignored repositories; `unmodified` files
-    that git does not report as modified and that are read nevertheless, with their entries in the index.
-    """
-
-    in_worktree: Mapping[bytes, int]
-    links: Mapping[bytes, Change]
-    untracked: Sequence[bytes]
-    ignored: Sequence[bytes]
-    repositories: Sequence[bytes]
-    unmodified: Mapping[bytes, Entry]
-
-
 class _Files(NamedTuple):
     """What was read: the tree of the tracked files, and the entries of untracked and ignored ones. `hidden` are tracked
-    files that differ from the index without git's knowing."""
+    files that differ from the index although git does not report it."""
 
     tree: str
     untracked: Mapping[bytes, Entry]
@@ -143,10 +88,9 @@ class _Capture:
         self.scanned = scanned
         self.request = request
         self.contents = Contents(repository, writer, scanned.config, tracks_attributes=scanned.tracks_attributes)
-        self.contents.cache.grows = not request.nested.git_dir_goes  # the cache lies in it
+        self.contents.cache.grows = not request.nested.git_dir_goes  # the cache is in that directory
         self.outside = ignore.outside(repository.location, scanned.config)
-        self.skipped: list[Skipped] = []
-        self.listing: Listing | None = None
+        self.selection = Selection(self.contents, settings, scanned, request, self.outside)
         self.plain_links: set[bytes] = set()
         self.worktree_modes = {each.path: each.worktree_mode for each in scanned.changed if each.unstaged != "."}
         if not boolean(scanned.config, "core.symlinks", default=True):
@@ -154,7 +98,7 @@ class _Capture:
 
     def state(self, head: refs.Head) -> State:
         index = self._index(self.repository.commit_tree(head.commit))
-        paths = self._paths(index)
+        paths = self.selection.paths(index.tree, index.stages)
         files = self._read(index, paths)
         inside = [*self.scanned.nested, *paths.repositories]
         repositories = nested.describe_nested(
@@ -173,19 +117,8 @@ class _Capture:
         }
         return _Index(trees.edit(self.writer, head_tree, changes), stages, intent_to_add)
 
-    def _paths(self, index: _Index) -> _Paths:
-        """The paths to read."""
-        scanned = self.scanned
-        in_worktree, links = self._worktree_paths()
-        untracked = self._storable(scanned.untracked)
-        seen = [*in_worktree, *untracked, *(change.path for change in scanned.changed)]
-        ignored, repositories = self._ignored_paths(index.tree, self._ignored_attributes(seen, index.tree))
-        known = {*in_worktree, *untracked, *ignored, *index.stages}
-        unmodified_entries = {**self._reread(known, index.tree), **scanned.unseen}
-        return _Paths(in_worktree, links, untracked, ignored, repositories, unmodified_entries)
-
-    def _read(self, index: _Index, paths: _Paths) -> _Files:
-        """Read the files, and tell how the tracked ones differ from the index."""
+    def _read(self, index: _Index, paths: Paths) -> _Files:
+        """Read the files, and compare the tracked ones with the index."""
         reread = [
             path
             for path, (mode, _) in paths.unmodified.items()
@@ -207,18 +140,18 @@ class _Capture:
             hidden=frozenset(hidden),
         )
 
-    def _hidden_changes(self, paths: _Paths, found: dict[bytes, Change]) -> dict[bytes, Change]:
-        """Of files that git calls unmodified, those that differ from the index."""
+    def _hidden_changes(self, paths: Paths, found: dict[bytes, Change]) -> dict[bytes, Change]:
+        """The files that git calls unmodified and that differ from the index."""
         expected = paths.unmodified
         changed = {path: entry for path, entry in found.items() if entry != expected[path]}
-        # A file that a checkout of the index's blob gives is unmodified, as git says, whatever `add` would make of it.
+        # A file that a checkout of the index's blob gives is unmodified, even if `add` would store another blob.
         same_mode = {path for path, entry in changed.items() if entry is not None and entry[0] == expected[path][0]}
         for path in self.contents.as_checked_out({path: expected[path][1] for path in same_mode}):
             del changed[path]
         return changed
 
-    def _keep_own_bytes(self, index: _Index, paths: _Paths) -> None:
-        """Keep the own bytes and permission bits of files that were not read, where a checkout would give others."""
+    def _keep_own_bytes(self, index: _Index, paths: Paths) -> None:
+        """Keep the bytes and permission bits of files that were not read, if a checkout would give others."""
         only_staged = {
             change.path: change.index_oid
             for change in self.scanned.changed
@@ -245,12 +178,12 @@ class _Capture:
         scanned, contents = self.scanned, self.contents
         operation_files = operation.read(self.repository.location)
         pins, operation_trees = operation.pins(self.repository, operation_files)
-        listing = self._list_directories() if self.request.complete else None
+        listing = self.selection.list_directories() if self.request.complete else None
         apart = {*scanned.gitlinks, *self.request.repositories}
         staged = {c.path for c in scanned.changed if c.staged != "."}
         unstaged = {c.path for c in scanned.changed if c.unstaged != "." and c.path not in index.intent_to_add}
         unreadable = [Skipped(os.fsdecode(path), SkipReason.UNREADABLE) for path in scanned.unreadable]
-        skipped = [*self.skipped, *contents.skipped, *repositories.skipped, *unreadable]
+        skipped = [*self.selection.skipped, *contents.skipped, *repositories.skipped, *unreadable]
         return State(
             head=head,
             index_tree=index.tree,
@@ -264,7 +197,7 @@ class _Capture:
             absent=scanned.absent,
             sparse=self._sparse(),
             rules=self._rules(),
-            empty_directories=self._empty(listing),
+            empty_directories=self.selection.empty_directories(listing),
             permissions={**contents.permissions, **self.request.permissions},
             umask=contents.umask,
             raw=contents.raw,
@@ -284,7 +217,7 @@ class _Capture:
             git_version=scanned.git_version,
             untracked=sorted({*files.untracked, *(path + b"/" for path in repositories.records.keys() - apart)}),
             complete=listing is not None,
-            folders=self._folders(listing) if listing is not None else {},
+            folders=self.selection.modes_of_folders(listing) if listing is not None else {},
         )
 
     # -- the index ------------------------------------------------------------------------------------------
@@ -296,7 +229,7 @@ class _Capture:
         for change in self.scanned.changed:
             in_head = change.staged == "." and change.unstaged == "D" and not self._in_tree(head_tree, change.path)
             if change.unstaged == "A" or in_head or (change.staged == "D" and change.unstaged == "D"):
-                # git shows an intent-to-add entry as added in the worktree, and, where its file is gone, as an
+                # git shows an intent-to-add entry as added in the worktree, and, if its file is gone, as an
                 # unchanged empty blob that HEAD does not have.
                 intent[change.path] = change.worktree_mode or trees.REGULAR
                 if change.staged == "D":
@@ -327,151 +260,10 @@ class _Capture:
         )
 
     def _rules(self) -> RulesOutside:
-        """The ignore rules that lie outside of the worktree."""
+        """The ignore rules outside the worktree."""
         found = (self.outside.exclude, self.outside.users)
         exclude, users = (self.writer.write("blob", data) if data else None for data in found)
         return RulesOutside(exclude, users, self.outside.users_path)
-
-    # -- which paths ----------------------------------------------------------------------------------------
-
-    def _worktree_paths(self) -> tuple[dict[bytes, int], dict[bytes, Change]]:
-        """Tracked files to read (path -> the mode git reports), and gitlinks with the commit that is checked out."""
-        files: dict[bytes, int] = {}
-        links: dict[bytes, Change] = {}
-        for change in self.scanned.changed:
-            if change.unstaged in "MTA" and change.worktree_mode != trees.GITLINK:
-                files[change.path] = change.worktree_mode
-            elif change.unstaged in "MTA":
-                commit = nested.head_commit(self.repository.location.root, change.path) or change.index_oid
-                if commit is not None:
-                    links[change.path] = (trees.GITLINK, commit)
-        for conflict in self.scanned.unmerged:
-            if conflict.worktree_mode == trees.GITLINK:
-                commit = nested.head_commit(self.repository.location.root, conflict.path)
-                links[conflict.path] = (trees.GITLINK, commit) if commit else conflict.stages[1]
-            elif conflict.worktree_mode:
-                files[conflict.path] = conflict.worktree_mode
-        return files, links
-
-    def _storable(self, paths: Iterable[bytes]) -> list[bytes]:
-        limit = self.settings.max_file_size if not self.request.complete else 0
-        kept = []
-        for path in paths:
-            if not is_allowed(path):
-                self.skipped.append(Skipped(os.fsdecode(path), SkipReason.NOT_ALLOWED))
-                continue
-            if limit and path not in self.request.ignored:
-                with contextlib.suppress(OSError):
-                    found = os.lstat(self.contents.at(path))
-                    if stat.S_ISREG(found.st_mode) and found.st_size > limit:
-                        self.skipped.append(Skipped(os.fsdecode(path), SkipReason.TOO_LARGE))
-                        continue
-            kept.append(path)
-        return kept
-
-    def _ignored_attributes(self, seen: Sequence[bytes], index_tree: str) -> set[bytes]:
-        """Ignored files with attributes, at the top and wherever something changed: what git says of a file, and what
-        it checks out, follows from them."""
-        visible = {*seen, *self.scanned.untracked}
-        return {
-            path
-            for path in filters.attribute_files(self.repository, seen, self.scanned.config)
-            if self.contents.is_file(path)
-            and path not in visible
-            and is_allowed(path)
-            and os.access(self.contents.at(path), os.R_OK)
-            and trees.find(self.writer, index_tree, path) is None
-        }
-
-    def _ignored_paths(self, index_tree: str, paths: set[bytes]) -> tuple[list[bytes], list[bytes]]:
-        """Ignored files to save, `paths` among them, and ignored repositories."""
-        paths |= set(self._readable([*self.request.revealed, *self._hidden_rules(index_tree)]))
-        repositories: set[bytes] = set()
-        if self.settings.include_ignored:
-            paths |= set(ignore.matching(self.repository, self.settings.include_ignored))
-        if self.request.complete:
-            walked = self._list_directories()
-            names = set(walked.names)
-            if walked.tracked is not None:
-                names |= trees.diff(self.writer, index_tree, walked.tracked).keys()
-            paths |= set(self._readable(self._not_in_index(names, index_tree) - set(self.scanned.untracked)))
-            repositories = set(walked.repositories) - {*self.scanned.nested, *self.scanned.gitlinks}
-        elif self.request.everything_ignored:
-            files, inner = ignore.untracked_files(self.repository)
-            paths |= set(self._readable(set(files) - set(self.scanned.untracked)))
-            repositories = set(inner) - set(self.scanned.nested)
-        paths -= set(self.scanned.untracked)
-        # What an operation is about to overwrite has to be saved whatever its size.
-        saved = [*self._storable(sorted(paths - self.request.ignored)), *sorted(self.request.ignored)]
-        repositories |= self.request.repositories - {*self.scanned.nested, *self.scanned.gitlinks}
-        return saved, sorted(repositories)
-
-    def _hidden_rules(self, index_tree: str) -> set[bytes]:
-        """Files of ignore rules that are ignored themselves; core.excludesFile can be one."""
-        path = self.outside.users_path
-        if path is None or not self.contents.is_file(path) or path in self.scanned.untracked or not is_allowed(path):
-            return set(self.scanned.hidden_rules)
-        return {*self.scanned.hidden_rules, *self._not_in_index([path], index_tree)}
-
-    def _not_in_index(self, names: Iterable[bytes], index_tree: str) -> set[bytes]:
-        """Those files that the index does not have; what `ls-files --others` would say."""
-        apart = {change.path for change in self.scanned.changed if change.unstaged == "A"}
-        apart |= {conflict.path for conflict in self.scanned.unmerged}
-        folders: dict[bytes, Mapping[bytes, Entry]] = {}
-        found = set()
-        for path in names:
-            folder, _, name = path.rpartition(b"/")
-            if folder not in folders:
-                entry = trees.find(self.writer, index_tree, folder) if folder else (trees.DIRECTORY, index_tree)
-                inside = entry is not None and entry[0] == trees.DIRECTORY
-                folders[folder] = self.writer.entries(entry[1]) if entry is not None and inside else {}
-            there = folders[folder].get(name)
-            if (there is None or there[0] == trees.DIRECTORY) and path not in apart:
-                found.add(path)
-        return found
-
-    def _readable(self, paths: Iterable[bytes]) -> list[bytes]:
-        """Those that can be read; it is for the caller to judge what it means that the others cannot."""
-        readable = []
-        for path in sorted(paths):
-            full = self.contents.at(path)
-            if os.access(full, os.R_OK) or os.path.islink(full) or not os.path.lexists(full):
-                readable.append(path)
-            else:
-                self.skipped.append(Skipped(os.fsdecode(path), SkipReason.UNREADABLE))
-        return readable
-
-    def _reread(self, seen: set[bytes], index_tree: str) -> dict[bytes, Entry]:
-        """Files that are to be read though git calls them unmodified, with what the index has."""
-        changed = {change.path for change in self.scanned.changed if change.unstaged != "."}
-        found: dict[bytes, Entry] = {}
-        disk = Disk(self.contents.root)
-        for path in sorted(self.request.reread - seen - changed):
-            entry = trees.find(self.writer, index_tree, path)
-            there = disk.mode(path)
-            if entry is None or entry[0] == trees.DIRECTORY or there is None or stat.S_ISDIR(there):
-                continue
-            found[path] = entry
-        return found
-
-    # -- folders --------------------------------------------------------------------------------------------
-
-    def _list_directories(self) -> Listing:
-        if self.listing is None:
-            self.listing = self.request.listing or list_directories(self.repository.location.root)
-        return self.listing
-
-    def _empty(self, walked: Listing | None) -> list[bytes]:
-        found = set(self.scanned.empty_directories)
-        if walked is None and self.request.everything_ignored:
-            walked = self._list_directories()
-        if walked is not None:
-            found = found.union(walked.empty) - self.scanned.gitlinks.keys()
-        return sorted(path for path in found if is_allowed(path))
-
-    def _folders(self, walked: Listing) -> dict[bytes, int]:
-        usual = 0o777 & ~self.contents.umask
-        return {path: each.mode for path, each in walked.folders.items() if each.mode != usual}
 
     # -- bytes ----------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
-"""Files that git calls unmodified and whose bytes no checkout would give: their own bytes are kept as well.
+"""Files that git calls unmodified although a checkout would give other bytes: their bytes on disk are kept as well.
 
-To look at all of them would cost what the worktree has, so only those are looked at that there is a reason to suspect.
+Comparing all files would cost time proportional to the worktree, so only those are compared that may be affected.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def compare(
     *,
     every_file: bool,
 ) -> None:
-    """Add to `contents` the own bytes of unmodified files where they are needed; `read` and `staged` have been looked
-    at. With `every_file` all others are compared as well: nothing of the worktree will stay."""
+    """Add to `contents` the bytes on disk of unmodified files that need it; `read` and `staged` were compared already.
+    With `every_file`, all others are compared as well, because the worktree will be removed."""
     _suspects(contents, scanned, index_tree, {*read, *staged})
     _below_changed_attributes(contents, scanned, index_tree, read)
     if every_file:
@@ -35,9 +35,9 @@ def compare(
 
 
 def _suspects(contents: Contents, scanned: ScanResult, index_tree: str, seen: Collection[bytes]) -> None:
-    """Files of which an earlier checkpoint kept their own bytes, and that git now calls unchanged.
+    """Compare files whose bytes on disk an earlier checkpoint kept, and that git now calls unchanged.
 
-    Whether git sees them depends on the index's stat data: an entry without a size is compared after conversion.
+    Whether git reports them depends on the index's stat data: an entry without a size is compared after conversion.
     """
     repository = contents.repository
     if not filters.any_configured(repository, scanned.config, tracks_attributes=scanned.tracks_attributes):
@@ -57,7 +57,7 @@ def _suspects(contents: Contents, scanned: ScanResult, index_tree: str, seen: Co
 def _below_changed_attributes(
     contents: Contents, scanned: ScanResult, index_tree: str, seen: Collection[bytes]
 ) -> None:
-    """Where a `.gitattributes` differs from HEAD's, files below it may have been checked out by the other one."""
+    """Files below a `.gitattributes` that differs from HEAD's: they may have been checked out by the other one."""
     changed = [*(change.path for change in scanned.changed), *scanned.untracked]
     folders = {path.rpartition(b"/")[0] for path in changed if path.rpartition(b"/")[2] == b".gitattributes"}
     if folders:

@@ -1,7 +1,7 @@
-"""Files and folders that their owner cannot read: opened, so that they can be saved and taken away.
+"""Makes files and folders readable that their owner cannot read, so that they can be saved and removed.
 
-What their permission bits were goes into the save; where the restore fails, they have them again. To root nothing is
-closed.
+The checkpoint records their former permission bits, and they get them back if the restore fails. For root, everything
+is readable.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from git_agentos.git.location import Location
 
 
 class Opened(NamedTuple):
-    """The walk, with the bits that folders had, and those that files had."""
+    """The listing, with the former permission bits of folders; and those of files."""
 
     walked: Listing
     bits: Mapping[bytes, int]
@@ -27,7 +27,8 @@ class Opened(NamedTuple):
 
 @contextlib.contextmanager
 def made_readable(location: Location, walked: Listing, touched: Iterable[bytes]) -> Iterator[Opened]:
-    """Open what is closed; `touched` are tracked files that may be."""
+    """Make everything readable; after an error, restore the bits. `touched` are tracked files that may be
+    unreadable."""
     root = os.fsencode(location.root)
     if os.geteuid() == 0:
         yield Opened(walked, {})
@@ -57,7 +58,7 @@ def made_readable(location: Location, walked: Listing, touched: Iterable[bytes])
 
 
 def _open(path: bytes, more: int) -> int:
-    """Add permission bits; those that there were."""
+    """Add permission bits; returns the former ones."""
     bits = stat.S_IMODE(os.lstat(path).st_mode)
     os.chmod(path, bits | more)
     return bits

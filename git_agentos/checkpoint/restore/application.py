@@ -51,7 +51,7 @@ class Prepared:
         return b"%b/%d" % (self._places, self._count)
 
     def write(self, repository: Repository, path: bytes, oid: str, permissions: int, *, crlf: bool = False) -> None:
-        """Write the file of `path` with a blob's content; with `crlf`, with CRLF line ends."""
+        """Write the file of `path` with a blob's content; with `crlf`, with CRLF line endings."""
         form = Form(oid, crlf)
         if self._below is not None and self._is_reached(self._below, path):
             try:
@@ -238,7 +238,7 @@ class Application:
         return False
 
     def _came_back(self, path: bytes) -> bool:
-        """Whether it is in a repository that was restored."""
+        """Whether the path is in a repository that was restored."""
         while path := path.rpartition(b"/")[0]:
             if path in self.plan.nested:
                 return True
@@ -361,7 +361,7 @@ class Application:
 
 
 def _identity(status: os.stat_result) -> tuple[int, int, int]:
-    """What a rename does not change, and any write does."""
+    """Stat data that a rename does not change, and any write does."""
     return (stat.S_IFMT(status.st_mode), status.st_size, status.st_mtime_ns)
 
 

@@ -1,4 +1,4 @@
-"""Restore, undo and recover: which state comes back, and where HEAD goes then; `transaction` does it."""
+"""Restore, undo, rollback and recover: choose the state to restore and where HEAD goes; `transaction` does the rest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.restore import head, nested_repositories, transaction, undo_check
 from git_agentos.checkpoint.restore.head import BranchMove, HeadTarget
 from git_agentos.checkpoint.restore.request import Restoration, RestoreOptions, RestoreRequest, read_target
-from git_agentos.errors import AgentosError, CheckpointNotFound, InterruptedRestore, storage_error
+from git_agentos.errors import AgentosError, CheckpointNotFound, InterruptedRestore, converted_storage_errors
 from git_agentos.git import lockfile, refs, state_dir, trees
 from git_agentos.git.location import Location
 from git_agentos.git.refs import Head
@@ -43,9 +43,8 @@ ROLLBACK = "rollback"
 
 
 class RollbackOptions(NamedTuple):
-    """How a rollback goes beside the state it goes to: where HEAD goes, which branches move, what is to be looked at
-    anew though git calls it unmodified, what a walk found, the commits that the save keeps alive, and a scan that is
-    under way."""
+    """Options of a rollback: where HEAD goes, which branches move, which files are read even if git calls them
+    unmodified, a listing of the worktree's directories, commits that the save keeps, and a scan that is running."""
 
     move: HeadTarget
     branch_moves: Sequence[BranchMove] = ()
@@ -57,7 +56,7 @@ class RollbackOptions(NamedTuple):
 
 @dataclass(frozen=True)
 class Recovery:
-    """What `recover` did: `outcome` is `nothing`, `finished` or `went-back`; `cleaned` the stale files removed."""
+    """The result of `recover`: `outcome` is `nothing`, `finished` or `went-back`; `cleaned` are removed stale files."""
 
     outcome: str
     checkpoint: str | None
@@ -80,13 +79,13 @@ def restore(
     *,
     scan: Scan | None = None,
 ) -> Restoration:
-    """Bring the worktree to the state of `checkpoint`. The state before is saved, and `undo` goes back to it.
+    """Restore the state of `checkpoint`. The state before is saved, and `undo` restores it.
 
-    `scan` is one of this worktree that is under way already.
+    `scan` is a scan of this worktree that is running already.
     """
-    with _errors():
+    with converted_storage_errors():
         target = read_target(worktree.repository, checkpoint)
-        # A journal that is there while somebody else has the turn is that of a living restore: it is waited for.
+        # While another process holds the lock, a journal belongs to its restore, which is waited for.
         with _exclusive(worktree.location):
             refuse_interrupted(worktree.location)
             stamp = times.name_stamp()
@@ -101,12 +100,12 @@ def restore(
 
 
 def undo(worktree: OpenWorktree, metadata: Metadata, *, dry_run: bool = False) -> Restoration:
-    """Go back to the state before the last restore, rollback or undo, HEAD's branch included.
+    """Restore the state before the last restore, rollback or undo, HEAD's branch included.
 
-    RestoreError where that was another agent's, or would take back what another agent did since.
+    RestoreError if another agent made that restore, or has worked in the worktree since.
     """
     location = worktree.location
-    with _errors(), _exclusive(location):
+    with converted_storage_errors(), _exclusive(location):
         refuse_interrupted(location)
         last = journal.read_last(location)
         if last is None:
@@ -140,11 +139,11 @@ def rollback(
     *,
     dry_run: bool = False,
 ) -> Restoration:
-    """Bring a run's worktree to the state of `checkpoint`; exactly, where that is a complete one.
+    """Restore the state of `checkpoint` in a run's worktree; exactly, if that is complete.
 
-    Everything that is there now is saved first, ignored files too, and `undo` brings all of it back.
+    Everything in the worktree is saved first, ignored files too, and `undo` restores it.
     """
-    with _errors():
+    with converted_storage_errors():
         target = read_target(worktree.repository, checkpoint)
         with _exclusive(worktree.location):
             refuse_interrupted(worktree.location)
@@ -167,26 +166,26 @@ def rollback(
 
 
 def initial_head(location: Location, checkpoint: str, target: State) -> HeadTarget:
-    """How HEAD would become what it was in `target`, in a worktree that is still to be made."""
+    """The HEAD of `target` for a worktree that will be created."""
     return head.original_head(location._replace(git_dir=""), checkpoint, target, times.name_stamp())
 
 
 def restore_new_worktree(
     worktree: OpenWorktree, metadata: Metadata, checkpoint: str, target: State, move: HeadTarget
 ) -> Restoration:
-    """Bring a new worktree to the state of a checkpoint, HEAD included (`initial_head`).
+    """Restore the state of a checkpoint in a new worktree, HEAD included (`initial_head`).
 
-    Files of its commit may be missing in it; for `undo` they were there.
+    Files of its commit may not be checked out yet; the state that `undo` restores contains them.
     """
-    with _errors(), _exclusive(worktree.location):
+    with converted_storage_errors(), _exclusive(worktree.location):
         request = RestoreRequest("restore", checkpoint, target, move, times.name_stamp(), new_worktree=True)
         return transaction.run(worktree, metadata, request)
 
 
 def recover(worktree: OpenWorktree, metadata: Metadata, *, abort: bool = False) -> Recovery:
-    """Finish an interrupted restore, or with `abort` go back to the state before it; remove stale locks of ours."""
+    """Finish an interrupted restore, or with `abort` restore the state before it; remove stale locks of ours."""
     location = worktree.location
-    with _errors(), _exclusive(location):
+    with converted_storage_errors(), _exclusive(location):
         cleaned = _clean(location)
         found = journal.read(location)
         if found is None:
@@ -237,7 +236,7 @@ def recover(worktree: OpenWorktree, metadata: Metadata, *, abort: bool = False) 
 
 
 def _clean(location: Location) -> list[str]:
-    """Remove what killed processes of ours left here and in the repositories inside; the paths."""
+    """Remove what killed processes of ours left here and in nested repositories; the paths."""
     cleaned = [
         *lockfile.remove_stale(location),
         *state_dir.remove_abandoned(location),
@@ -254,10 +253,10 @@ def _clean(location: Location) -> list[str]:
 
 
 def _maybe_changed(repository: Repository, target: State, *others: str) -> frozenset[bytes]:
-    """Files that may be as another of these states has them without git seeing it: what they differ in, and files
-    with permission bits of their own."""
+    """Files that may have the contents of another of these states without git reporting it: those in which the states
+    differ, and files with unusual permission bits."""
     found: set[bytes] = set(target.permissions)
-    with repository.writer() as writer:  # nothing of it is flushed
+    with repository.writer() as writer:  # never flushed
         mine = format.with_visible_tree(repository, writer, target).visible_tree
         for checkpoint in others:
             other = format.with_visible_tree(repository, writer, read_target(repository, checkpoint))
@@ -266,14 +265,6 @@ def _maybe_changed(repository: Repository, target: State, *others: str) -> froze
 
 
 # -- before anything is touched ------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _errors() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise storage_error(error) from error
 
 
 @contextlib.contextmanager
@@ -286,13 +277,13 @@ def refuse_interrupted(location: Location) -> None:
     found = journal.read(location)
     if found is not None:
         raise InterruptedRestore(
-            f"an interrupted {found.command} is waiting in this worktree",
-            "git agentos recover finishes it; git agentos recover --abort goes back",
+            f"a {found.command} in this worktree was interrupted",
+            "git agentos recover finishes it; git agentos recover --abort aborts it",
         )
 
 
 def _operation_fits(here: Head, target: State) -> bool:
-    """Whether the target's operation in progress can go on with HEAD where it is."""
+    """Whether the target's operation in progress can continue with the current HEAD."""
     if here.commit != target.head.commit:
         return False
-    return not (operation.on_own_branch(target.operation) and here.ref is not None)
+    return not (operation.detaches_head(target.operation) and here.ref is not None)

@@ -41,7 +41,7 @@ class FileSteps:
         )
 
     def add_own_bytes(self, write: dict[bytes, FileWrite], delta: Difference) -> None:
-        """Add to `write` files whose blob is the same in both states, and whose own bytes differ or are not known."""
+        """Add to `write` files whose blob is the same in both states, but whose bytes on disk differ or are unknown."""
         hidden = absent_paths(self.store, self.target)
         for path in self.own_now.paths | self.own_then.paths:
             if path in write or path in delta or not self.in_scope(path):
@@ -80,8 +80,8 @@ class FileSteps:
     def permission_changes(
         self, write: Mapping[bytes, FileWrite], known: Mapping[bytes, int], reread: Collection[bytes]
     ) -> dict[bytes, int]:
-        """Files with the right content and other permission bits than the target recorded: unusual ones, or, of a file
-        that had changed there, the usual ones. `reread` are files that may have changed without git's knowing."""
+        """Files with the right content but other permission bits than in the target, which records unusual bits, and
+        the usual ones of files that had changed. `reread` are files that may have changed without git reporting it."""
         changes: dict[bytes, int] = {}
         concerned = {*self.target.permissions, *self.now.permissions, *reread}
         changed_there = {*self.target.staged, *self.target.unstaged, *self.target.untracked, *self.target.ignored}
@@ -93,7 +93,7 @@ class FileSteps:
             if found is None or not stat.S_ISREG(found):
                 continue
             if path not in concerned and stat.S_IMODE(found) in usual:
-                continue  # whether it is to be executable is for git's mode to tell
+                continue  # git's mode says whether it is executable
             entry = trees.find(self.store, self.target.visible_tree, path)
             entry = entry or self.target.ignored.get(path)
             if entry is None or entry[0] not in (trees.REGULAR, trees.EXECUTABLE):

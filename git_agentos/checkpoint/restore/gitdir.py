@@ -1,6 +1,6 @@
-"""Putting git's own files in place: the sparse checkout, the index, the operation in progress.
+"""Replaces git's own files: the sparse checkout, the index, the operation in progress.
 
-Each comes by one rename or small write, and tells the application of the plan how it is taken back.
+Each is replaced by one rename or small write, and registers how the application of the plan reverts it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from git_agentos.util import files
 
 
 def set_sparse(repository: Repository, settings: Settings, application: Application, sparse: Sparse | None) -> None:
-    """Put the target's sparse checkout in force: its patterns and its settings. None turns a sparse checkout off and
-    leaves the patterns, as `git sparse-checkout disable` does."""
+    """Set the target's sparse checkout: its patterns and settings. None turns a sparse checkout off and keeps the
+    patterns, as `git sparse-checkout disable` does."""
     on = boolean(settings.values, "core.sparsecheckout", default=False)
     if sparse is None:
         if on:
@@ -47,7 +47,7 @@ def set_sparse(repository: Repository, settings: Settings, application: Applicat
 
 
 def _set_config(repository: Repository, settings: Settings, application: Application, key: str, value: bool) -> None:
-    """Set a value for this worktree, and for no other one."""
+    """Set a value for this worktree only."""
     scope = _scope(repository, settings)
     before = repository.git("config", scope, "--null", "--get", key, ok=(0, 1))
     repository.git("config", scope, key, "true" if value else "false")
@@ -62,9 +62,10 @@ def _set_config(repository: Repository, settings: Settings, application: Applica
 
 
 def _scope(repository: Repository, settings: Settings) -> str:
-    """The option that makes `git config` write what concerns this worktree alone.
+    """The option with which `git config` sets a value for this worktree only.
 
-    Where several worktrees share all configuration, each gets its own first, as with `git sparse-checkout`.
+    If several worktrees share all configuration, `extensions.worktreeConfig` is turned on first, as by
+    `git sparse-checkout`.
     """
     if boolean(settings.values, "extensions.worktreeconfig", default=False):
         return "--worktree"
@@ -90,7 +91,7 @@ def _replace_file(path: str, data: bytes | None) -> None:
 
 
 def set_index(repository: Repository, application: Application, new: str, scratch: str) -> None:
-    """Put the index file `new` in the place of the index; where there is no such file, the index goes."""
+    """Replace the index by the file `new`; if there is no such file, remove the index."""
     real = os.path.join(repository.location.git_dir, "index")
     kept = os.path.join(scratch, "old-index")
     had = True

@@ -1,7 +1,7 @@
-"""Where HEAD goes in a restore: to a new branch, back to the one it was on, or detached.
+"""Where HEAD goes in a restore: to a new branch, to its former branch, or detached.
 
-No existing branch moves, but for a run's own: a rollback takes it back to where the run was then, by compare-and-swap,
-and its undo takes it forth again.
+No existing branch moves, except a run's own: a rollback resets it by compare-and-swap, and undo of the rollback moves
+it forward again.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ BRANCHES = "refs/heads/"
 
 @dataclass(frozen=True)
 class HeadTarget:
-    """Where HEAD goes: to `head`, after making its branch if `create`."""
+    """Where HEAD goes: to `head`, whose branch is created first if `create`."""
 
     head: Head
     create: bool
 
 
 class BranchMove(NamedTuple):
-    """A branch (full name) that moves from `old` to `new`; None: that it does not exist."""
+    """A branch (full name) that moves from `old` to `new`; None: it does not exist."""
 
     ref: str
     old: str | None
@@ -42,7 +42,7 @@ class BranchMove(NamedTuple):
 
     @classmethod
     def of(cls, row: Sequence[str | None]) -> BranchMove:
-        """One that a journal has written down as a list."""
+        """A move from its list in a journal."""
         ref, old, new = row
         assert ref is not None
         return cls(ref, old, new)
@@ -55,12 +55,12 @@ class BranchMove(NamedTuple):
 
 
 def restore_branch(checkpoint: str, stamp: str) -> str:
-    """The full name of the branch that a restore makes where the user names none."""
+    """The full name of the branch that a restore creates by default."""
     return f"{BRANCHES}restore/{checkpoint[:8]}/{stamp}"
 
 
 def new_branch_head(location: Location, checkpoint: str, target: State, wanted: str | None, stamp: str) -> HeadTarget:
-    """A new branch at the checkpoint's commit; detached where the checkpoint was."""
+    """A new branch at the checkpoint's commit; detached if the checkpoint was."""
     if wanted is None and target.head.ref is None:
         return HeadTarget(target.head, create=False)
     if wanted is not None:
@@ -78,7 +78,7 @@ def new_branch_head(location: Location, checkpoint: str, target: State, wanted: 
 
 
 def check_ref_conflict(location: Location, ref: str) -> None:
-    """A branch `restore` blocks `restore/…`: RestoreError, before anything is touched."""
+    """RestoreError if another branch blocks `ref`, as `restore` blocks `restore/…`."""
     parent = ref.rpartition("/")[0]
     while parent.startswith(BRANCHES):
         if refs.resolve(location, parent) is not None:
@@ -96,7 +96,7 @@ def check_ref_conflict(location: Location, ref: str) -> None:
 def original_head(
     location: Location, checkpoint: str, target: State, stamp: str, shifts: Sequence[BranchMove] = ()
 ) -> HeadTarget:
-    """HEAD exactly as it was: on its branch if that is still there, or gone; no branch moves but by `shifts`."""
+    """HEAD exactly as it was: on its branch, if that has not moved or is gone; only the branches in `shifts` move."""
     ref = target.head.ref
     if ref is None:
         return HeadTarget(target.head, create=False)
@@ -113,7 +113,7 @@ def original_head(
 
 
 def unfinished_head(location: Location, found: Journal) -> HeadTarget | None:
-    """What is left of the move that an interrupted restore was to make."""
+    """The HEAD target of an interrupted restore, as far as it is not reached yet."""
     if found.head_ref is None and found.head_commit is None:
         return None
     head = Head(found.head_ref, found.head_commit)
@@ -123,8 +123,8 @@ def unfinished_head(location: Location, found: Journal) -> HeadTarget | None:
 
 
 def pending_moves(location: Location, shifts: Iterable[BranchMove]) -> list[BranchMove]:
-    """Those of an interrupted command's shifts that were not made yet; RestoreError where somebody else has moved the
-    branch meanwhile."""
+    """The moves of an interrupted command that were not made yet; RestoreError if another process has moved the branch
+    meanwhile."""
     found = []
     for each in shifts:
         present = refs.resolve(location, each.ref)
@@ -140,7 +140,7 @@ def pending_moves(location: Location, shifts: Iterable[BranchMove]) -> list[Bran
 
 
 def allowed_moves(location: Location, shifts: Iterable[BranchMove]) -> list[BranchMove]:
-    """Those of `shifts` whose branch is where it has to be for that, and in nobody else's hands."""
+    """The moves of `shifts` whose branch is at `old` and not checked out in another worktree."""
     return [
         each
         for each in shifts
@@ -150,7 +150,7 @@ def allowed_moves(location: Location, shifts: Iterable[BranchMove]) -> list[Bran
 
 def checked_out_elsewhere(location: Location, ref: str) -> bool:
     """Whether another worktree of the repository has the branch `ref` checked out, or is rebasing or bisecting it. The
-    HEAD of a bare repository is none's."""
+    HEAD of a bare repository does not count."""
     for folder in (location.common_dir, *worktrees.linked_git_dirs(location.common_dir)):
         if folder != location.git_dir and _uses(folder, ref):
             return folder != location.common_dir or not _is_bare(folder)
@@ -182,7 +182,7 @@ def _is_bare(git_dir: str) -> bool:
 def set_head(
     location: Location, application: Application, move: HeadTarget, *, command: str, checkpoint: str, who: str
 ) -> None:
-    """Make the move's branch and point HEAD at it; `application` takes both back."""
+    """Create the branch of `move`, and point HEAD at it; `application` reverts both."""
     before = refs.read_head(location)
     head = move.head
     if move.create and head.ref is not None and head.commit is not None:
@@ -191,7 +191,7 @@ def set_head(
             refs.update(location, head.ref, head.commit, None, refs.ReflogEntry(f"agentos {reason}", who))
         except refs.RefMoved as error:
             raise RestoreError(
-                f"somebody else made the branch '{head.branch}' in the same moment",
+                f"the branch '{head.branch}' was created by another process meanwhile",
                 "try again; nothing was changed",
             ) from error
         created = head.ref
@@ -221,7 +221,7 @@ def move_branches(
             _shift(location, each, reason, who)
         except refs.RefMoved as error:
             raise RestoreError(
-                f"the branch '{each.ref.removeprefix(BRANCHES)}' was moved by somebody else in the same moment",
+                f"the branch '{each.ref.removeprefix(BRANCHES)}' was moved by another process meanwhile",
                 "try again; nothing was changed",
             ) from error
         back = each.reversed()
@@ -241,7 +241,7 @@ def _shift(location: Location, each: BranchMove, reason: str, who: str) -> None:
 
 
 def delete_unused_branch(location: Location, ref: str, commit: str | None) -> None:
-    """Remove a branch that a restore made and that nobody has used."""
+    """Delete a branch that a restore created, if it is unused."""
     if commit is not None and refs.resolve(location, ref) == commit and refs.read_head(location).ref != ref:
         with contextlib.suppress(RepositoryError):  # packed meanwhile
             refs.delete(location, ref, with_log=True)

@@ -1,8 +1,8 @@
-"""What ignore rules hide before and after a restore.
+"""The ignore rules before and after a restore, which may replace them.
 
-Rules come and go with a restore. What the target's rules exclude is not removed (restoring an older .gitignore and then
-clearing away what a newer one had protected would be a loss), and what comes to light because the rules go is saved
-first: the save then holds all that is visible after the restore, and an undo brings it back.
+Files that the target's rules ignore are not removed: restoring an older .gitignore must not delete what a newer one
+protected. Ignored files that become visible are saved first, so that the save contains everything that is visible
+after the restore, and undo restores it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from git_agentos.util import directories
 
 
 class Revealed(NamedTuple):
-    """What git ignores now and will not ignore any more: files, repositories, and empty folders."""
+    """Ignored files, repositories and empty folders that the restore makes visible."""
 
     files: frozenset[bytes] = frozenset()
     repositories: frozenset[bytes] = frozenset()
@@ -31,7 +31,7 @@ class Revealed(NamedTuple):
 
 
 def outside_then(repository: Repository, target: State, now: Outside) -> Outside:
-    """The rules outside of the worktree that were in force at the target; those of now where it does not say."""
+    """The rules outside the worktree at the target; the current ones if it did not record them."""
     then = target.rules
     if then is None:
         return now
@@ -40,8 +40,8 @@ def outside_then(repository: Repository, target: State, now: Outside) -> Outside
 
 
 def hiding(repository: Repository, target: State, rules: Rules, wanted: Callable[[bytes], bool]) -> dict[bytes, bytes]:
-    """The untracked files and repositories of the target that `rules` would hide from git, and the file of rules that
-    does; an empty name for rules from outside."""
+    """The untracked files and repositories of the target that `rules` would ignore -> the rule file that does (empty
+    for rules outside the worktree)."""
     visible = [path for path in target.untracked if wanted(path.rstrip(b"/"))]
     folders = [path[:-1] for path in visible if path.endswith(b"/")]
     found = ignore.ignored_in_tree(
@@ -51,8 +51,8 @@ def hiding(repository: Repository, target: State, rules: Rules, wanted: Callable
 
 
 def rules_of(repository: Repository, store: TreeSource, now: State, target: State, outside: Outside) -> Rules:
-    """The rules of the target. A file of rules that is itself ignored may be in no state: what is there stays, and
-    counts."""
+    """The rules of the target. A rule file that is itself ignored may be in no state: then the one on disk stays, and
+    is used."""
     absent = frozenset(target.not_present)
     own = OwnBytes(target)
 
@@ -70,7 +70,7 @@ def rules_of(repository: Repository, store: TreeSource, now: State, target: Stat
 def rules_after(
     repository: Repository, write: Mapping[bytes, FileWrite], gone: Collection[bytes], outside: Outside
 ) -> Rules:
-    """The rules once files have been written, and others are gone."""
+    """The rules after files have been written and removed."""
 
     def content(name: bytes) -> bytes | None:
         file = write.get(name)
@@ -83,14 +83,14 @@ def rules_after(
 
 def _content(repository: Repository, entry: Entry, own: Form | None) -> bytes | None:
     if entry[0] not in (trees.REGULAR, trees.EXECUTABLE):
-        return None  # git follows no link there
+        return None  # git does not follow symlinks here
     return (own or Form(entry[1])).read(repository)
 
 
 def revealed(
     repository: Repository, rules: Rules, changed: Iterable[bytes], leave: Callable[[bytes], bool]
 ) -> Revealed:
-    """What comes to light when `rules` are in force, and files of rules `changed`; without what `leave` names."""
+    """What becomes visible with `rules`, when rule files have `changed`; without what `leave` names."""
     folders = {b"" if path == rules.outside.users_path else path.rpartition(b"/")[0] for path in changed}
     if not folders:
         return Revealed()
@@ -112,7 +112,7 @@ def revealed(
 
 
 class _Inside:
-    """All that is in folders."""
+    """Collects everything in folders."""
 
     def __init__(self, root: bytes) -> None:
         self.root = root
@@ -143,10 +143,10 @@ class _Inside:
 def protected(
     repository: Repository, store: TreeSource, target: State, rules: Rules, paths: Sequence[bytes], empty: Set[bytes]
 ) -> set[bytes]:
-    """Those of `paths`, which the target does not have, that its rules exclude: in its world they are nobody's to
-    remove. Some are `empty` folders."""
+    """The paths among `paths`, which the target does not have, that its rules ignore, and that are therefore kept. Some
+    are `empty` folders."""
     files = [path for path in paths if path not in empty]
     found = ignore.ignored_in_tree(repository, files, rules, folders=[path for path in paths if path in empty])
-    # A path that HEAD has and the index has not was deleted, or left for its .gitignore rule to hide.
+    # A path that is in HEAD but not in the index was deleted, or untracked so that a rule ignores it.
     head = repository.commit_tree(target.head.commit)
     return {path for path, source in found.items() if source or trees.find(store, head, path) is None}

@@ -1,4 +1,4 @@
-"""How the index has to change to get from one state to another: entries, conflict stages, and flags."""
+"""The changes of the index from one state to another: entries, conflict stages, and flags."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _flags(
 
 
 def _expand(store: Writer, flagged: Iterable[bytes], tree: str) -> set[bytes]:
-    """Flagged paths, with what lies below a directory that stands for everything in it."""
+    """Flagged paths; a directory stands for all paths below it."""
     found: set[bytes] = set()
     for path in flagged:
         if not path.endswith(b"/"):

@@ -1,7 +1,7 @@
-"""Bringing back the repositories inside the worktree: each by a transaction of its own, within the one around it.
+"""Restores nested repositories: each by a transaction of its own, within the transaction of the outer worktree.
 
-`nested` says how they are described and makes them again; here they are restored, put aside, and taken back when the
-restore around them fails. The transaction comes as an argument, for it comes here for the repositories inside it.
+`nested` describes and recreates them; this module restores them, moves them aside, and reverts that if the outer
+restore fails. The transaction is passed as an argument, because `transaction` imports this module.
 """
 
 from __future__ import annotations
@@ -32,11 +32,14 @@ Run = Callable[[OpenWorktree, Metadata, RestoreRequest], Restoration]
 
 
 class NotThereError(Exception):
-    """A nested repository that cannot be brought back: it is told, and the rest is restored."""
+    """A nested repository cannot be restored: it is listed as skipped, and the rest is restored."""
 
 
 def move_aside(repository: Repository, paths: Iterable[bytes], saved: str, application: Application) -> list[Skipped]:
-    """Move repositories out of the worktree, kept under the id of the checkpoint `saved`; those that cannot leave."""
+    """Move repositories out of the worktree, and keep them under the id of the checkpoint `saved`.
+
+    Returns those that cannot be moved.
+    """
     skipped = []
     for path in paths:
         if nested.move_aside(repository, path, saved):
@@ -53,8 +56,8 @@ def _bring_back(repository: Repository, path: bytes, key: str) -> None:
 
 @dataclass(frozen=True)
 class NestedRestore:
-    """The restore of nested repositories, within the restore `request` of the worktree around them. What another
-    repository has to give way to is put aside under the id of the checkpoint `saved`; `run` restores one of them."""
+    """The restore of nested repositories, within the restore `request` of the outer worktree. A different repository in
+    the place of one is moved aside under the id of the checkpoint `saved`; `run` restores one repository."""
 
     worktree: OpenWorktree
     metadata: Metadata
@@ -64,7 +67,7 @@ class NestedRestore:
     run: Run
 
     def restore_all(self, wanted: Mapping[bytes, str]) -> list[Skipped]:
-        """Restore repositories (path -> description) to the states described; those that cannot be restored."""
+        """Restore repositories (path -> description) to the states described; returns those that cannot be restored."""
         skipped = []
         for path, oid in wanted.items():
             try:
@@ -73,12 +76,12 @@ class NestedRestore:
                 skipped.append(Skipped(os.fsdecode(path) + "/", f"nested repository: {error}"))
             else:
                 name = os.fsdecode(path) + "/.git/"
-                skipped += [Skipped(name + ref, "the checkpoint does not hold what it names") for ref in lost]
+                skipped += [Skipped(name + ref, "the checkpoint does not contain what it names") for ref in lost]
         return skipped
 
     def _restore(self, path: bytes, description: str) -> list[str]:
-        """Restore a nested repository to the state that its description names, and make it again where it is gone; the
-        refs that it then lacks."""
+        """Restore a nested repository to the described state, and recreate it if it is gone; returns the refs that
+        could not be recreated."""
         record = nested.read(self.worktree.repository, description)
         location, lost = self._located(path, record)
         if location is None or record["checkpoint"] is None:
@@ -89,7 +92,7 @@ class NestedRestore:
         with state_dir.lock(location, "worktree", wait=True):
             move = self._move(location, record["checkpoint"], target)
             if journal.exists(location):
-                journal.remove(location)  # the restore around it was killed, and is being done again
+                journal.remove(location)  # the outer restore was killed, and is being repeated
             exact = self.request.exact and target.complete
             request = RestoreRequest("restore", record["checkpoint"], target, move, times.name_stamp(), exact=exact)
             before = self.run(inner, own, request).saved
@@ -109,15 +112,15 @@ class NestedRestore:
         )
 
     def _move(self, location: Location, checkpoint: str, target: State) -> HeadTarget:
-        """Where its HEAD goes."""
+        """Where the HEAD of the repository goes."""
         made = head.restore_branch(checkpoint, self.request.stamp)
         if target.head.commit is not None and refs.resolve(location, made) == target.head.commit:
-            return HeadTarget(Head(made, target.head.commit), create=False)  # an attempt that was killed has made it
+            return HeadTarget(Head(made, target.head.commit), create=False)  # created by an attempt that was killed
         return head.original_head(location, checkpoint, target, self.request.stamp)
 
     def _located(self, path: bytes, record: Mapping[str, object]) -> tuple[Location | None, list[str]]:
-        """The repository at `path`, brought back from aside or made again where there is none, or another one; and the
-        refs that could not be made again."""
+        """The repository at `path`, moved back or recreated if there is none, or a different one; and the refs that
+        could not be recreated."""
         repository, application = self.worktree.repository, self.application
         lost: list[str] = []
         location = nested.locate_at(repository.location.root, path)
@@ -147,7 +150,7 @@ def _aside_again(repository: Repository, path: bytes) -> None:
 
 
 def _go_back(worktree: OpenWorktree, metadata: Metadata, saved: str, run: Run) -> None:
-    """Bring a nested repository back to what it was before it was restored."""
+    """Restore a nested repository to its state before the restore."""
     target = read_target(worktree.repository, saved)
     with state_dir.lock(worktree.location, "worktree", wait=True):
         stamp = times.name_stamp()
@@ -155,11 +158,11 @@ def _go_back(worktree: OpenWorktree, metadata: Metadata, saved: str, run: Run) -
         run(worktree, metadata, RestoreRequest("undo", saved, target, move, stamp, exact=target.complete))
 
 
-# -- what an interrupted restore left inside -----------------------------------------------------------------------
+# -- after an interrupted restore ---------------------------------------------------------------------------------
 
 
 def end_journals(repository: Repository, found: Journal) -> None:
-    """Remove the journals that the interrupted restore left in repositories inside: it has been done again."""
+    """Remove the journals that the interrupted restore left in nested repositories, after it was repeated."""
     for checkpoint in (found.saved, found.target):
         for location, oid in _described(repository, checkpoint):
             inner = None
@@ -170,7 +173,7 @@ def end_journals(repository: Repository, found: Journal) -> None:
 
 
 def drop_branches(repository: Repository, found: Journal) -> None:
-    """Remove the branches that the interrupted restore made in repositories inside, and that nobody has used."""
+    """Delete the unused branches that the interrupted restore created in nested repositories."""
     for location, oid in _described(repository, found.target):
         record = nested.read(repository, oid)
         if record["checkpoint"] is not None:
@@ -179,7 +182,7 @@ def drop_branches(repository: Repository, found: Journal) -> None:
 
 
 def _described(repository: Repository, checkpoint: str) -> Iterator[tuple[Location, str]]:
-    """The repositories that a checkpoint describes and that are there now, each with its description's blob."""
+    """The existing repositories that a checkpoint describes, each with the blob of its description."""
     for path, oid in read_target(repository, checkpoint).nested.items():
         location = nested.locate_at(repository.location.root, path)
         if location is not None:

@@ -1,6 +1,6 @@
-"""What stands in the way of a plan: files that it would overwrite or remove, and that the present state does not hold.
+"""Obstacles: files that a plan would overwrite or remove, and that the current state does not contain.
 
-Ignored files among them have to be saved first; what cannot be saved makes the plan impossible.
+Ignored files among them must be saved first. If one cannot be saved, the restore refuses.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from git_agentos.git.repository import Writer
 
 
 def is_like(found: int, file: FileWrite) -> bool:
-    """Whether what is there (its `st_mode`) is a file with the permission bits of the one that comes."""
+    """Whether the path (by its `st_mode`) is a file with the permission bits of the new one."""
     comes = file.entry[0] in (trees.REGULAR, trees.EXECUTABLE)
     return comes and stat.S_ISREG(found) and stat.S_IMODE(found) == file.permissions
 
 
 class Removals(NamedTuple):
-    """What is gone before anything comes: files that are removed, `special` ones with nothing in them to save, and what
-    lies below `repositories` that are put aside."""
+    """What is removed before anything is written: files, `special` files, which have no contents to save, and
+    everything below `repositories` that are moved aside."""
 
     removed: frozenset[bytes]
     special: frozenset[bytes]
     repositories: frozenset[bytes]
 
     def has(self, path: bytes) -> bool:
-        """Whether it is in a repository that leaves."""
+        """Whether the path is in a repository that is moved aside."""
         return covers(self.repositories, path.rpartition(b"/")[0])
 
 
 @dataclass(frozen=True)
 class Obstacles:
-    """`in_the_way` are files that give way, `unsaved` those of them that the state now does not hold, `emptied` empty
-    directories that do, `aside` repositories that do; `met` are files that git does not see and that are already as the
-    plan wants them, `alike` those that may be: what git makes of the blob will tell."""
+    """`in_the_way` are files that must be replaced, `unsaved` those of them that the current state does not contain,
+    `emptied` are empty directories and `aside` repositories in the way. `met` are files that git does not report and
+    that are already as planned; `alike` are those that may be, depending on how git converts the blob."""
 
     in_the_way: frozenset[bytes]
     unsaved: frozenset[bytes]
@@ -54,8 +54,8 @@ class Obstacles:
 
 
 class Present(NamedTuple):
-    """What is there now: the files on disk, their `state`, and what no checkpoint can hold (`unsaved`), with the
-    reason."""
+    """The current worktree: the files on disk, their `state`, and the paths that no checkpoint can hold (`unsaved`),
+    with the reason."""
 
     disk: Disk
     store: Writer
@@ -66,8 +66,8 @@ class Present(NamedTuple):
 def find(
     present: Present, write: Mapping[bytes, FileWrite], leaving: Removals, directories: Iterable[bytes]
 ) -> Obstacles:
-    """Look at the places of all files to `write` and all `directories` that come. Raises RestoreError where something
-    that no checkpoint can hold is in the way."""
+    """Examine the paths of all files to `write` and of all new `directories`. RestoreError if something that no
+    checkpoint can hold is in the way."""
     search = _Search(present, leaving)
     coming = [path for path in directories if not leaving.has(path)]
     files = {path: file for path, file in write.items() if not leaving.has(path)}
@@ -77,7 +77,7 @@ def find(
     return Obstacles(
         in_the_way=frozenset(search.in_the_way),
         unsaved=frozenset(
-            # What is right already is a part of the state now all the same.
+            # Files that are right already must be in the saved state all the same.
             path
             for path in (*search.in_the_way, *met)
             if path not in leaving.special and not search.is_visible_now(path)
@@ -99,7 +99,7 @@ class _Search:
         self.alike: list[bytes] = []
 
     def above(self, paths: Iterable[bytes]) -> None:
-        """Files where a directory is needed."""
+        """Find files where a directory is needed."""
         checked: set[bytes] = set()
         for path in paths:
             parent = path
@@ -110,7 +110,7 @@ class _Search:
                 self._no_directory(parent)
 
     def at_files(self, write: Mapping[bytes, FileWrite]) -> list[bytes]:
-        """What is in the place of a file; those files that are there already."""
+        """Find what is in the place of files to write; returns the files that are right already."""
         met: list[bytes] = []
         for path, file in write.items():
             found = self.disk.mode(path)
@@ -146,13 +146,13 @@ class _Search:
             self._obstacle(path)
 
     def _holds(self, path: bytes, found: int, file: FileWrite) -> bool:
-        """Whether a file or link that git does not see is certain to be what comes."""
+        """Whether a file or link that git does not report certainly equals the one to write."""
         if stat.S_ISLNK(found):
             return self.disk.is_link(path, file.entry, self.store.repository)
         return file.own is not None and is_like(found, file) and file.own.is_at(self.disk.at(path))
 
     def _obstacle(self, path: bytes) -> None:
-        """A file that stands where the target has something else, and that the present state does not hold."""
+        """Record a file in the place of something else in the target, if the current state does not contain it."""
         if path in self.unsaved and self.unsaved[path].kind is not SkipReason.TORN:
             raise RestoreError(
                 f"'{os.fsdecode(path)}' is in the way and cannot be saved: {self.unsaved[path].reason}",
@@ -161,7 +161,7 @@ class _Search:
         self.in_the_way.add(path)
 
     def _inside(self, directory: bytes) -> None:
-        """Everything below a directory that has to give way to a file."""
+        """Record everything below a directory that a file replaces."""
         waiting = [directory]
         while waiting:
             directory = waiting.pop()

@@ -1,4 +1,4 @@
-"""What a plan says: the steps from one state to another. `planning` works them out, `apply` carries them out."""
+"""What a plan says: the steps from one state to another. `planner` computes them, `application` applies them."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class FileWrite:
 
     @property
     def oid(self) -> str:
-        """The blob that it is made from."""
+        """The blob of its contents."""
         return self.own.oid if self.own is not None else self.entry[1]
 
 
 @dataclass(frozen=True)
 class Folders:
-    """Permission bits of directories: those `now`, and those `then`, which are `usual` where it names none."""
+    """Permission bits of directories: the current ones (`now`), and those of the target (`then`, else `usual`)."""
 
     now: Mapping[bytes, int]
     then: Mapping[bytes, int]
@@ -44,35 +44,30 @@ class Folders:
 
 @dataclass(frozen=True)
 class Plan:
-    """The steps. `in_the_way` are files that give way, `unsaved` those of them that no state holds yet; `revealed` are
-    ignored files that come to light, `hidden` ignored repositories that do, or change, or give way; `created` are
-    paths of `write`, and directories, where there is nothing now, `emptied` empty directories that git does not see and
-    that give way or get something in them;
-    `aside` nested repositories that leave; `nested` those that come or change (path -> description blob). An exact plan
-    has `folders`: how permission bits of directories shall be; and `special`, what goes and holds nothing."""
+    """The steps of a restore."""
 
-    write: Mapping[bytes, FileWrite] = field(default_factory=dict)
-    remove: Sequence[bytes] = ()
-    chmod: Mapping[bytes, int] = field(default_factory=dict)
-    make_directories: Sequence[bytes] = ()
-    remove_directories: Sequence[bytes] = ()
-    keep_directories: frozenset[bytes] = frozenset()
-    in_the_way: frozenset[bytes] = frozenset()
-    unsaved: frozenset[bytes] = frozenset()
-    revealed: frozenset[bytes] = frozenset()
-    hidden: frozenset[bytes] = frozenset()
-    created: Sequence[bytes] = ()
-    emptied: Sequence[bytes] = ()
-    aside: Sequence[bytes] = ()
-    nested: Mapping[bytes, str] = field(default_factory=dict)
-    folders: Folders | None = None
-    special: Sequence[bytes] = ()
-    index: index.IndexEdit = field(default_factory=index.IndexEdit)
-    skipped: Sequence[Skipped] = ()
+    write: Mapping[bytes, FileWrite] = field(default_factory=dict)  # files and links to put in place
+    remove: Sequence[bytes] = ()  # files to remove
+    chmod: Mapping[bytes, int] = field(default_factory=dict)  # permission bits of files that otherwise stay
+    make_directories: Sequence[bytes] = ()  # empty directories to make
+    remove_directories: Sequence[bytes] = ()  # directories to remove, if they are empty then
+    keep_directories: frozenset[bytes] = frozenset()  # directories to keep even if they get empty
+    in_the_way: frozenset[bytes] = frozenset()  # files that must be moved aside
+    unsaved: frozenset[bytes] = frozenset()  # those of them that no state contains yet
+    revealed: frozenset[bytes] = frozenset()  # ignored files that become visible
+    hidden: frozenset[bytes] = frozenset()  # ignored repositories that become visible, change or are moved aside
+    created: Sequence[bytes] = ()  # paths of `write`, and directories, that do not exist yet
+    emptied: Sequence[bytes] = ()  # empty directories that git does not report, and that are removed or filled
+    aside: Sequence[bytes] = ()  # nested repositories that are moved aside
+    nested: Mapping[bytes, str] = field(default_factory=dict)  # those that are restored: path -> description
+    folders: Folders | None = None  # of an exact plan: permission bits of directories
+    special: Sequence[bytes] = ()  # of an exact plan: special files to remove
+    index: index.IndexEdit = field(default_factory=index.IndexEdit)  # the changes of the index
+    skipped: Sequence[Skipped] = ()  # what is not restored, and why
 
     @property
     def changed(self) -> list[str]:
-        """Paths that will have other content than now."""
+        """Paths whose content will change."""
         return sorted(
             os.fsdecode(path)
             for path in {*(p for p, f in self.write.items() if not f.recheck), *self.chmod, *self.nested}
@@ -80,5 +75,5 @@ class Plan:
 
     @property
     def removed(self) -> list[str]:
-        """Paths that will leave the worktree."""
+        """Paths that will be removed from the worktree."""
         return sorted(os.fsdecode(path) for path in {*self.remove, *self.aside})

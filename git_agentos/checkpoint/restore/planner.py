@@ -35,7 +35,7 @@ class Exact(NamedTuple):
 class Scope(NamedTuple):
     """What a plan may change: `paths` (files or directories) limit it, `keep_new` keeps files that the target does not
     have. An `exact` plan also removes ignored files, and sets the permission bits of directories. `hidden` are
-    repositories of the present state that git ignores."""
+    repositories of the current state that git ignores."""
 
     paths: Sequence[bytes] | None = None
     keep_new: bool = False
@@ -48,8 +48,8 @@ def make_plan(
 ) -> Plan:
     """The plan from `now` to `target`; `config` is git's.
 
-    Raises RestoreError where something that cannot be saved is in the way, CheckpointFormatError for a target that
-    names paths which no worktree may have.
+    Raises RestoreError if something that cannot be saved is in the way, CheckpointFormatError if the target names paths
+    that no worktree may have.
     """
     return _Planner(repository, store, now, target, scope, ignore.outside(repository.location, config)).plan()
 
@@ -86,7 +86,7 @@ class _Planner:
         self.skipped: list[Skipped] = []
         self.aside: dict[bytes, None] = {}
         self.unsaved = {os.fsencode(item.path).rstrip(b"/"): item for item in now.skipped}
-        # What the target left out existed then: no checkpoint holds it as it was.
+        # Paths that the target skipped existed then, but no checkpoint contains them.
         self.left_out = frozenset(os.fsencode(item.path) for item in target.skipped)
         self.gone_for_sure = frozenset(target.not_present)
         self.files = FileSteps(store, self.disk, now, target, self.in_scope)
@@ -178,7 +178,7 @@ class _Planner:
         return steps
 
     def _add_ignored(self, steps: _Steps) -> None:
-        """Write the ignored files that the target holds, and remove those that it is known not to have."""
+        """Write the ignored files that the target contains, and remove those that it is known not to have."""
         for path, entry in self.target.ignored.items():
             check(path)
             if self.in_scope(path) and self.now.ignored.get(path) != entry:
@@ -186,7 +186,8 @@ class _Planner:
         steps.remove += [path for path in self.now.ignored if self._not_in_target(path) and self.in_scope(path)]
 
     def _add_removals(self, steps: _Steps) -> None:
-        """Remove what git does not see as well, and keep what the target's rules ignore or the target left out."""
+        """Remove also files that git does not report; keep files that the target's rules ignore or the target
+        skipped."""
         unseen = self._known_absent()
         remove = [path for path in [*steps.remove, *unseen] if path not in self.left_out]
         remove = [path for path in dict.fromkeys(remove) if path not in steps.write and path not in self.target.ignored]
@@ -206,7 +207,7 @@ class _Planner:
     def _obstacles(
         self, steps: _Steps, removals: obstacles.Removals, directories: Sequence[bytes]
     ) -> obstacles.Obstacles:
-        """What is in the way; files that are there already, as they should be, are not written."""
+        """What is in the way. Files that are right already are not written."""
         self._spare_identical(steps.write, removals)
         present = obstacles.Present(self.disk, self.store, self.now, self.unsaved)
         found = obstacles.find(present, steps.write, removals, directories)
@@ -259,11 +260,11 @@ class _Planner:
             self.skipped.append(Skipped(os.fsdecode(path) + "/", SkipReason.UNREADABLE_REPOSITORY))
         return list(self.exact.listing.special)
 
-    # -- what git does not see -----------------------------------------------------------------------------
+    # -- what git does not report -----------------------------------------------------------------------------
 
     def _known_absent(self) -> list[bytes]:
-        """Files that git does not see, and that the target is known not to have: it tracks them as deleted, or
-        they were created by a restore after it."""
+        """Files that git does not report, and that the target is known not to have: it tracks them as deleted, or a
+        restore after it created them."""
         if self.exact is not None:
             return []
         tracked = trees.diff(self.store, self.target.index_tree, self.target.visible_tree)
@@ -334,7 +335,7 @@ class _Planner:
         return shown
 
     def _hidden_repositories(self, paths: Iterable[bytes]) -> frozenset[bytes]:
-        """Those of `paths` with a repository that the present state does not hold, since git ignores it."""
+        """The paths with a repository that the current state does not contain, since git ignores it."""
         known = {*self.now.nested, *self.unsaved}
         return frozenset(
             path
@@ -345,7 +346,7 @@ class _Planner:
         )
 
     def _spare_identical(self, write: dict[bytes, FileWrite], leaving: obstacles.Removals) -> None:
-        """Do not write ignored files that are on disk as the target has them, and stay there."""
+        """Do not write ignored files that are on disk already as in the target."""
         for path in self.target.ignored.keys() & write.keys():
             found, file = self.disk.mode(path), write[path]
             if found is None or leaving.has(path):
@@ -378,12 +379,12 @@ class _Planner:
         Otherwise, restoring an older `.gitignore` would remove the files that a newer one had protected.
         """
         if self.exact is not None:
-            return remove  # the target is complete: what it does not hold did not exist
+            return remove  # the target is complete: what it does not contain did not exist
         candidates = [
             path
             for path in remove
             if (self.rules_differ or path not in self.untracked_now)
-            # What the target tracks and does not have was deleted there.
+            # A path that the target tracks but does not have was deleted there.
             and not covers(self.gone_for_sure, path)
             and not index_plan.holds(self.store, self.target, path)
             and path not in self.target.intent_to_add
@@ -427,7 +428,7 @@ class _Planner:
             else:
                 self.aside[path] = None
         for path in self.gone_for_sure - self.target.nested.keys():
-            # A restore made it, and rules may hide it from git.
+            # A restore created it, and git may ignore it.
             directory = stat.S_ISDIR(self.disk.mode(path) or 0)
             if directory and self.in_scope(path) and not self.keep_new and untracked.is_repository(self.disk.at(path)):
                 self.aside[path] = None

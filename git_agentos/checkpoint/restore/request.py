@@ -28,7 +28,7 @@ class RestoreOptions:
 
     @property
     def part(self) -> dict[str, Any] | None:
-        """What of a state is restored, as a checkpoint notes it (`restored_part`); None where it is all of it."""
+        """The restored part of a state, as a checkpoint records it (`restored_part`); None if it is all of it."""
         if self.paths is None and not self.no_branch and not self.keep_new:
             return None
         paths = None if self.paths is None else [os.fsdecode(path) for path in self.paths]
@@ -36,7 +36,7 @@ class RestoreOptions:
 
     @classmethod
     def of_part(cls, part: Mapping[str, Any]) -> RestoreOptions:
-        """The options for restoring the same part; CheckpointFormatError for what is none."""
+        """The options for restoring the same part; CheckpointFormatError if it is not valid."""
         try:
             paths = part["paths"]
             return cls(
@@ -45,12 +45,12 @@ class RestoreOptions:
                 keep_new=bool(part["keep_new"]),
             )
         except (KeyError, TypeError) as error:
-            raise CheckpointFormatError("the metadata of a checkpoint does not say what a restore brought") from error
+            raise CheckpointFormatError("the metadata of a checkpoint does not name a valid part of a state") from error
 
 
 @dataclass(frozen=True)
 class RestoreRequest:
-    """What one transaction has to do.
+    """The input of one transaction.
 
     command           what the user ran
     checkpoint        the checkpoint to restore, and its state, `target`
@@ -61,10 +61,10 @@ class RestoreRequest:
     interrupted       of a recovery: the journal of the interrupted restore; with `abort`, it is reverted
     branch_moves      existing branches that move
     exact             remove whatever the target (a complete state) does not have, ignored files too
-    save_everything   save all files before, whatever their size, ignored ones too
+    save_everything   save all files before, of any size, ignored ones too
     reread            files that are read even if git calls them unmodified
     listing           the worktree's directories, if they were just listed
-    pins              commits that the save keeps alive
+    pins              commits that the save keeps
     trigger           the trigger of the save
     new_worktree      the worktree is being created, and is removed after a failure; files that are not checked out yet
                       are saved as the index has them
@@ -89,7 +89,7 @@ class RestoreRequest:
     new_worktree: bool = False
 
     def journal(self, saved: str, agent: str) -> Journal:
-        """The journal of this restore, made by `agent`; `saved` is the checkpoint of the state before."""
+        """The journal of this restore by `agent`; `saved` is the checkpoint of the state before."""
         move, paths = self.move, self.options.paths
         return Journal(
             command=self.command,
@@ -113,9 +113,9 @@ class RestoreRequest:
 
 @dataclass(frozen=True)
 class Restoration:
-    """What a restore did, or, in a dry run, would do; the fields are the keys of the JSON kind `restore`.
+    """The result of a restore, or of a dry run; the fields are the keys of the JSON kind `restore`.
 
-    `checkpoint` is the id restored, `saved` the id that holds the state before (None in a dry run), `branch` the
+    `checkpoint` is the restored id, `saved` the checkpoint of the state before (None in a dry run), `branch` the
     short name of the branch that HEAD is on afterwards (None if detached), `head` its commit. Paths are text.
     """
 
@@ -131,10 +131,10 @@ class Restoration:
 
 
 def read_target(repository: Repository, checkpoint: str) -> State:
-    """The target state, with what of it is needed whatever the present state is."""
+    """The target state. Objects that every restore of it needs must exist."""
     try:
         return format.read_state(repository, checkpoint)
     except MissingObjectsError as error:
         raise MissingObjectsError(
-            f"checkpoint {checkpoint[:8]} is incomplete: {error.message}", "git fsck tells more; nothing was changed"
+            f"checkpoint {checkpoint[:8]} is incomplete: {error.message}", "git fsck shows details; nothing was changed"
         ) from error

@@ -1,6 +1,6 @@
 """The transaction that restores a saved state, from the first lock to the last record.
 
-The order is: lock `index.lock`, capture, plan, prepare all files beside the worktree, save the present
+The order is: lock `index.lock`, capture, plan, prepare all files beside the worktree, save the current
 state, write the journal; change files, write the new index (beside the real one), verify; then, by one rename or small
 write each, replace the index, the operation in progress, HEAD; write the record for `undo`, and remove the journal. A
 failure reverts everything; a kill leaves the journal, which names both states.
@@ -9,32 +9,30 @@ failure reverts everything; a kill leaves the journal, which names both states.
 from __future__ import annotations
 
 import contextlib
-import filecmp
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from git_agentos.checkpoint import creation, format, journal, paths
+from git_agentos.checkpoint import creation, format, journal, state_fields
 from git_agentos.checkpoint.capture import contents, listing, unreadable
-from git_agentos.checkpoint.capture.state import CaptureRequest
+from git_agentos.checkpoint.capture.request import CaptureRequest
 from git_agentos.checkpoint.journal import LastRestore
 from git_agentos.checkpoint.model import Metadata, Skipped, State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.checkpoint.own_bytes import OwnBytes
 from git_agentos.checkpoint.restore import gitdir, head, nested_repositories, planner
 from git_agentos.checkpoint.restore.application import Application, Prepared, prepare
 from git_agentos.checkpoint.restore.plan import Plan
 from git_agentos.checkpoint.restore.request import Restoration, RestoreRequest
+from git_agentos.checkpoint.restore.verification import Verification
 from git_agentos.errors import (
     AgentosError,
-    GitCommandError,
     LockedError,
     MissingObjectsError,
     RestoreError,
     UsageError,
     storage_error,
 )
-from git_agentos.git import filters, index, lockfile, merge_tree, refs, state_dir, trees
+from git_agentos.git import index, lockfile, merge_tree, refs, state_dir, trees
 from git_agentos.git.repository import Writer
 from git_agentos.git.scan import Scan
 
@@ -44,7 +42,7 @@ def run(
 ) -> Restoration:
     """Restore what the request describes, or leave the worktree as it is. The caller holds the worktree's lock.
 
-    `scan` is one of this worktree that is under way already.
+    `scan` is a scan of this worktree that is running already.
     """
     return _Transaction(worktree, metadata, request, scan).run()
 
@@ -114,8 +112,8 @@ class _Transaction:
             ) from error
 
     def _plan(self, writer: Writer) -> tuple[State, Plan]:
-        """The present state and the plan; computed twice if ignored files have to be saved, being in the way or
-        become visible."""
+        """The current state and the plan. Both are computed twice if ignored files must be saved, because they are in
+        the way or become visible."""
         wanted = self._capture_request()
         now = self._capture(writer, wanted, self.scan)
         target = self.target = format.with_visible_tree(self.repository, writer, self.target)
@@ -130,8 +128,8 @@ class _Transaction:
         return self._complete(writer, now, found), found
 
     def _complete(self, writer: Writer, now: State, found: Plan) -> State:
-        """The state now with what only a restore has to know of: bytes that git does not see in files which will go,
-        permission bits of files for which the target has some, and paths that it will create."""
+        """Add to the current state what only a restore needs: bytes that git does not report of files that will be
+        replaced, permission bits of files for which the target has some, and the paths that will be created."""
         seen = {*now.unstaged, *now.untracked, *now.raw, *now.crlf}
         going = {
             path: entry
@@ -143,7 +141,7 @@ class _Transaction:
         created = set(found.created)
         if self.request.new_worktree:
             now, missing = _checked_out(writer, now)
-            # Ignored files of an archive are not the restore's to take away again.
+            # Undo must not remove ignored files that come from an archive.
             created = set(found.write) - missing - self.target.ignored.keys()
         return now._replace(
             not_present=sorted(created),
@@ -151,7 +149,7 @@ class _Transaction:
         )
 
     def _capture_request(self) -> CaptureRequest:
-        """What the state now has to hold."""
+        """What the capture of the current state must contain."""
         request = self.request
         wanted = CaptureRequest()
         if self.listing is not None:
@@ -190,7 +188,7 @@ class _Transaction:
             and self.request.interrupted is None
         ):
             meta = format.open_checkpoint(self.repository, self.checkpoint).meta
-            self.nothing_changed = format.digest(now) == meta.get("state")
+            self.nothing_changed = state_fields.digest(now) == meta.get("state")
         interrupted = self.request.interrupted
         original = interrupted.original if interrupted is not None else saved
         if interrupted is None:
@@ -206,7 +204,7 @@ class _Transaction:
         return self._result(plan, original, dry_run=False, more=skipped, rewritten=rewritten)
 
     def _save(self, writer: Writer, now: State) -> str:
-        """Save the state now, with the commits that nothing else may hold any more; the checkpoint's id."""
+        """Save the current state, with commits that perhaps no other ref reaches afterwards; the checkpoint's id."""
         pins = [oid for oid in self.request.pins if oid not in now.pins]
         return creation.write_checkpoint(self.worktree, writer, now, self.metadata, keep_commits=pins).checkpoint.id
 
@@ -226,11 +224,11 @@ class _Transaction:
         except OSError as error:
             raise RestoreError(
                 f"restored, but the information for undo was not written: {storage_error(error).message}",
-                "git agentos recover finishes it; git agentos recover --abort goes back",
+                "git agentos recover finishes it; git agentos recover --abort aborts it",
             ) from error
 
     def _drop_branches(self) -> None:
-        """The branches that the interrupted restore made, here and in repositories inside, if nobody has used them."""
+        """Delete the unused branches that the interrupted restore created, here and in nested repositories."""
         found = self.request.interrupted
         if found is None:
             return
@@ -248,7 +246,7 @@ class _Transaction:
             first, then = (storage_error(e).message if isinstance(e, OSError) else str(e) for e in (error, second))
             raise RestoreError(
                 f"the restore failed ({first}) and could not be reverted ({then})",
-                "nothing is lost: git agentos recover --abort goes back, git agentos recover finishes it",
+                "nothing is lost: git agentos recover --abort aborts it, git agentos recover finishes it",
             ) from error
 
     def _change(self, writer: Writer, plan: Plan, application: Application, folder: str, saved: str) -> list[Skipped]:
@@ -264,8 +262,9 @@ class _Transaction:
         if self.options.paths is None:
             gitdir.set_sparse(self.repository, self.settings, application, self.target.sparse)
         index.apply(self.repository, new_index, plan.index, scratch, self.settings.values)
-        differing = self._refresh(self._unmodified(writer, plan), application, new_index, folder)
-        self._verify(application, new_index, differing)
+        verification = Verification(self.repository, self.settings, self.target, self.options.paths)
+        differing = verification.refresh(verification.unmodified(writer, plan), application, new_index, folder)
+        verification.verify(application, new_index, differing)
         application.set_modes()
         gitdir.set_index(self.repository, application, new_index, folder)
         if self.request.with_operation:
@@ -304,11 +303,11 @@ class _Transaction:
                 continue
             raise UsageError(
                 f"path '{os.fsdecode(path)}' is neither in checkpoint {self.checkpoint[:8]} nor in the worktree",
-                f"git agentos checkpoint show {self.checkpoint[:8]} lists what it holds",
+                f"git agentos checkpoint show {self.checkpoint[:8]} lists its contents",
             )
 
     def _check_objects(self, plan: Plan) -> None:
-        """Every object that the plan needs is there: found out before anything is touched."""
+        """Check that every object that the plan needs exists, before anything is changed."""
         wanted = {file.oid for file in plan.write.values()}
         wanted |= {oid for _, oid in self.target.ignored.values()} | set(plan.nested.values())
         if self.request.with_operation:
@@ -325,92 +324,13 @@ class _Transaction:
             except MissingObjectsError as error:
                 raise MissingObjectsError(
                     f"checkpoint {self.checkpoint[:8]} is incomplete: object {oid} is missing",
-                    "git fsck tells more; nothing was changed",
+                    "git fsck shows details; nothing was changed",
                 ) from error
-
-    def _refresh(
-        self, unmodified: Mapping[bytes, trees.Entry], application: Application, new_index: str, folder: str
-    ) -> list[bytes]:
-        """Bring the stat data of unmodified files up to date; the paths at which the index then is not the target's.
-
-        (`merge --abort` and its like refuse where an unmodified file has stale stat data.)
-        """
-        try:
-            index.refresh(self.repository, new_index, unmodified, self.settings.values)
-            differing = index.differences(self.repository, new_index, self.target.index_tree)
-        except GitCommandError:
-            # A filter or an encoding refuses one of the files, as it did before they were saved.
-            differing = list(unmodified)
-        # What git called unmodified by the stat data alone: `git add` would store something else for these.
-        believed = self._as_restored({path: unmodified[path] for path in differing if path in unmodified}, folder)
-        if not believed:
-            return differing
-        application.backdate(believed, int(os.stat(new_index).st_mtime))
-        index.set_stat_data(self.repository, new_index, believed, folder, self.settings.values)
-        return index.differences(self.repository, new_index, self.target.index_tree)
-
-    def _as_restored(self, entries: Mapping[bytes, trees.Entry], folder: str) -> dict[bytes, trees.Entry]:
-        """Those entries whose files have the bytes that they had in the target; the others have just been changed."""
-        into = os.path.join(folder, "expected")
-        own = OwnBytes(self.target)
-        plain = {path: entry for path, entry in entries.items() if own.of(path, entry[1]) is None}
-        if plain:
-            os.mkdir(into)
-            index_now = os.path.join(folder, "index")
-            line_ends = filters.with_line_ends(self.settings.values, self.target.line_ends or {})
-            options = filters.options(line_ends if self.target.line_ends is not None else self.settings.values)
-            source = filters.AttributeSource(options=options)
-            filters.to_files(self.repository, plain, into, base_index=index_now, source=source)
-        found = {}
-        for path, entry in entries.items():
-            full = os.path.join(os.fsencode(self.location.root), path)
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                form = own.of(path, entry[1])
-                if form is not None:
-                    same = form.is_at(full)
-                else:
-                    same = filecmp.cmp(os.path.join(os.fsencode(into), path), full, shallow=False)
-                if same:
-                    found[path] = entry
-        return found
-
-    def _unmodified(self, writer: Writer, plan: Plan) -> dict[bytes, trees.Entry]:
-        """What was written or prepared anew and is, in the target, as the index has it: its stat data in the index is
-        stale."""
-        apart = {*self.target.assume_unchanged, *self.target.skip_worktree, *self.target.stages}
-        narrowing = None if self.options.paths is None else frozenset(self.options.paths)
-        return {
-            path: entry
-            for path in dict.fromkeys([*plan.write, *plan.index.entries])
-            if path not in apart
-            and paths.covers(narrowing, path)
-            and (entry := trees.find(writer, self.target.tree, path)) is not None
-            and entry[0] not in (trees.GITLINK, trees.DIRECTORY)
-            and entry == trees.find(writer, self.target.index_tree, path)
-            and os.path.lexists(os.path.join(os.fsencode(self.location.root), path))
-        }
-
-    def _verify(self, application: Application, new_index: str, differing: Sequence[bytes]) -> None:
-        """The worktree and the new index are the target's: what was put in place is there untouched, what had to go
-        is gone, and git reads the index as the tree that it shall be."""
-        wrong = application.mismatches()
-        if self.options.paths is None:
-            wrong += [
-                path for path in differing if path not in self.target.stages and path not in self.target.intent_to_add
-            ]
-            if index.stages(self.repository, new_index) != self.target.stages:
-                wrong += self.target.stages
-        if wrong:
-            names = ", ".join(f"'{os.fsdecode(path)}'" for path in sorted(set(wrong))[:3])
-            raise RestoreError(
-                f"{len(set(wrong))} paths changed while they were being restored: {names}",
-                "something else writes to this worktree; everything was put back as it was",
-            )
 
     # -- the result -----------------------------------------------------------------------------------------
 
     def _would_rewrite(self, writer: Writer, plan: Plan) -> list[str]:
-        """The files of a plan that have the right blob and would come in another form, as their attributes now ask."""
+        """The files of a plan that have the right blob, but would be written in another form because of attributes."""
         if not any(file.recheck for file in plan.write.values()):
             return []
         plan = replace(plan, write={path: file for path, file in plan.write.items() if file.recheck})
@@ -443,7 +363,7 @@ class _Transaction:
 
 
 def _checked_out(writer: Writer, now: State) -> tuple[State, set[bytes]]:
-    """`now` with the files that the index has and the worktree has not; which those are."""
+    """`now` with the files that are in the index but not in the worktree; and the paths of these."""
     found = trees.diff(writer, now.index_tree, now.visible_tree)
     missing: dict[bytes, trees.Change] = {path: before for path, (before, after) in found.items() if after is None}
     tree = trees.edit(writer, now.tree, missing)

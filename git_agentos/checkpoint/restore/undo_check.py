@@ -1,4 +1,4 @@
-"""Agents that share a worktree: whose restore an `undo` would undo, and whose work with it."""
+"""Agents that share a worktree: refuse an `undo` that would undo another agent's restore or work."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _SAVES = ("before_restore", "before_rollback")
 def check_others(worktree: OpenWorktree, metadata: Metadata, last: LastRestore) -> None:
     """Raise RestoreError unless the acting agent made the last restore, and no other agent changed anything since.
 
-    What others did is told by their checkpoints and by entries of the log that name files. The save that a restore of
-    theirs made before it was given up says nothing.
+    The work of others shows in their checkpoints, and in log entries that name files. Checkpoints that were created
+    before a restore or rollback do not count: that restore may have failed.
     """
     saved = last.saved[:8]
-    hint = f"git agentos restore {saved} goes back to that state all the same; nothing was changed"
-    # A rollback is the orchestrator's, and done to whoever works there: it is theirs to take back.
+    hint = f"to restore that state regardless: git agentos restore {saved}; nothing was changed"
+    # A rollback is made by the orchestrator, and the agent of the worktree may undo it.
     if last.by and last.by != metadata.created_by and last.command != "rollback":
         raise RestoreError(
             f"the last {last.command} in this worktree was made by agent '{last.by}', not by '{metadata.created_by}'",
@@ -35,16 +35,16 @@ def check_others(worktree: OpenWorktree, metadata: Metadata, last: LastRestore) 
         raise RestoreError(
             f"agent '{agent}' has worked in this worktree since: checkpoint {checkpoint[:8]} would be undone too", hint
         )
-    told = _entry_of_others(worktree, metadata, last)
-    if told is not None:
-        agent, summary = told
+    entry = _entry_of_others(worktree, metadata, last)
+    if entry is not None:
+        agent, summary = entry
         raise RestoreError(
             f"agent '{agent}' has worked in this worktree since ('{summary}'): that would be undone too", hint
         )
 
 
 def _checkpoint_of_others(repository: Repository, metadata: Metadata, last: LastRestore) -> tuple[str, str] | None:
-    """Agent and checkpoint of the first that somebody else made since, if there is one."""
+    """Agent and id of the first checkpoint that another agent created since, if there is one."""
     found = None
     run = format.read(repository, last.saved).run_id if last.command == "rollback" else None
     for link in timeline.walk(repository, metadata.worktree_id):
@@ -55,14 +55,14 @@ def _checkpoint_of_others(repository: Repository, metadata: Metadata, last: Last
         except (CheckpointFormatError, MissingObjectsError):
             continue
         if run is not None and meta.get("run_id") == run:
-            continue  # the run's own, whoever its agent is
+            continue  # the run's own, whichever agent created it
         if meta.get("created_by") != metadata.created_by and meta.get("trigger") not in _SAVES:
             found = (str(meta.get("created_by")), link.checkpoint)
-    return None  # the save is not on this timeline: nothing can be told from it
+    return None  # the save is not on this timeline, so it shows nothing
 
 
 def _entry_of_others(worktree: OpenWorktree, metadata: Metadata, last: LastRestore) -> tuple[str, str] | None:
-    """Agent and summary of the first entry about files that somebody else wrote since, if there is one."""
+    """Agent and summary of the first entry about files that another agent wrote since, if there is one."""
     if not os.path.lexists(database_path.path_of(worktree.location, worktree.settings.workflow_db)):
         return None
     from git_agentos.checkpoint import log_sync
@@ -79,6 +79,6 @@ def _entry_of_others(worktree: OpenWorktree, metadata: Metadata, last: LastResto
     try:
         found = log_sync.with_database(worktree.repository, worktree.settings, metadata.worktree_id, look, make=False)
     except (AgentosError, OSError) as error:
-        log_sync.warn(f"the log could not be asked whether others have worked here: {error}")
+        log_sync.warn(f"cannot read from the log whether other agents have worked here: {error}")
         return None
     return (found.agent_id, found.summary.split("\n", 1)[0]) if found is not None else None

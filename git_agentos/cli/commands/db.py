@@ -23,8 +23,8 @@ def path(ctx: Invocation) -> None:
     from git_agentos.store import database_path
 
     found = database_path.from_environment(ctx.directory, os.environ)
-    notes = _older_database(found)
-    ctx.output.show("db", {"path": found}, lambda _: Text(f"{found}\n", f"{found}\n", notes=notes))
+    # Only text mentions it, and only once.
+    ctx.output.show("db", {"path": found}, lambda _: Text(f"{found}\n", f"{found}\n", notes=_older_database(found)))
 
 
 def _older_database(path: str) -> tuple[str, ...]:

@@ -12,10 +12,10 @@ from git_agentos.cli import authorization
 from git_agentos.cli.command import group
 from git_agentos.cli.invocation import Invocation
 from git_agentos.cli.options import OptionalId
-from git_agentos.cli.prescan import COMMON_VALUES
 from git_agentos.cli.render.text import guard as render
 from git_agentos.cli.text import Text
 from git_agentos.errors import PolicyError, UsageError
+from git_agentos.guard.policy.command_table import COMMON_VALUED
 
 if TYPE_CHECKING:
     from git_agentos.guard.call import Call
@@ -144,7 +144,7 @@ class _ExecParser(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         end = 0
         while end < len(args) and args[end] != "--" and args[end].startswith("-") and args[end] != "-":
-            end += 2 if args[end] in COMMON_VALUES else 1
+            end += 2 if args[end] in COMMON_VALUED else 1
         own, words = args[:end], args[end:]
         ctx.obj.after_dashes = words[1:] if words[:1] == ["--"] else words
         return super().parse_args(ctx, own)

@@ -92,46 +92,6 @@ def refill(ctx: Invocation) -> None:
 
 
 @worktree.command()
-def merge(
-    ctx: Invocation,
-    ids: Annotated[list[str], typer.Argument(metavar="ID...")],
-    into: Annotated[str | None, typer.Option("--into", metavar="BRANCH", help="Merge into BRANCH.")] = None,
-    squash: Squash = False,
-    dry_run: DryRun = False,
-) -> None:
-    """Merge agents' branches, all or none.
-
-    Merges into the branch that is checked out here, or into --into BRANCH; in a worktree of one of the agents, into
-    the branch from which the worktree was created. Everything is merged in memory first, with git's merge settings: if
-    there is a conflict, the exit code is 4 and nothing is changed. If the branch is checked out, saves the state there
-    and updates its files; refuses if local changes are in the way.
-    """
-    from git_agentos.worktree import agent_merge as merging
-
-    result = merging.merge(ctx.workspace().context, ids, into=into, squash=squash, dry_run=dry_run)
-    ctx.output.show("merge", result, lambda style: render.merged(result, style))
-    if result.conflicts:
-        raise typer.Exit(ConflictError.exit_code)
-
-
-@worktree.command()
-def conflicts(
-    ctx: Invocation,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID...]")] = None,
-    dirty: Annotated[bool, typer.Option("--dirty", help="Compare latest checkpoints, not commits.")] = False,
-) -> None:
-    """Show which agents' branches conflict.
-
-    Merges every two of the agents (by default, of all that have a worktree) in memory; nothing is changed. Also
-    suggests an order in which to merge: the agent that conflicts with the fewest others first.
-    """
-    from git_agentos.worktree import conflicts as comparison
-
-    result = comparison.conflicts(ctx.workspace().context, ids or (), dirty=dirty)
-    ctx.output.show("conflicts", result, lambda style: render.conflicts(result, style))
-
-
-@worktree.command()
 def complete(
     ctx: Invocation,
     id_: OptionalId = None,
@@ -198,3 +158,43 @@ def repair(ctx: Invocation, id_: OptionalId = None) -> None:
     ctx.output.show("worktree-repair", result, lambda style: render.repaired(result, style))
     if any(not each.fixed for each in result.findings):
         raise typer.Exit(1)
+
+
+@worktree.command()
+def merge(
+    ctx: Invocation,
+    ids: Annotated[list[str], typer.Argument(metavar="ID...")],
+    into: Annotated[str | None, typer.Option("--into", metavar="BRANCH", help="Merge into BRANCH.")] = None,
+    squash: Squash = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Merge agents' branches, all or none.
+
+    Merges into the branch that is checked out here, or into --into BRANCH; in a worktree of one of the agents, into
+    the branch from which the worktree was created. Everything is merged in memory first, with git's merge settings: if
+    there is a conflict, the exit code is 4 and nothing is changed. If the branch is checked out, saves the state there
+    and updates its files; refuses if local changes are in the way.
+    """
+    from git_agentos.worktree import agent_merge as merging
+
+    result = merging.merge(ctx.workspace().context, ids, into=into, squash=squash, dry_run=dry_run)
+    ctx.output.show("merge", result, lambda style: render.merged(result, style))
+    if result.conflicts:
+        raise typer.Exit(ConflictError.exit_code)
+
+
+@worktree.command()
+def conflicts(
+    ctx: Invocation,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID...]")] = None,
+    dirty: Annotated[bool, typer.Option("--dirty", help="Compare latest checkpoints, not commits.")] = False,
+) -> None:
+    """Show which agents' branches conflict.
+
+    Merges every two of the agents (by default, of all that have a worktree) in memory; nothing is changed. Also
+    suggests an order in which to merge: the agent that conflicts with the fewest others first.
+    """
+    from git_agentos.worktree import conflicts as comparison
+
+    result = comparison.conflicts(ctx.workspace().context, ids or (), dirty=dirty)
+    ctx.output.show("conflicts", result, lambda style: render.conflicts(result, style))

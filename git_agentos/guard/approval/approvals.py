@@ -48,35 +48,30 @@ _LIST = "git agentos approvals list"
 
 @dataclass(frozen=True)
 class Approval:
-    """A request with its state; the fields are the keys of the JSON kind `approval`.
+    """A request with its state; the fields are the keys of the JSON kind `approval`. Times are ISO 8601, UTC."""
 
-    `state` is `pending`, `granted`, `denied`, `used` or `expired`. Times are ISO 8601, UTC. `note` is the message of
-    the decision. `environment`, `configuration` and `text` are as in `ApprovalRequest`; `signed` tells whether the
-    request has a MAC.
-    """
-
-    id: str
-    operation: str
-    argv: list[str]
-    head: str | None
-    worktree_path: str
-    agent_id: str
-    state: str
-    created_at: str
-    operations: list[str] = field(default_factory=list)
-    branch: str | None = None
-    cwd: str | None = None
-    reason: str | None = None
-    instead: str | None = None
-    checkpoint: str | None = None
-    decided_at: str | None = None
-    decided_by: str | None = None
-    expires_at: str | None = None
-    note: str | None = None
-    environment: list[str] = field(default_factory=list)
-    configuration: list[str] = field(default_factory=list)
-    text: str | None = None
-    signed: bool = True
+    id: str  # of the request
+    operation: str  # the first of `operations`
+    argv: list[str]  # the command line, without secrets
+    head: str | None  # HEAD's commit; None while unborn
+    worktree_path: str  # the worktree in which the command was given
+    agent_id: str  # who asks
+    state: str  # pending, granted, denied, used or expired
+    created_at: str  # when it was filed
+    operations: list[str] = field(default_factory=list)  # everything that the command does
+    branch: str | None = None  # full name; None if HEAD is detached
+    cwd: str | None = None  # the folder in which the command was given
+    reason: str | None = None  # why it needs approval
+    instead: str | None = None  # what the agent could do instead
+    checkpoint: str | None = None  # the state before, where it was saved
+    decided_at: str | None = None  # when it was granted or denied
+    decided_by: str | None = None  # who granted or denied it
+    expires_at: str | None = None  # when the request or the grant ends
+    note: str | None = None  # the message of the decision
+    environment: list[str] = field(default_factory=list)  # as in `ApprovalRequest`
+    configuration: list[str] = field(default_factory=list)  # as in `ApprovalRequest`
+    text: str | None = None  # as in `ApprovalRequest`
+    signed: bool = True  # whether the request has a MAC
 
 
 class _Filed(NamedTuple):

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from git_agentos.errors import AgentosWarning, GuardError
 from git_agentos.guard import signing
-from git_agentos.process import table
+from git_agentos.process import mounts, table
 from git_agentos.process.table import Process
 from git_agentos.util import directories, files
 
@@ -82,7 +82,7 @@ def read(store: Store, kind: str, name: str, *, require_mac: bool = True) -> dic
     if not isinstance(body, dict):
         return None
     if store.key is None:
-        return body if kind != "grants" or _is_read_only(os.path.dirname(source)) else None
+        return body if kind != "grants" or mounts.is_read_only(os.path.dirname(source)) else None
     if body.get("mac") is None:
         return None if require_mac else body
     try:
@@ -148,14 +148,6 @@ def prune(store: Store) -> None:
 def _entries(store: Store, kind: str) -> Iterator[os.DirEntry[str]]:
     with contextlib.suppress(OSError), os.scandir(os.path.join(store.folder, kind)) as entries:
         yield from entries
-
-
-def _is_read_only(folder: str) -> bool:
-    """Whether a folder is on a read-only mount, so that no process here can have written to it."""
-    try:
-        return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
-    except OSError:
-        return False
 
 
 def _is_object(path: str) -> bool:

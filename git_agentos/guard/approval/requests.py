@@ -35,34 +35,26 @@ _TEXTS_OR_NONE = ("cwd", "head", "branch", "checkpoint", "text", "text_digest")
 
 
 class ApprovalRequest(NamedTuple):
-    """A request.
+    """A request. The digests are of what the command really is, without anything left out."""
 
-    `argv` is the command line without secrets, `command_digest` the digest of the real one. `cwd` is the folder in
-    which the command was given; `worktree` is the root of its worktree, `head` HEAD's commit there (None while unborn),
-    `branch` the full name of the branch (None when HEAD is detached).
-    `environment` are the variables that decide what runs (`NAME=value`), `configuration` the values that name programs
-    and places (`key=value`), `text` the whole shell text or tool input of a harness that the command is a part of, None
-    where there is none. `configuration_digest` is of the whole configuration, the other digests are of what is shown.
-    """
-
-    operation: str
-    operations: tuple[str, ...]
-    argv: tuple[str, ...]
-    command_digest: str
-    cwd: str | None
-    worktree: str
-    head: str | None
-    branch: str | None
-    agent: str
-    reason: str = ""
-    instead: str = ""
-    checkpoint: str | None = None
-    environment: tuple[str, ...] = ()
-    configuration: tuple[str, ...] = ()
-    text: str | None = None
-    environment_digest: str = ""
-    configuration_digest: str = ""
-    text_digest: str | None = None
+    operation: str  # the first of `operations`
+    operations: tuple[str, ...]  # everything that the command does
+    argv: tuple[str, ...]  # the command line, without secrets
+    command_digest: str  # of the real command line
+    cwd: str | None  # the folder in which the command was given
+    worktree: str  # the root of its worktree
+    head: str | None  # HEAD's commit there; None while unborn
+    branch: str | None  # full name; None if HEAD is detached
+    agent: str  # who asks
+    reason: str = ""  # why it needs approval
+    instead: str = ""  # what the agent could do instead
+    checkpoint: str | None = None  # the state before, where it was saved
+    environment: tuple[str, ...] = ()  # the variables that decide what runs: `NAME=value`
+    configuration: tuple[str, ...] = ()  # the values that name programs and places: `key=value`
+    text: str | None = None  # the whole shell text or tool input of a harness that the command is a part of
+    environment_digest: str = ""  # of `environment`
+    configuration_digest: str = ""  # of the whole configuration
+    text_digest: str | None = None  # of `text`
 
 
 def command_digest(argv: Sequence[str]) -> str:

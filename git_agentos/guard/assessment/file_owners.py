@@ -15,8 +15,7 @@ from git_agentos.guard import identity, ownership, protected_files
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import Operation
 from git_agentos.guard.identity import Identity
-from git_agentos.guard.paths import is_below
-from git_agentos.guard.shell.file_programs import first_line
+from git_agentos.guard.paths import is_below, nearest_folder
 
 _MOST_SEARCHED = 100_000  # entries of a folder that is looked through for repositories
 _SYSTEM = frozenset(
@@ -50,7 +49,7 @@ class FileOwners:
 
     def worktree(self, path: str) -> str | None:
         """The root of the worktree that a path is in; for a link, that of the link itself."""
-        folder = _existing(os.path.dirname(path) if os.path.islink(path) else path)
+        folder = nearest_folder(os.path.dirname(path) if os.path.islink(path) else path)
         found = gitfile.find(folder)
         return os.path.realpath(found[0]) if found is not None else None
 
@@ -75,8 +74,7 @@ class FileOwners:
         """The roots of the linked worktrees of the agent's repository."""
         found = gitfile.find(self.call.cwd)
         entries = worktrees.linked_git_dirs(gitfile.common_dir(found[1])) if found is not None else ()
-        pointers = (first_line(os.path.join(entry, "gitdir")) for entry in entries)
-        return [os.path.realpath(os.path.dirname(each)) for each in pointers if os.path.isabs(each)]
+        return [os.path.realpath(root) for entry in entries if (root := gitfile.root_or_none(entry)) is not None]
 
     def _has_own(self, path: str) -> bool:
         """Whether a folder contains the agent's own worktree."""
@@ -133,12 +131,6 @@ def _is_precious(path: str, environment: Mapping[str, str]) -> bool:
     """Whether a folder is the system's, or contains the user's home."""
     home = environment.get("HOME", "")
     return path == os.sep or path in _SYSTEM or (os.path.isabs(home) and is_below(os.path.realpath(home), path))
-
-
-def _existing(path: str) -> str:
-    while not os.path.isdir(path) and os.path.dirname(path) != path:
-        path = os.path.dirname(path)
-    return path
 
 
 def _repository_below(folder: str) -> str | None:

@@ -25,10 +25,10 @@ from git_agentos.errors import AgentosError, GuardError
 from git_agentos.git.configuration import Entry
 from git_agentos.guard import signing
 from git_agentos.guard.configuration import strictness
+from git_agentos.process import mounts
 from git_agentos.util import files, times
 
 FILE = "confirmed.json"
-HINT = "git agentos guard confirm --list shows it; a person confirms it by git agentos guard confirm, in a terminal"
 _KIND, _NAME = "settings", "confirmed"
 _LIMIT = 4 << 20  # bytes
 _SCOPES = ("system", "global", "local")
@@ -233,7 +233,7 @@ def load(environment: Mapping[str, str]) -> dict[Setting, Known]:
         if not isinstance(document, dict):
             return {}
         if key is None:
-            return _read(document) if _cannot_be_written(folder) else {}
+            return _read(document) if mounts.is_read_only(folder) else {}
         return _read(document) if signing.verify_document(_KIND, _NAME, document, key) else {}
     except (OSError, ValueError, RecursionError, GuardError):
         return {}
@@ -314,11 +314,3 @@ def _read(document: Mapping[str, Any]) -> dict[Setting, Known]:
             setting = Setting(*(str(each[name]) for name in Setting._fields))
             found[setting] = Known(tuple(str(value) for value in each["values"]), each["by"], each["at"])
     return {setting: each for setting, each in found.items() if setting.scope in _SCOPES}
-
-
-def _cannot_be_written(folder: str) -> bool:
-    """Whether a folder is on a read-only mount: then nothing in it was written from here."""
-    try:
-        return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
-    except OSError:
-        return False

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from git_agentos.checkpoint import timeline
 from git_agentos.errors import AgentosError, ConfigurationError
-from git_agentos.findings import Finding
+from git_agentos.findings import DOCTOR_FIX, Finding, Fixable, fixable, report
 from git_agentos.git import process, user_hooks, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.user_hooks import UserHooks
@@ -24,8 +25,7 @@ from git_agentos.guard.shell import syntax
 from git_agentos.util import files
 
 MOVED = "guard-moved"
-_FIX = "git agentos doctor --fix"
-_ENABLE = f"{_FIX}, or git agentos guard enable"
+_ENABLE = f"{DOCTOR_FIX}, or git agentos guard enable"
 _CONFIRM = "if you have set it, git agentos guard confirm in a terminal; else restore the value"
 _KEY_HINT = "chmod go-w it if nobody else has written to it; else remove it, and grant pending requests again"
 
@@ -72,7 +72,7 @@ def guard_status(location: Location, environment: Mapping[str, str]) -> GuardSta
     on = _enabled(location)
     layers = probe.try_layers(location, environment) if on else []
     findings = [*_setup_findings(location, environment), *_inactive_layers(layers), *_shim(location, environment)]
-    findings += harnesses(location, environment, fix=False)
+    findings += report(harness_checks.examine(location, environment), fix=False)
     findings += [*_inactive_elsewhere(location, environment), *_unconfirmed(read)]
     name = timeline.worktree_id(location)
     return GuardStatus(name, location.root, on, read.mode, read.everyone, layers, findings)
@@ -99,20 +99,17 @@ def hooks_status(location: Location, environment: Mapping[str, str]) -> HooksSta
 def examine(location: Location, environment: Mapping[str, str], *, fix: bool) -> Iterator[Finding]:
     """All findings, in the worktree at `location` and in what all worktrees share; with `fix`, they are fixed if
     possible."""
-    guarded = activation.is_set(location) or os.path.isdir(scripts.folder(location.common_dir))
-    replaced = yield from _key(location, environment, fix=fix)
-    yield from _approvals(location, fix=fix)
+    guarded = _is_set_up(location)
+    yield from report(_key(location, environment), fix=fix)
+    yield from report(_approvals(location), fix=fix)
     if guarded and fix:
-        if replaced:
-            with contextlib.suppress(AgentosError):
-                manifest.write(location.common_dir, manifest.read(location.common_dir))
         yield from _repair(location, environment)
     yield from _setup_findings(location, environment)
     if guarded and (_enabled(location) or _installed(location)):
         yield from _inactive_layers(probe.try_layers(location, environment))
     yield from _inactive_elsewhere(location, environment)
     yield from _shim(location, environment)
-    yield from harnesses(location, environment, fix=fix)
+    yield from report(harness_checks.examine(location, environment), fix=fix)
     yield from _shell_reader()
     yield from _unguarded_worktrees(location)
     yield from _settings(location, environment)
@@ -145,36 +142,39 @@ def _repair(location: Location, environment: Mapping[str, str]) -> Iterator[Find
         os.unlink(os.path.join(scripts.folder(location.common_dir), "warned"))
 
 
-def _key(location: Location, environment: Mapping[str, str], *, fix: bool) -> Generator[Finding, None, bool]:
-    """The finding about the user's key; whether the key was replaced."""
-    said = signing.problem(environment)
-    if said is None:
-        return False
-    if not said.endswith(signing.DAMAGED):
-        yield Finding("guard-key", "error", f"{said}: nothing that it signs counts", _KEY_HINT, False)
-        return False
-    if not fix:
-        yield Finding("guard-key", "error", f"{said}: nothing that it signed counts", _FIX, False)
-        return False
+def _key(location: Location, environment: Mapping[str, str]) -> Iterator[Finding | Fixable]:
+    """The finding about the user's key."""
+    problem = signing.problem(environment)
+    if problem is None:
+        return
+    if problem.endswith(signing.DAMAGED):
+        replace_key = functools.partial(_replace_key, location, environment)
+        yield fixable("guard-key", "error", f"{problem}: nothing that it signed counts", replace_key)
+    else:
+        yield Finding("guard-key", "error", f"{problem}: nothing that it signs counts", _KEY_HINT)
+
+
+def _replace_key(location: Location, environment: Mapping[str, str]) -> str:
     own_files.remove(os.path.join(signing.folder(environment), "key"))
     if os.path.isdir(scripts.folder(location.common_dir)):
         signing.key(environment)
-    yield Finding("guard-key", "error", f"{said}; it was replaced: grant pending requests again", None, True)
-    return True
+    if _is_set_up(location):
+        with contextlib.suppress(AgentosError):
+            manifest.write(location.common_dir, manifest.read(location.common_dir))
+    return "it was replaced: grant pending requests again"
 
 
-def _approvals(location: Location, *, fix: bool) -> Iterator[Finding]:
+def _approvals(location: Location) -> Iterator[Fixable]:
     """Damaged files of requests and decisions. Notes of used grants are left: without them, the grants would count
     again."""
     for path in documents.damaged_files(location.common_dir):
         message = f"'{path}' was not written by git-agentos: it does not count"
-        if fix:
-            try:
-                own_files.remove(path)
-            except OSError as error:
-                yield Finding("guard-approvals", "warning", message, f"remove it ({error.strerror})", False)
-                continue
-        yield Finding("guard-approvals", "warning", message, None if fix else _FIX, fix)
+        yield fixable("guard-approvals", "warning", message, functools.partial(_remove, path))
+
+
+def _remove(path: str) -> str:
+    own_files.remove(path)
+    return ""
 
 
 # -- findings ----------------------------------------------------------------------------------------------------------
@@ -188,12 +188,12 @@ def problems(location: Location, environment: Mapping[str, str]) -> list[Finding
     if paths:
         names = ", ".join(f"'{each}'" for each in dict.fromkeys(activation.worktree_id_of(path) for path in paths))
         message = f"the guard of {names} leads to the former path of the repository, and does not act"
-        found.append(Finding(MOVED, "error", message, _FIX, False))
+        found.append(Finding(MOVED, "error", message, DOCTOR_FIX))
     messages = tampering.in_repository(location)
     found += [Finding("guard-tampered", "error", each, _ENABLE, False) for each in messages]
     reason = probe.program_problem(location.common_dir, environment)
     if reason is not None:
-        found.append(Finding("guard-program", "error", f"the guard cannot decide or save: {reason}", _FIX, False))
+        found.append(Finding("guard-program", "error", f"the guard cannot decide or save: {reason}", DOCTOR_FIX))
     return found
 
 
@@ -212,7 +212,7 @@ def _setup_findings(location: Location, environment: Mapping[str, str]) -> Itera
                     yield Finding("guard-tampered", "error", message, _ENABLE, False)
         if set_up and not found and scripts.outdated(location.common_dir):
             message = "the guard's scripts are those of another version"
-            yield Finding("guard-outdated", "warning", message, _FIX, False)
+            yield Finding("guard-outdated", "warning", message, DOCTOR_FIX)
     except AgentosError as error:
         set_up = True
         yield Finding("guard-tampered", "error", error.message, error.hint, False)
@@ -276,7 +276,7 @@ def _inactive_layers(layers: list[Layer]) -> Iterator[Finding]:
     for each in layers:
         if each.name in (FSMONITOR, HOOK) and not each.acts:
             message = f"the guard's layer '{each.name}' does not act here: {each.reason}"
-            yield Finding("guard-layer", "error", message, _FIX, False)
+            yield Finding("guard-layer", "error", message, DOCTOR_FIX)
 
 
 def _inactive_elsewhere(location: Location, environment: Mapping[str, str]) -> Iterator[Finding]:
@@ -292,7 +292,7 @@ def _inactive_elsewhere(location: Location, environment: Mapping[str, str]) -> I
         for name, reason in zip((FSMONITOR, HOOK), reasons, strict=True):
             if reason is not None:
                 message = f"the guard's layer '{name}' does not act in the worktree '{id_}': {reason}"
-                yield Finding("guard-layer", "error", message, _FIX, False)
+                yield Finding("guard-layer", "error", message, DOCTOR_FIX)
 
 
 def _shim(location: Location, environment: Mapping[str, str]) -> Iterator[Finding]:
@@ -301,17 +301,6 @@ def _shim(location: Location, environment: Mapping[str, str]) -> Iterator[Findin
         if not found.acts:
             message = f"the guard's git is not the first on PATH below guard exec: {found.reason}"
             yield Finding("guard-shim", "warning", message, "another folder was put in front of it", False)
-
-
-def harnesses(location: Location, environment: Mapping[str, str], *, fix: bool) -> Iterator[Finding]:
-    """What keeps an integrated harness from asking the guard; with `fix`, our hooks are added to its settings again."""
-    for each in harness_checks.examine(location, environment, fix=fix):
-        if each.kind == harness_checks.MISSING:
-            yield Finding("harness-missing", "warning", each.message, each.hint, each.fixed)
-        elif each.kind == harness_checks.UNREAD:
-            yield Finding("harness-unread", "warning", each.message, each.hint, each.fixed)
-        else:
-            yield Finding("harness-without-exec", "info", each.message, each.hint, each.fixed)
 
 
 def _shell_reader() -> Iterator[Finding]:
@@ -348,6 +337,11 @@ def _unconfirmed(read: settings.GuardSettings) -> Iterator[Finding]:
 
 
 # -- inside ------------------------------------------------------------------------------------------------------------
+
+
+def _is_set_up(location: Location) -> bool:
+    """Whether anything of the guard is in the repository."""
+    return activation.is_set(location) or os.path.isdir(scripts.folder(location.common_dir))
 
 
 def _enabled(location: Location) -> bool:

@@ -8,16 +8,15 @@ from typing import NamedTuple
 
 from git_agentos import config
 from git_agentos.checkpoint import timeline
-from git_agentos.checkpoint.capture.state import CaptureRequest
+from git_agentos.checkpoint.capture.request import CaptureRequest
 from git_agentos.checkpoint.creation import capture_worktree, checkpoint_writer, write_checkpoint
 from git_agentos.checkpoint.model import Checkpoint, Metadata, Skipped, SkipReason, State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.git import configuration
+from git_agentos.git import configuration, state_dir
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
 from git_agentos.guard.decision import SaveScope
 from git_agentos.guard.identity import ILL_FORMED
-from git_agentos.util import directories
 
 TRIGGER = "before_risky"
 
@@ -32,9 +31,7 @@ class Saved(NamedTuple):
 
 def context_at(location: Location, agent: str | None, environment: Mapping[str, str]) -> OpenWorktree:
     """The context for acting in a worktree as `agent`, or as a person."""
-    for folder in {location.state_dir, location.shared_state_dir}:
-        if os.path.lexists(folder):
-            directories.make_own(folder)
+    state_dir.refuse_planted_state(location)
     name = timeline.worktree_id(location)
     settings = config.settings(configuration.read(location), environment)
     return OpenWorktree(Repository(location), settings, agent if agent not in (None, ILL_FORMED) else name, name)

@@ -26,8 +26,8 @@ from git_agentos.guard.harness import adapters, contact, events, overrides, reco
 from git_agentos.guard.harness.adapters import Harness
 from git_agentos.guard.harness.events import Event, HookReply, InvalidEvent
 from git_agentos.guard.identity import Identity
+from git_agentos.guard.paths import git_directories, is_in_git_directory, nearest_folder, worktree_root
 from git_agentos.guard.policy import operations
-from git_agentos.guard.shell import file_programs
 from git_agentos.guard.shell.words import UNKNOWN
 
 
@@ -67,7 +67,7 @@ def refusal(name: str, reason: str) -> HookReply:
 
 
 def _respond_to(harness: Harness, event: Event, caller: Caller) -> HookReply:
-    folder = _existing(event.cwd)
+    folder = nearest_folder(event.cwd)
     git_dir = identity.find_git_dir(folder)
     contact.note(harness.name, git_dir, caller.environment)
     hook_environment = caller.environment
@@ -95,13 +95,6 @@ def _respond_to(harness: Harness, event: Event, caller: Caller) -> HookReply:
     return harness.no_objection(event, message)
 
 
-def _existing(folder: str) -> str:
-    """`folder`, or the nearest folder above it that exists."""
-    while not os.path.isdir(folder) and os.path.dirname(folder) != folder:
-        folder = os.path.dirname(folder)
-    return folder
-
-
 # -- judging -----------------------------------------------------------------------------------------------------------
 
 
@@ -109,7 +102,7 @@ def _judge(event: Event, who: Identity, settings: GuardSettings, caller: Caller)
     """What the event does, step by step, each with the judgement about it."""
     if event.kind == events.EDIT:
         return _judge_edit(event, settings, caller)
-    call = Call(event.argv, _existing(event.cwd), caller.environment)
+    call = Call(event.argv, nearest_folder(event.cwd), caller.environment)
     if event.argv:
         return [AssessedCommand(call, assessor.assess_argv(call, who, settings))]
     # A step is asked for as a part of the whole text. Where the text cannot be read, the step is the text.
@@ -120,15 +113,14 @@ def _judge(event: Event, who: Identity, settings: GuardSettings, caller: Caller)
 
 def _judge_edit(event: Event, settings: GuardSettings, caller: Caller) -> list[AssessedCommand]:
     """One step for all files that a tool edits; none where the agent may edit them all."""
-    folder = _existing(event.cwd)
-    git_dirs = file_programs.git_directories(folder)
-    if not git_dirs and not _is_agents_worktree(event, caller):
+    folder = nearest_folder(event.cwd)
+    root, git_dirs = worktree_root(folder), git_directories(folder)
+    if root is None and not _is_agents_worktree(event, caller):
         return []  # outside of any repository there is nothing to guard
-    root = os.path.realpath(os.path.dirname(git_dirs[0])) if git_dirs else None
     risky: list[Operation] = []
     for path in event.paths:
         real = os.path.realpath(path)
-        if file_programs.in_git_directory(file_programs.Files((path, real)), event.cwd, git_dirs) is not None:
+        if is_in_git_directory(os.path.join(event.cwd, path), git_dirs):
             risky.append(Operation("git-dir-write", path))
         elif root is None or not (real == root or real.startswith(root + os.sep)):
             risky.append(Operation("file-outside", path))
@@ -188,6 +180,6 @@ def _enforce(
     # People have to read the request: unknown parts of a command line are shown as such.
     argv = tuple(word.replace(UNKNOWN, "…") for word in step.call.argv)
     unknown = step.call.unknown or argv != step.call.argv
-    call = step.call._replace(argv=argv, cwd=_existing(step.call.cwd), unknown=unknown)
+    call = step.call._replace(argv=argv, cwd=nearest_folder(step.call.cwd), unknown=unknown)
     layer = enforcing.LayerCall(enforcing.HARNESS, caller.pid, settings, hold=hold)
     return enforcing.enforce(call, step.assessment, who, layer)

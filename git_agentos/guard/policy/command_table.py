@@ -140,6 +140,18 @@ class Request(NamedTuple):
     files: tuple[str, ...] = ()
 
 
+class Line(NamedTuple):
+    """A command line that was read. `asks_help`: it asks for help or the version. `is_valid`: every option is known and
+    has its value, and there is no `--`; otherwise the parser may refuse it."""
+
+    request: Request
+    asks_help: bool
+    is_valid: bool
+
+
+_NO_COMMAND = Command((), "", "", "", frozenset(), frozenset(), {}, frozenset())
+
+
 @cache
 def table() -> Mapping[tuple[str, ...], Command]:
     """All rows, by the words of the command."""
@@ -181,21 +193,25 @@ def operations(command: Command, options: Iterable[str], *, own: bool) -> list[s
 
 def parse(words: Sequence[str]) -> Request | None:
     """A command line (without the program's name) as the commands' own parser reads it; None if it only asks for help
-    or the version.
+    or the version."""
+    line = read(words)
+    return None if line.asks_help else line.request
 
-    Words behind the name that are not options are operands. Unknown options are left out: the parser refuses them.
-    """
+
+def read(words: Sequence[str]) -> Line:
+    """Read a command line. Words behind the name that are not options are operands."""
     path: tuple[str, ...] = ()
     operands: list[str] = []
-    options: set[str] = set()
+    options: dict[str, str | None] = {}
     folders: list[str] = []
-    files: list[str] = []
+    is_valid = True
     rest = list(words)
     while rest:
         word = rest.pop(0)
-        valued = COMMON_VALUED | (table()[path].valued if path in table() else frozenset())
+        command = table().get(path, _NO_COMMAND)
         if word == "--":
             operands += rest
+            is_valid = False
             break
         if not word.startswith("-") or word == "-":
             if not operands and ((*path, word) in table() or (*path, word) in groups()):
@@ -206,19 +222,24 @@ def parse(words: Sequence[str]) -> Request | None:
                 operands += rest
                 break
             continue
+        valued = COMMON_VALUED | command.valued
         name, value, joined = _option(word, valued)
-        if name in _ANSWERS:
-            return None
         if joined is not None:
             rest.insert(0, joined)
-        if value is None and name in valued:
-            value = rest.pop(0) if rest else ""
+        if name in valued:
+            is_valid = is_valid and (value is not None or bool(rest))
+            if value is None:
+                value = rest.pop(0) if rest else ""
+        else:
+            is_valid = is_valid and value is None and name in COMMON_FLAGS | command.flags
+            if value is not None and name in COMMON_FLAGS:
+                continue  # `--json=1`: the parser refuses it
         if name == "-C":
             folders.append(value or "")
-        elif name == WRITES:
-            files = [value or ""]
-        options.add(name)
-    return Request(path, tuple(operands), frozenset(options), tuple(folders), tuple(files))
+        options[name] = value
+    files = (options[WRITES] or "",) if WRITES in options else ()
+    request = Request(path, tuple(operands), frozenset(options), tuple(folders), files)
+    return Line(request, asks_help=not _ANSWERS.isdisjoint(options), is_valid=is_valid)
 
 
 def _option(word: str, valued: frozenset[str]) -> tuple[str, str | None, str | None]:

@@ -349,7 +349,7 @@ def test_at_a_terminal(here: Repo, terminal: At, mock: str, ask: Ask) -> None:
     at.answer("approve, abort or retry: ", "Approve\n")
     at.wait_for("'Approve' is not an answer")
     at.answer("approve, abort or retry: ", "approve\n")
-    assert (at.end(), "is merged: 'main' has it" in at.seen) == (0, True), at.seen
+    assert (at.end(), "is merged into 'main', as " in at.seen) == (0, True), at.seen
     for wanted in ("[3] N2 fail gate: ", "+def double(number):", "Audit\n", "[7] N6 human review: "):
         assert wanted in at.seen, wanted
     assert here.read("calc/more.py").decode() == CODE

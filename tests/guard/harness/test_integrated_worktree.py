@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from git_agentos.git.location import locate
-from git_agentos.guard.diagnosis import checks
+from git_agentos import findings
+from git_agentos.git.location import Location, locate
+from git_agentos.guard.diagnosis import harness_checks
 from git_agentos.guard.harness import contact, handler, integration, overrides, requirements, settings_files
 from git_agentos.guard.harness.adapters import HARNESSES
 from tests.support.guard.guarded_worktree import guarded
@@ -22,6 +23,11 @@ from tests.support.repo import Repo
 from tests.support.tool import run
 
 NAMES = list(HARNESSES)
+
+
+def _codes(location: Location, environment: dict[str, str]) -> list[str]:
+    checks = harness_checks.examine(location, environment)
+    return [each.code for each in findings.report(checks, fix=False)]
 
 
 def exclude_of(repo: Repo) -> Path:
@@ -143,11 +149,11 @@ def test_settings_that_are_gone_are_written_again_by_the_next_command(name: str,
     assert files_of(repo.path, linked.path) != wanted
     done = run(linked.path, "status")
     assert done.code == 0
-    assert b"was gone" in done.err
+    assert b"were missing from" in done.err
     assert files_of(repo.path, linked.path) == wanted
-    assert b"was gone" not in run(linked.path, "status").err
+    assert b"were missing from" not in run(linked.path, "status").err
     integration.remove(name, str(linked.path), os.environ)
-    assert b"was gone" not in run(linked.path, "status").err
+    assert b"were missing from" not in run(linked.path, "status").err
 
 
 def test_a_new_worktree_in_the_same_place_was_not_integrated(repo: Repo, linked: Repo) -> None:
@@ -166,12 +172,12 @@ def test_settings_without_our_hooks_are_for_doctor(repo: Repo) -> None:
     path.write_text("{}\n")
     location = locate(str(repo.path), use_environment=False)
     assert list(integration.restore_removed(str(repo.path), os.environ)) == []
-    (found,) = checks.harnesses(location, os.environ, fix=False)
+    (found,) = findings.report(harness_checks.examine(location, os.environ), fix=False)
     assert (found.code, found.severity, found.fixed) == ("harness-missing", "warning", False)
-    (found,) = checks.harnesses(location, os.environ, fix=True)
+    (found,) = findings.report(harness_checks.examine(location, os.environ), fix=True)
     assert found.fixed
     assert settings_files.has_hooks(str(path))
-    assert list(checks.harnesses(location, os.environ, fix=False)) == []
+    assert list(findings.report(harness_checks.examine(location, os.environ), fix=False)) == []
 
 
 # -- what a harness needs to read it -----------------------------------------------------------------------------------
@@ -217,10 +223,10 @@ def test_what_is_not_trusted_is_not_read(
     done = integration.add(name, str(repo.path), environment)
     assert said in done.needs[-1]
     location = locate(str(repo.path), use_environment=False)
-    assert "harness-unread" in [each.code for each in checks.harnesses(location, environment, fix=False)]
+    assert "harness-unread" in _codes(location, environment)
     trust(home, done.path)
     assert integration.add(name, str(repo.path), environment).needs == []
-    assert "harness-unread" not in [each.code for each in checks.harnesses(location, environment, fix=False)]
+    assert "harness-unread" not in _codes(location, environment)
 
 
 def test_codex_trusts_the_text_of_a_hook(repo: Repo, tmp_path: Path) -> None:

@@ -132,13 +132,13 @@ def restored_in_place(then: Seen, before: Seen, now: Seen, what: str) -> None:
     """`--no-branch`: HEAD stays; the operation comes back where HEAD is its commit, else stays as it is."""
     wanted, found = _comparable(then, before, now)
     here, there = before.state.head, then.state.head
-    fits = here.oid == there.oid and not (_on_own_branch(then.state) and here.branch is not None)
+    fits = here.oid == there.oid and not (_detaches_head(then.state) and here.branch is not None)
     source = then.state if fits else before.state
     wanted = replace(wanted, head=here, operation=source.operation, bisect=source.bisect)
     _same(then, wanted, found, what, status=here.oid == there.oid, permissions="all")
 
 
-def _on_own_branch(state: State) -> bool:
+def _detaches_head(state: State) -> bool:
     return any(name.startswith(_OWN_BRANCH) for name in state.operation)
 
 

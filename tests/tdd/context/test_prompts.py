@@ -74,10 +74,10 @@ def test_implement() -> None:
     said = outside(prompt)
     for rule in (
         "issue ISSUE-1",
-        "Every frozen test has to pass",
-        "Do not touch test files",
+        "Every frozen test must pass",
+        "Do not change any test file",
         "no values made up for the tests",
-        "Stubs are replaced by code",
+        "Replace the stubs by code",
     ):
         assert rule in said
 

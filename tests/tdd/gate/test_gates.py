@@ -91,7 +91,7 @@ class Shop:
 
     def ready(self) -> Shop:
         """As if the gate had just been red: the tests are there, and nothing of the code."""
-        self.record = RedRecord(RED, gates.hash_inputs(self.scaffold().setup), _plugins(), None, None)
+        self.record = RedRecord(RED, gates.hash_inputs(self.scaffold().setup), _plugins(), (), None)
         return self
 
     def implemented(self) -> Shop:
@@ -488,7 +488,8 @@ def test_code_written_outside_of_the_worktree_is_not_tested(shop: Shop, tmp_path
 
 def test_code_of_another_checkout_that_is_imported_all_the_same(shop: Shop, tmp_path: Path) -> None:
     other = tmp_path / "other"
-    shop.ready().repo.git("worktree", "add", "-q", "-b", "other", str(other))
+    shop.repo.git("worktree", "add", "-q", "-b", "other", str(other))
+    shop.ready()
     shop.repo.write("shop/basket.py", f"import sys\nsys.path.insert(0, {str(other)!r})\nfrom sums import total\n")
     Repo(other).write("sums.py", CODE)
     vetoed(shop.green(), "sums.py was imported, which is not in this worktree")
@@ -506,6 +507,7 @@ def test_writing_outside_of_the_worktree_in_a_sandbox(shop: Shop, home: Path, tm
     assert was is not None
     shop.repo.config("agentos.tdd.python", str(lean(tmp_path / "copied", copied=True)))
     setup = setup_of(shop.repo, sandbox=True)
+    was = replace(was, frozen=gates.hash_inputs(setup))  # another interpreter
     shop.repo.write("shop/basket.py", f"open({str(home / 'outside')!r}, 'w').close()\n{CODE}")
     verdict = gates.green(shop.context, setup, (), was)
     assert (verdict.holds, verdict.exit_code, (home / "outside").exists()) == (False, 2, False)

@@ -412,7 +412,7 @@ def test_folder_of_a_killed_process_is_removed_by_the_next(
         assert ran(project).exit_code == 0
     finally:
         os.close(descriptor)
-    assert [each.exists() for each in (left, living, linked, mine / "left")] == [False, True, True, True]
+    assert [each.exists() for each in (left, living, linked, mine / "results")] == [False, True, True, True]
     assert len(list(tmp_path.glob("agentos-tests-*"))) == 2
 
 

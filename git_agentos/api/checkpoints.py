@@ -1,0 +1,79 @@
+"""`repo.checkpoints`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from git_agentos.api.conversion import convert
+from git_agentos.api.results import SavedCheckpoint
+from git_agentos.errors import UsageError
+from git_agentos.workspace import Workspace
+
+if TYPE_CHECKING:
+    from git_agentos.checkpoint.queries import Diff, FileContent
+
+
+class Checkpoints:
+    """The checkpoints of the worktree.
+
+    A checkpoint is named by its id or at least 4 digits of it, by `latest`, or by `@{N}`, the N-th before the newest.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    def create(
+        self,
+        description: str = "",
+        *,
+        trigger: str = "manual",
+        task_id: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> SavedCheckpoint:
+        """Save the complete state of the worktree; nothing in it changes."""
+        saved = self._workspace.checkpoint(description, trigger=trigger, task_id=task_id, meta=metadata)
+        return convert(SavedCheckpoint, saved)
+
+    def list(
+        self,
+        *,
+        limit: int | None = None,
+        since: datetime | None = None,
+        task_id: str | None = None,
+        trigger: str | None = None,
+        agent: str | None = None,
+        all_worktrees: bool = False,
+    ) -> tuple[SavedCheckpoint, ...]:
+        """The checkpoints of this worktree, those that `agent` created, or those of all worktrees; newest first."""
+        found = self._workspace.checkpoints(
+            limit=limit,
+            since=None if since is None else since.astimezone().isoformat(),
+            task_id=task_id,
+            trigger=trigger,
+            agent=agent,
+            all_timelines=all_worktrees,
+        )
+        return tuple(convert(SavedCheckpoint, each) for each in found)
+
+    def find(self, name: str) -> SavedCheckpoint:
+        """The checkpoint with a name. CheckpointNotFound if there is none, or more than one."""
+        return convert(SavedCheckpoint, self._workspace.find(name))
+
+    def search(self, text: str, *, limit: int | None = None) -> tuple[SavedCheckpoint, ...]:
+        """The checkpoints in whose description, task, metadata or changed paths `text` occurs, newest first."""
+        return tuple(convert(SavedCheckpoint, each) for each in self._workspace.search(text, limit=limit))
+
+    def diff(self, older: str, newer: str | None = None, *, paths: Sequence[str] = ()) -> Diff:
+        """What changed from checkpoint `older` to `newer`, or to the worktree as it is now.
+
+        `paths` are relative to the path that was opened.
+        """
+        return self._workspace.diff(older, newer, paths)
+
+    def read_file(self, checkpoint: str, path: str) -> FileContent:
+        """A file of a checkpoint, with the bytes that it had in the worktree; `path` is relative to the root."""
+        if not path:
+            raise UsageError("the path of the file is empty")
+        return self._workspace.read_file(f"{checkpoint}:{path}")

@@ -1,0 +1,112 @@
+"""`open_repository()`: the way into the API."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from git_agentos.api.checkpoints import Checkpoints
+from git_agentos.api.conversion import convert
+from git_agentos.api.guard import Approvals, Guard
+from git_agentos.api.log import Log
+from git_agentos.api.results import RecoverResult, RepositoryStatus, RestoreResult
+from git_agentos.api.runs import Runs
+from git_agentos.api.worktrees import Worktrees
+from git_agentos.errors import UsageError
+from git_agentos.workspace import Workspace, open_workspace
+
+if TYPE_CHECKING:
+    from git_agentos.findings import Finding
+
+
+def open_repository(path: str | os.PathLike[str] = ".", *, agent: str | None = None) -> OpenRepository:
+    """Open the repository of the worktree that `path` is in.
+
+    `agent` is the id of the agent that acts; by default AGENTOS_AGENT_ID, else the worktree's own id. Raises
+    RepositoryError outside of a worktree, UnsupportedRepository if libgit2 cannot open it.
+    """
+    return OpenRepository(open_workspace(path, agent=agent), agent)
+
+
+class OpenRepository:
+    """A repository, seen from one of its worktrees, and the agent that acts in it. It belongs to one thread."""
+
+    def __init__(self, workspace: Workspace, agent: str | None) -> None:
+        self._workspace = workspace
+        self.checkpoints = Checkpoints(workspace)
+        self.worktrees = Worktrees(workspace)
+        self.runs = Runs(workspace)
+        self.log = Log(workspace)
+        self.guard = Guard(workspace, agent)
+        self.approvals = Approvals(workspace)
+
+    @property
+    def root(self) -> str:
+        """The absolute path of the worktree's top."""
+        return self._workspace.root
+
+    @property
+    def agent(self) -> str:
+        """The id of the agent that acts."""
+        return self._workspace.agent
+
+    @property
+    def worktree_id(self) -> str:
+        """The worktree's id, which names its timeline."""
+        return self._workspace.timeline
+
+    def open_worktree(self, worktree_id: str) -> OpenRepository:
+        """The repository as seen from an agent's worktree: its checkpoints, its log, its restore."""
+        from git_agentos.worktree import status
+
+        return open_repository(status.path(self._workspace.context, worktree_id))
+
+    def restore(
+        self,
+        checkpoint: str,
+        *,
+        paths: Sequence[str] = (),
+        branch: str | None = None,
+        keep_head: bool = False,
+        keep_new: bool = False,
+        dry_run: bool = False,
+    ) -> RestoreResult:
+        """Restore the state of a checkpoint, on a new branch (named `branch`). The state before is saved.
+
+        `paths` limits it to files and directories, relative to the path that was opened. HEAD stays where it is with
+        `paths` or `keep_head`. `keep_new` keeps files that the checkpoint does not have.
+        """
+        if branch is not None and (keep_head or paths):
+            raise UsageError("'branch' cannot be combined with 'keep_head' or 'paths'")
+        done = self._workspace.restore(
+            checkpoint, paths, branch=branch, no_branch=keep_head, keep_new=keep_new, dry_run=dry_run
+        )
+        return convert(RestoreResult, done)
+
+    def undo(self, *, dry_run: bool = False) -> RestoreResult:
+        """Go back to the state before the last restore or undo, HEAD's branch included."""
+        return convert(RestoreResult, self._workspace.undo(dry_run=dry_run))
+
+    def recover(self, *, abort: bool = False) -> RecoverResult:
+        """Finish an interrupted restore, or with `abort` return to the state before it."""
+        return convert(RecoverResult, self._workspace.recover(abort=abort))
+
+    def status(self) -> RepositoryStatus:
+        """Changes, the last checkpoint, and unfinished work in the repository."""
+        from git_agentos import overview
+
+        found = overview.status(self._workspace)
+        return convert(
+            RepositoryStatus,
+            found.worktree,
+            interrupted_runs=found.interrupted_runs,
+            open_workflows=found.open_workflows,
+            guard_problems=found.guard_problems,
+        )
+
+    def doctor(self, *, fix: bool = False) -> tuple[Finding, ...]:
+        """The problems of the repository; with `fix`, those are fixed that can be fixed safely."""
+        from git_agentos import overview
+
+        return overview.examine(self._workspace, fix=fix)

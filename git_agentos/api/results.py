@@ -1,0 +1,376 @@
+"""What the API returns: frozen, with tuples for sequences and aware datetimes for times.
+
+Paths are text as `os.fsdecode` gives it; those of files are relative to the worktree's root. Ids are full. None
+stands for what does not apply or cannot be known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from git_agentos.checkpoint.model import Skipped
+from git_agentos.checkpoint.queries import Interrupted
+
+
+@dataclass(frozen=True)
+class SavedCheckpoint:
+    """A checkpoint. `commit` is HEAD's commit, None before the first commit; `branch` is None if HEAD is detached.
+
+    `unchanged`: the trigger is automatic, and the state is that of this earlier checkpoint.
+    """
+
+    id: str
+    created_at: datetime
+    created_by: str
+    worktree_id: str
+    worktree_path: str
+    branch: str | None
+    commit: str | None
+    trigger: str
+    description: str
+    task_id: str | None
+    run_id: str | None
+    session_id: str | None
+    metadata: Mapping[str, str]
+    staged: tuple[str, ...]
+    unstaged: tuple[str, ...]
+    untracked: tuple[str, ...]
+    skipped: tuple[Skipped, ...]
+    operation: str | None
+    unchanged: bool
+
+
+@dataclass(frozen=True)
+class RestoreResult:
+    """What a restore or an undo did, or would do (`dry_run`).
+
+    `checkpoint` is the checkpoint restored, `saved` the one that holds the state before; `branch` and `head` are where
+    HEAD is afterwards.
+    """
+
+    checkpoint: str
+    saved: str | None
+    branch: str | None
+    head: str | None
+    changed: tuple[str, ...]
+    removed: tuple[str, ...]
+    skipped: tuple[Skipped, ...]
+    dry_run: bool
+
+
+@dataclass(frozen=True)
+class RecoverResult:
+    """What a recovery did: `outcome` is `nothing`, `finished` or `went-back`; `cleaned` are the stale files removed."""
+
+    outcome: str
+    checkpoint: str | None
+    saved: str | None
+    branch: str | None
+    changed: tuple[str, ...]
+    removed: tuple[str, ...]
+    skipped: tuple[Skipped, ...]
+    cleaned: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ApprovalStatus:
+    """An approval request: `state` is `pending`, `granted`, `denied`, `used` or `expired`; `commit` HEAD's commit when
+    it was filed; `checkpoint` the state that was saved then; `note` the message of the decision."""
+
+    id: str
+    state: str
+    operation: str
+    command: tuple[str, ...]
+    folder: str | None
+    worktree_path: str
+    agent: str
+    branch: str | None
+    commit: str | None
+    reason: str | None
+    instead: str | None
+    checkpoint: str | None
+    created_at: datetime
+    expires_at: datetime | None
+    decided_at: datetime | None
+    decided_by: str | None
+    note: str | None
+
+
+@dataclass(frozen=True)
+class RepositoryStatus:
+    """The state of the worktree, in numbers of paths, and unfinished work in the repository.
+
+    `interrupted` is a restore that was killed: call `recover`. The last four are ids, and messages about the guard.
+    """
+
+    agent: str
+    root: str
+    branch: str | None
+    commit: str | None
+    dirty: bool
+    staged: int
+    unstaged: int
+    untracked: int
+    conflicted: int
+    operation: str | None
+    last_checkpoint: SavedCheckpoint | None
+    interrupted: Interrupted | None
+    pending_approvals: tuple[ApprovalStatus, ...]
+    interrupted_worktrees: tuple[str, ...]
+    interrupted_runs: tuple[str, ...]
+    open_workflows: tuple[str, ...]
+    guard_problems: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """One entry of an agent's log; `redacted` counts the secrets that were removed from it."""
+
+    id: str
+    timestamp: datetime
+    type: str
+    summary: str
+    details: Mapping[str, Any]
+    commit: str | None
+    files: tuple[str, ...]
+    task_id: str | None
+    checkpoint: str | None
+    agent: str
+    worktree_id: str
+    redacted: int
+
+
+@dataclass(frozen=True)
+class GuardDecision:
+    """What policy decides about a command: `decision` is `allow`, `approve` or `forbid`; `operations` are the names of
+    what the command does, the strictest first; `rule` decided; `instead` is a safe command in its place."""
+
+    decision: str
+    operations: tuple[str, ...]
+    rule: str | None
+    reason: str | None
+    instead: str | None
+
+
+# -- worktrees ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ChangeCounts:
+    """Numbers of paths with changes."""
+
+    staged: int
+    unstaged: int
+    untracked: int
+    conflicted: int
+
+
+@dataclass(frozen=True)
+class CheckpointSummary:
+    """The newest checkpoint of a worktree."""
+
+    id: str
+    created_at: datetime
+    trigger: str
+    description: str
+
+
+@dataclass(frozen=True)
+class ProcessInfo:
+    """A process that works in a worktree."""
+
+    pid: int
+    command: str
+
+
+@dataclass(frozen=True)
+class WorktreeStatus:
+    """An agent's worktree. `state` is `active`, `complete`, `archived` or `broken`; `path` where it is, or was.
+
+    `ahead` and `behind` count commits, compared with the present tip of the base; `integrated` says how its commits are
+    in the base (None: they are not); `process` is one that works in it. `guard` is `on`, `off` or `broken`.
+    """
+
+    id: str
+    path: str | None
+    branch: str | None
+    commit: str | None
+    base_ref: str | None
+    base_commit: str | None
+    task_id: str | None
+    state: str
+    changes: ChangeCounts | None
+    ahead: int | None
+    behind: int | None
+    integrated: str | None
+    last_checkpoint: CheckpointSummary | None
+    locked: bool
+    process: ProcessInfo | None
+    guard: str | None
+
+
+@dataclass(frozen=True)
+class MergeConflict:
+    """Two branches that conflict: `a` is an agent or the target of the merge, `b` an agent; `messages` are git's."""
+
+    a: str
+    b: str
+    files: tuple[str, ...]
+    messages: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """An agent whose branch could not be read, and why."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class ConflictReport:
+    """The pairs of agents that conflict, and the order in which to merge all of them."""
+
+    pairs: tuple[MergeConflict, ...]
+    order: tuple[str, ...]
+    left_out: tuple[Unreadable, ...]
+
+
+@dataclass(frozen=True)
+class MergeSource:
+    """One agent's part of a merge: `state` is `merged`, `up-to-date`, `nothing-to-add` or `not-merged`; `uncommitted`
+    counts the paths in its worktree that no commit has."""
+
+    id: str
+    branch: str | None
+    commit: str
+    state: str
+    merge_commit: str | None
+    uncommitted: int
+
+
+@dataclass(frozen=True)
+class MergeResult:
+    """The result of a merge. `merged`: the branch `target` has moved from `before` to `merge_commit` (in a dry run:
+    would move). With `conflicts`, nothing was changed. `saved` is the checkpoint of the worktree that was updated."""
+
+    merged: bool
+    target: str
+    before: str
+    merge_commit: str | None
+    sources: tuple[MergeSource, ...]
+    conflicts: tuple[MergeConflict, ...]
+    saved: str | None
+    dry_run: bool
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RemovalResult:
+    """A worktree that was archived or removed. `checkpoint` holds everything that was in it, but for `discarded`
+    (ignored files, where that was asked for) and `not_saved` (sockets, what could not be read)."""
+
+    id: str
+    path: str
+    branch: str
+    branch_deleted: bool
+    commit: str | None
+    checkpoint: str
+    discarded: tuple[Skipped, ...]
+    not_saved: tuple[Skipped, ...]
+
+
+# -- runs --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RunStep:
+    """One step of a run. `kind` is `agent`, `validate`, `rollback` or `checkpoint`; `outcome` is None while it runs;
+    `before` and `after` are checkpoints; `changed` counts paths."""
+
+    number: int
+    kind: str
+    attempt: int
+    command: str | None
+    outcome: str | None
+    exit_code: int | None
+    started_at: datetime
+    ended_at: datetime | None
+    before: str | None
+    after: str | None
+    changed: int | None
+    detail: str | None
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A run. `state` is as in docs/json.md (`passed`, `failed`, `accepted` …), `reason` says why it is so.
+
+    `worktree_path`, `branch` and `base_commit` are None before the worktree was made. `final_checkpoint` has the
+    evidence; `rolled_back_to` is the point that the worktree was rolled back to, with nothing done since.
+    """
+
+    id: str
+    state: str
+    reason: str | None
+    task_id: str | None
+    worktree_path: str | None
+    branch: str | None
+    base_commit: str | None
+    steps: tuple[RunStep, ...]
+    max_attempts: int
+    evidence: str
+    started_at: datetime
+    ended_at: datetime | None
+    final_checkpoint: str | None
+    rolled_back_to: str | None
+    accepted_into: str | None
+    merge_commit: str | None
+    problems: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether the validation has passed, and the work can be accepted."""
+        return self.state == "passed"
+
+
+@dataclass(frozen=True)
+class RollbackResult:
+    """What a rollback did. `checkpoint` is the state of `point`, `saved` holds everything before; `recreated`: the
+    folder or git's entry of the worktree was damaged, and was made again."""
+
+    run_id: str
+    point: str
+    checkpoint: str
+    saved: str | None
+    worktree_path: str
+    branch: str | None
+    head: str | None
+    changed: tuple[str, ...]
+    removed: tuple[str, ...]
+    recreated: bool
+    not_saved: tuple[Skipped, ...]
+    dry_run: bool
+
+
+@dataclass(frozen=True)
+class AcceptResult:
+    """What accepting a run did. With conflicts in `merge`, nothing was changed."""
+
+    run: RunResult
+    merge: MergeResult
+
+
+@dataclass(frozen=True)
+class VerifyResult:
+    """Whether the evidence of a run is complete and as it was sealed: `ok` if there are no `problems`."""
+
+    run_id: str
+    ok: bool
+    final_checkpoint: str | None
+    files: int
+    commits: int
+    problems: tuple[str, ...]

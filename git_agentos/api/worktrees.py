@@ -1,0 +1,90 @@
+"""`repo.worktrees`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from git_agentos.api.conversion import convert
+from git_agentos.api.results import ConflictReport, MergeResult, RemovalResult, WorktreeStatus
+from git_agentos.errors import UsageError
+from git_agentos.workspace import Workspace
+
+
+class Worktrees:
+    """The agents' worktrees of the repository."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    def create(
+        self,
+        worktree_id: str,
+        *,
+        from_ref: str | None = None,
+        task_id: str | None = None,
+        sparse: Sequence[str] = (),
+        guard: bool = True,
+    ) -> WorktreeStatus:
+        """Create a worktree on its branch `agent/<id>`, at `from_ref` or HEAD, with a first checkpoint.
+
+        `sparse` are the folders to check out, all by default. On any error nothing is left.
+        """
+        from git_agentos.worktree import creation
+
+        context = self._workspace.context
+        made = creation.create(context, worktree_id, from_ref=from_ref, task=task_id, sparse=list(sparse), guard=guard)
+        return convert(WorktreeStatus, made)
+
+    def revive(self, worktree_id: str, *, guard: bool = True) -> WorktreeStatus:
+        """Create an archived or removed worktree again, as it was."""
+        from git_agentos.worktree import creation
+
+        return convert(WorktreeStatus, creation.create(self._workspace.context, worktree_id, revive=True, guard=guard))
+
+    def list(self) -> tuple[WorktreeStatus, ...]:
+        """All agents' worktrees, archived ones included."""
+        from git_agentos.worktree import status
+
+        found = status.list_worktrees(self._workspace.context).worktrees
+        return tuple(convert(WorktreeStatus, each) for each in found)
+
+    def show(self, worktree_id: str) -> WorktreeStatus:
+        """One agent's worktree. WorktreeError if there is none of that id."""
+        from git_agentos.worktree import status
+
+        return convert(WorktreeStatus, status.show(self._workspace.context, worktree_id))
+
+    def conflicts(self, worktree_ids: Sequence[str] = (), *, uncommitted: bool = False) -> ConflictReport:
+        """Which branches conflict, of all agents or of these; with `uncommitted` of their latest checkpoints."""
+        from git_agentos.worktree import conflicts
+
+        return convert(ConflictReport, conflicts.conflicts(self._workspace.context, worktree_ids, dirty=uncommitted))
+
+    def merge(
+        self, worktree_ids: Sequence[str], *, into: str | None = None, squash: bool = False, dry_run: bool = False
+    ) -> MergeResult:
+        """Merge the committed work of agents into a branch, by default HEAD's: all of them or none.
+
+        With `conflicts` in the result nothing was changed.
+        """
+        from git_agentos.worktree import agent_merge
+
+        if isinstance(worktree_ids, str):
+            raise UsageError("'worktree_ids' is a sequence of ids")
+        done = agent_merge.merge(self._workspace.context, worktree_ids, into=into, squash=squash, dry_run=dry_run)
+        return convert(MergeResult, done)
+
+    def archive(self, worktree_id: str) -> RemovalResult:
+        """Remove a worktree after a checkpoint of everything in it; its branch stays, and `revive` creates it again."""
+        from git_agentos.worktree import removal
+
+        return convert(RemovalResult, removal.archive(self._workspace.context, worktree_id))
+
+    def remove(self, worktree_id: str, *, delete_branch: bool = False, discard_ignored: bool = False) -> RemovalResult:
+        """Remove a worktree for good, after a checkpoint of everything in it."""
+        from git_agentos.worktree import removal
+
+        done = removal.remove(
+            self._workspace.context, worktree_id, delete_branch=delete_branch, discard_ignored=discard_ignored
+        )
+        return convert(RemovalResult, done)
