@@ -265,7 +265,8 @@ def test_whom_it_kills_does_not_matter(place: Location, number: str, tmp_path: P
 
 def test_a_pipe_that_ends_by_itself_is_waited_for(place: Location) -> None:
     said = Said()
-    ended = said.run(place, "(sleep 0.05; echo late) & exit 0")
+    # It writes once the command has ended and was waited for, however long that takes.
+    ended = said.run(place, "(while kill -0 $$ 2>/dev/null; do :; done; echo late) & exit 0")
     assert (said.out.getvalue(), ended.exit_code, ended.left_behind) == (b"late\n", 0, 0)
 
 

@@ -53,6 +53,7 @@ def agent(tmp_path: Path) -> str:
     return script(tmp_path, implement=[wrong, good])
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize(
     ("strike", "database"),
     [(strike, "sqlite") for strike in [*ENDED, *(BEGINS if EXHAUSTIVE else BEGINS[2:3])]]

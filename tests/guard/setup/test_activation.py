@@ -297,6 +297,7 @@ class _Killed(BaseException):
 _STEPS = [(own_files, "write"), (lockfile, "commit"), (manifest, "write")]
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("step", range(7))
 @pytest.mark.parametrize("operation", ["enable", "disable", "install", "uninstall"])
 def test_killed_at_any_step(repo: Repo, operation: str, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
