@@ -91,8 +91,9 @@ def _walk(path_variable: str, kind_variable: str) -> list[str]:
     cases = []
     for each in _commands():
         path = " ".join(each.path)
-        for below in each.subcommands:
-            cases.append(f"\t\t'{path},{below.path[-1]}') {path_variable}='{' '.join(below.path)}' ;;")
+        cases += [
+            f"\t\t'{path},{below.path[-1]}') {path_variable}='{' '.join(below.path)}' ;;" for below in each.subcommands
+        ]
         for option in _valued(each):
             patterns = "|".join(f"'{path},{name}'" for name in option.names)
             cases.append(f"\t\t{patterns}) {kind_variable}={value_type(option)} ;;")
