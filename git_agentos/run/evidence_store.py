@@ -158,7 +158,7 @@ def sealed_events(context: OpenWorktree, run_id: str) -> list[dict[str, Any]] | 
 
 
 def _is_folder(path: str) -> bool:
-    """Whether a folder of ours is there; RepositoryError for anything else in its place."""
+    """Whether a folder of git-agentos is there; RepositoryError for anything else in its place."""
     try:
         mode = os.lstat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):

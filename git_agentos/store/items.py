@@ -12,8 +12,6 @@ from git_agentos.store.rows import RowOwner, storable
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-KINDS = ("artifact", "merge")
-
 
 @dataclass(frozen=True)
 class Contribution:

@@ -16,7 +16,6 @@ from git_agentos.guard.call import Call
 from git_agentos.guard.decision import Operation
 from git_agentos.guard.identity import Identity
 from git_agentos.guard.paths import is_below, nearest_folder
-from git_agentos.guard.shell.file_programs import first_line
 
 _MOST_SEARCHED = 100_000  # entries of a folder that is looked through for repositories
 _SYSTEM = frozenset(
@@ -75,8 +74,7 @@ class FileOwners:
         """The roots of the linked worktrees of the agent's repository."""
         found = gitfile.find(self.call.cwd)
         entries = worktrees.linked_git_dirs(gitfile.common_dir(found[1])) if found is not None else ()
-        pointers = (first_line(os.path.join(entry, "gitdir")) for entry in entries)
-        return [os.path.realpath(os.path.dirname(each)) for each in pointers if os.path.isabs(each)]
+        return [os.path.realpath(root) for entry in entries if (root := gitfile.root_or_none(entry)) is not None]
 
     def _has_own(self, path: str) -> bool:
         """Whether a folder contains the agent's own worktree."""

@@ -16,7 +16,7 @@ from git_agentos.guard.assessment.file_owners import FileOwners
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import Operation, SaveScope
 from git_agentos.guard.identity import Identity
-from git_agentos.guard.paths import is_below, is_device
+from git_agentos.guard.paths import git_directories, is_below, is_device
 from git_agentos.guard.shell import file_programs
 from git_agentos.guard.shell.file_programs import Files
 from git_agentos.guard.shell.reader import Program
@@ -73,8 +73,7 @@ class NamedFiles:
             yield from self._saves(program, mentioned_paths, named=False)
 
     def _of(self, program: Program, files: Files, *, follows: bool) -> Iterator[FileEffect]:
-        own = file_programs.git_directories(program.directory)
-        found = file_programs.in_git_directory(files, program.directory, own)
+        found = file_programs.in_git_directory(files, program.directory, git_directories(program.directory))
         if found is not None:
             yield FileEffect([Operation("git-dir-write", found.replace(UNKNOWN, "…"))])
             return
@@ -93,8 +92,6 @@ class NamedFiles:
         """The operations on files that are not the agent's to change; with `follows`, also on what links lead to."""
         found: list[Operation] = []
         for word in dict.fromkeys((*files.paths, *files.deleted_trees, *files.into)):
-            if program.cwd_unknown and not os.path.isabs(word):
-                continue
             # Of a partly unknown word, the folder with which it begins counts.
             whole = known(word) and (word in files.deleted_trees or (files.below and word in files.into))
             for path in file_programs.named(word, program.directory):

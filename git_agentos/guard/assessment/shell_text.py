@@ -21,6 +21,7 @@ from git_agentos.guard.configuration import settings as configuration
 from git_agentos.guard.configuration.settings import PLACES, GuardSettings
 from git_agentos.guard.decision import ALLOW, Assessment, Decision, Operation, SaveScope, strictest
 from git_agentos.guard.identity import Identity
+from git_agentos.guard.paths import worktree_root
 from git_agentos.guard.policy import operations
 from git_agentos.guard.policy.commands import stash
 from git_agentos.guard.policy.own_work import NO_EARLIER_COMMANDS, EarlierCommands
@@ -302,14 +303,14 @@ class ShellTextReader:
         reason = reason if reason.startswith("shell text") else f"the shell text cannot be read: {reason}"
         decision = operations.decide([Operation("shell-error")], settings, reason=reason, instead=instead)
         # Once it is granted it may do anything.
-        root = _root_of(call.cwd)
+        root = worktree_root(call.cwd)
         save = SaveScope() if root is not None else None
         self._add_assessment(call, Assessment(decision, save, False, root))
 
     def _add(self, program: Program, found: Sequence[Operation]) -> None:
         """Add operations of a program that is not git."""
         if found:
-            root = _root_of(program.directory)
+            root = worktree_root(program.directory)
             decision = operations.decide(found, self._settings_of(self.call.cwd, self.call.environment))
             save = SaveScope() if root is not None and decision.decision != ALLOW else None
             self._add_assessment(_call_of(program), Assessment(decision, save, False, root))
@@ -352,9 +353,3 @@ def _call_of(program: Program) -> Call:
 def _git_variables(environment: Mapping[str, str]) -> list[str]:
     """The variables from which git takes its configuration and its place."""
     return [key for key in environment if key.startswith("GIT_") or key in ("HOME", "XDG_CONFIG_HOME")]
-
-
-def _root_of(directory: str) -> str | None:
-    """The top of the worktree that a folder is in."""
-    own = file_programs.git_directories(directory)
-    return os.path.realpath(os.path.dirname(own[0])) if own else None

@@ -29,7 +29,7 @@ from git_agentos.guard.setup import activation, scripts
 from git_agentos.process import programs
 from git_agentos.util import files
 
-FSMONITOR, HOOK, SHIM, HARNESS = LAYERS = ("fsmonitor", "hook", "shim", "harness")
+FSMONITOR, HOOK, SHIM, HARNESS = ("fsmonitor", "hook", "shim", "harness")
 ON, OFF, BROKEN = "on", "off", "broken"
 _TIMEOUT = 30.0  # seconds
 _NO_HOOK_NAMED = 2  # the exit code of the hooks' program where it is started without a hook's name

@@ -26,9 +26,8 @@ from git_agentos.guard.harness import adapters, contact, events, overrides, reco
 from git_agentos.guard.harness.adapters import Harness
 from git_agentos.guard.harness.events import Event, HookReply, InvalidEvent
 from git_agentos.guard.identity import Identity
-from git_agentos.guard.paths import nearest_folder
+from git_agentos.guard.paths import git_directories, is_in_git_directory, nearest_folder, worktree_root
 from git_agentos.guard.policy import operations
-from git_agentos.guard.shell import file_programs
 from git_agentos.guard.shell.words import UNKNOWN
 
 
@@ -115,14 +114,13 @@ def _judge(event: Event, who: Identity, settings: GuardSettings, caller: Caller)
 def _judge_edit(event: Event, settings: GuardSettings, caller: Caller) -> list[AssessedCommand]:
     """One step for all files that a tool edits; none where the agent may edit them all."""
     folder = nearest_folder(event.cwd)
-    git_dirs = file_programs.git_directories(folder)
-    if not git_dirs and not _is_agents_worktree(event, caller):
+    root, git_dirs = worktree_root(folder), git_directories(folder)
+    if root is None and not _is_agents_worktree(event, caller):
         return []  # outside of any repository there is nothing to guard
-    root = os.path.realpath(os.path.dirname(git_dirs[0])) if git_dirs else None
     risky: list[Operation] = []
     for path in event.paths:
         real = os.path.realpath(path)
-        if file_programs.in_git_directory(file_programs.Files((path, real)), event.cwd, git_dirs) is not None:
+        if is_in_git_directory(os.path.join(event.cwd, path), git_dirs):
             risky.append(Operation("git-dir-write", path))
         elif root is None or not (real == root or real.startswith(root + os.sep)):
             risky.append(Operation("file-outside", path))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 
 from git_agentos.guard.paths import is_below
 from git_agentos.guard.shell import words
@@ -20,7 +19,6 @@ SILENT = frozenset(
 # Unknown parts of a text are parsed as this variable, which is never set.
 _HOLE = "AGENTOS_NOT_KNOWN_"
 _READ_FOR_VARIABLES = frozenset({"activate", ".bashrc", ".bash_profile", ".profile", ".zshrc", "nvm.sh"})
-_MOVES = re.compile(r"\b(cd|pushd|popd|chdir|eval|source)\b|^\s*\.\s", re.MULTILINE)
 
 
 def script(text: str) -> str:
@@ -87,9 +85,7 @@ class Builtins:
         state.forget_variables()
         if name not in _READ_FOR_VARIABLES and os.path.basename(name) not in _READ_FOR_VARIABLES:
             self.starts(tuple(argv), state)
-            state.cwd_unknown = state.cwd_unknown or _may_move(
-                os.path.join(state.directory, name) if words.known(name) else ""
-            )
+            state.cwd_unknown = True
         return UNKNOWN
 
     def do_trap(self, argv: list[str], state: State, stdin: str | None) -> str:
@@ -105,9 +101,9 @@ class Builtins:
                 self.aliases.setdefault(name, []).append(value)
         return ""
 
-    def do_hash(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
+    def do_hash(self, argv: list[str], state: State, stdin: str | None) -> str:
         if argv[1:2] == ["-p"] and len(argv) > 3:
-            self.aliases.setdefault(argv[3], []).append(words.requoted(argv[2]))
+            self.do_alias(["alias", f"{argv[3]}={words.requoted(argv[2])}"], state, stdin)
         return ""
 
     def do_unset(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
@@ -149,15 +145,19 @@ class Builtins:
 
     def do_read(self, argv: list[str], state: State, stdin: str | None) -> str:
         names = [word for word in argv[1:] if word.isidentifier()]
-        line = (stdin or UNKNOWN).split("\n", 1)[0]
-        fields = (
-            line.split(None, max(len(names) - 1, 0)) if words.known(line) and "IFS" not in state.variables else None
-        )
-        many = argv[0] != "read" or any(word.startswith("-") and word not in ("-r", "-s") for word in argv[1:])
+        is_plain = argv[0] == "read" and all(word in (*names, "-r", "-s") for word in argv[1:])
+        fields = None
+        # Of several lines, the next round of a loop reads another one.
+        if (
+            is_plain
+            and stdin
+            and words.known(stdin)
+            and "\n" not in stdin.rstrip("\n")
+            and "IFS" not in state.variables
+        ):
+            fields = [*stdin.split(None, max(len(names) - 1, 0)), *("" for _ in names)]
         for n, name in enumerate(names):
-            value = UNKNOWN if fields is None or many else fields[n].strip() if n < len(fields) else ""
-            # The next round of a loop reads another line.
-            state.assign(name, ((value,),) if stdin and "\n" not in stdin.rstrip("\n") else ((UNKNOWN,),))
+            state.assign(name, ANY if fields is None else ((fields[n].strip(),),))
         return ""
 
     def do_echo(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
@@ -182,20 +182,8 @@ class Builtins:
 
 
 def resolve_path(name: str, state: State) -> str | None:
-    """The path that a file's name means; None if that is not known."""
-    if not words.known(name) or not name or (state.cwd_unknown and not os.path.isabs(name)):
-        return None
-    return os.path.normpath(os.path.join(state.directory, name))
-
-
-def _may_move(path: str) -> bool:
-    """Whether a file that a shell reads may change the folder."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            text = file.read(MOST_OUTPUT)
-    except OSError:
-        return True
-    return len(text) == MOST_OUTPUT or _MOVES.search(text) is not None
+    """The path that a file's name means, in the most likely folder; None if the name is not known."""
+    return os.path.normpath(os.path.join(state.directory, name)) if name and words.known(name) else None
 
 
 BUILTINS = {

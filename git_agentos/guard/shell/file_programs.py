@@ -10,12 +10,12 @@ import fnmatch
 import glob
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from git_agentos.git import gitfile
-from git_agentos.guard.paths import is_below, is_device
-from git_agentos.guard.shell.runners import base, names_a_git_directory
+from git_agentos.guard.paths import is_below, is_device, is_in_git_directory
+from git_agentos.guard.shell.options import split_options, values_of
+from git_agentos.guard.shell.runners import base, find_line, names_a_git_directory
 from git_agentos.guard.shell.words import UNKNOWN, known
 
 _ALL = frozenset(
@@ -23,26 +23,35 @@ _ALL = frozenset(
     "mv mkfifo mknod mktemp rename".split()
 )
 _LAST = frozenset("cp install ginstall ln rsync scp link".split())
-_IN_PLACE = {"sed": "i", "perl": "i", "ruby": "i", "sd": "", "gawk": ""}
-_VALUES = {
-    "truncate": frozenset({"-s", "--size", "-r", "--reference"}), "touch": frozenset({"-d", "-t", "-r", "--date"}),
-    "cp": frozenset({"-t", "-S", "--target-directory", "--suffix"}),
-    "mv": frozenset({"-S", "--suffix", "-t", "--target-directory"}),
-    "install": frozenset({"-m", "-o", "-g", "-S", "-t", "--mode", "--owner", "--group", "--target-directory"}),
-    "mkdir": frozenset({"-m", "--mode"}), "mkfifo": frozenset({"-m", "--mode"}), "mknod": frozenset({"-m", "--mode"}),
-    "rsync": frozenset({"-e", "--rsh", "--exclude", "--include", "--filter", "-f", "--files-from"}),
-    "shred": frozenset({"-n", "-s", "--iterations", "--size"}), "ln": frozenset({"-S", "-t", "--target-directory"}),
-    "mktemp": frozenset({"-p", "--suffix"}),
+_IN_PLACE = frozenset({"sed", "perl", "ruby", "sd", "gawk"})
+_TARGET = frozenset({"-t", "--target-directory", "-S", "--suffix"})
+# Options that take a value.
+_VALUES: Mapping[str, Collection[str]] = {
+    "cp": _TARGET, "mv": _TARGET, "ln": _TARGET,
+    "install": {*_TARGET, "-m", "-o", "-g", "--mode", "--owner", "--group"},
+    "truncate": {"-s", "--size", "-r", "--reference"}, "touch": {"-d", "-t", "-r", "--date"},
+    **dict.fromkeys(("mkdir", "mkfifo", "mknod"), ("-m", "--mode")),
+    "rsync": {"-e", "--rsh", "--exclude", "--include", "--filter", "-f", "--files-from"},
+    "shred": {"-n", "-s", "--iterations", "--size"}, "mktemp": {"-p", "--suffix"},
+    "patch": {"-d", "--directory", "-o", "--output", "-i", "--input", "-p", "-r", "-B"},
+    **dict.fromkeys(("tar", "bsdtar"), ("-C", "--directory", "-f", "--file")),
+    "unzip": {"-d"}, "cpio": {"-D", "--directory"},
 }  # fmt: skip
-_OUTPUT = {
+_FOLDERS = ("-C", "-d", "-D", "--directory")
+# Programs that write to what these options name.
+_OUTPUT: Mapping[str, tuple[str, ...]] = {
     "curl": ("-o", "--output", "--output-dir"), "wget": ("-O", "-P", "--output-document", "--directory-prefix"),
     "sort": ("-o", "--output"), "gcc": ("-o",), "cc": ("-o",), "openssl": ("-out",), "yq": (), "jq": (),
 }  # fmt: skip
 _EDITORS = frozenset("ed ex vi vim nvim nano micro emacs".split())
 _PACKERS = frozenset("gzip gunzip bzip2 bunzip2 xz unxz lzma unlzma zstd unzstd compress uncompress pigz".split())
-_HARMLESS = frozenset({"touch", "mkdir", "chmod", "chown", "chgrp", "chattr", "setfacl", "link", "rmdir", "mkfifo",
-                       "mknod", "mktemp"})  # fmt: skip
+_HARMLESS = frozenset("touch mkdir chmod chown chgrp chattr setfacl link rmdir mkfifo mknod mktemp".split())
 _ARCHIVERS = frozenset({"tar", "bsdtar", "unzip", "7z", "7za", "cpio", "patch", "bsdcpio"})
+# With these options a program only reads.
+_ONLY_READS: Mapping[str, Collection[str]] = {
+    **dict.fromkeys(_PACKERS, ("-c", "-l", "-t", "--stdout", "--list", "--test")),
+    "unzip": {"-l", "-p", "-t", "-z", "-Z"}, "patch": {"--dry-run"},
+}  # fmt: skip
 # Programs that change no files. A redirection belongs to the shell.
 _READS = frozenset(
     """: [ [[ ack ag alias apropos arch awk b2sum base32 base64 basename bat bc cal cat cd cksum clear cloc cmp col
@@ -85,32 +94,32 @@ def files_written_by(argv: Sequence[str], directory: str = ".") -> Files | None:
     if name == "dd":
         targets = tuple(word[3:] for word in words if word.startswith("of="))
         return Files(targets, overwrites=bool(targets))
-    if name in _IN_PLACE and (found := _in_place(name, words)) is not None:
-        return found
-    if name in _ARCHIVERS:
-        return _unpack(name, words)
+    if name in ("tar", "bsdtar") and words[:1] and not words[0].startswith("-"):
+        words[0] = "-" + words[0]
+    operands, given = split_options(words, _OUTPUT.get(name) or _VALUES.get(name, ()), permute=True)
+    if name in _IN_PLACE and (name == "sd" or "-i" in given or any(each.startswith("--in-place") for each in given)):
+        # Of `sed -i SCRIPT FILE…` the script counts as one more, which does not exist.
+        return Files(tuple(operands), overwrites=True)
     if name in _OUTPUT:
-        written = _values_of(words, _OUTPUT[name])
+        written = values_of(given, *_OUTPUT[name])
         return Files(tuple(written), overwrites=True) if written else None
     if name in _EDITORS:
-        return Files(tuple(word for word in words if word[:1] not in ("-", "+")), overwrites=True)
+        return Files(tuple(word for word in operands if word[:1] != "+"), overwrites=True)
+    if not given.keys().isdisjoint(_ONLY_READS.get(name, ())):
+        return Files()
     if name in _PACKERS:
-        only_reads = any(_is_short(word, "clt") or word in ("--stdout", "--list", "--test") for word in words)
-        return (
-            Files() if only_reads else Files(tuple(word for word in words if not word.startswith("-")), overwrites=True)
-        )
+        return Files(tuple(operands), overwrites=True)
+    if name in _ARCHIVERS:
+        return _unpack(name, operands, given)
     if name not in _ALL and name not in _LAST:
         return None
-    if any(option in ("--help", "--version") for option in words):
+    if "--help" in given or "--version" in given or (name == "gio" and operands[:1] not in (["trash"], ["remove"])):
         return Files()
-    operands, options = _operands(words, _VALUES.get(name, frozenset()))
     if name == "mv" or name in _LAST:
-        return _copy(name, words, operands, options, directory)
-    if name == "gio" and operands[:1] not in (["trash"], ["remove"]):
-        return Files()
+        return _copy(name, operands, given, directory)
     if name == "mktemp":
         operands = [word for word in operands if "/" in word]
-    recursive = any(_is_short(option, "rR") or option.startswith("--rec") for option in options)
+    recursive = any(each in ("-r", "-R") or each.startswith("--rec") for each in given)
     whole = (recursive and name in ("rm", "srm")) or name.startswith("trash") or name == "gio"
     paths = tuple(operands)
     into = paths if recursive and not whole else ()
@@ -139,9 +148,8 @@ def may_write(argv: Sequence[str]) -> bool:
 
 def links(argv: Sequence[str], directory: str) -> dict[str, str]:
     """The links that `ln` makes, and their targets, as absolute paths."""
-    words = list(argv[1:])
-    operands, options = _operands(words, _VALUES["ln"])
-    paths = [path for path in _copy("ln", words, operands, options, directory).paths if known(path)]
+    operands, given = split_options(argv[1:], _VALUES["ln"], permute=True)
+    paths = [path for path in _copy("ln", operands, given, directory).paths if known(path)]
     symbolic = is_symbolic(argv)
     made = {}
     for path, source in zip(paths, operands, strict=False):
@@ -153,7 +161,8 @@ def links(argv: Sequence[str], directory: str) -> dict[str, str]:
 
 def is_symbolic(argv: Sequence[str]) -> bool:
     """Whether `ln` makes symbolic links."""
-    return any(_is_short(option, "s") or option == "--symbolic" for option in argv[1:])
+    _, given = split_options(argv[1:], _VALUES["ln"], permute=True)
+    return "-s" in given or "--symbolic" in given
 
 
 _PATH = re.compile(r"(?:\.\.?/|/|~/)[^\s'\"`;:,()\[\]{}<>|&*?\x00]+")
@@ -169,15 +178,13 @@ def deletes(argv: Sequence[str]) -> bool:
     return plain(argv[0]) in _DELETING
 
 
-def _copy(name: str, words: Sequence[str], operands: list[str], options: list[str], directory: str) -> Files:
+def _copy(name: str, operands: list[str], given: Mapping[str, Sequence[str]], directory: str) -> Files:
     """`cp`, `mv`, `ln`, `install`, `rsync`: the last operand is written to, or something in it."""
-    given = [option.partition("=")[2] for option in options if option.startswith("--target-directory=")]
-    given += [words[n + 1] for n, word in enumerate(words[:-1]) if word in ("-t", "--target-directory")]
-    sources = operands if given else operands[:-1]
-    last = given or operands[-1:]
+    targets = values_of(given, "-t", "--target-directory") if name in ("cp", "mv", "ln", "install") else []
+    sources, last = (operands, targets) if targets else (operands[:-1], operands[-1:])
     if name == "ln" and not sources and last:
         sources, last = last, ["."]
-    if name == "install" and any(_is_short(option, "d") or option == "--directory" for option in options):
+    if name == "install" and ("-d" in given or "--directory" in given):
         return Files(tuple(operands))
     if name in ("rsync", "scp") and last and re.match(r"[^/]*:", last[0]):
         last = []  # another machine
@@ -197,173 +204,62 @@ def _copy(name: str, words: Sequence[str], operands: list[str], options: list[st
         paths += [target] if not sources else []
     removed = tuple(sources) if name == "mv" else ()
     if name == "rsync":
-        emptied = tuple(last) if any(option.startswith("--del") for option in options) else ()
-        removed = tuple(sources) if "--remove-source-files" in options else ()
+        emptied = tuple(last) if any(option.startswith("--del") for option in given) else ()
+        removed = tuple(sources) if "--remove-source-files" in given else ()
         return Files((*paths, *removed), emptied, bool(last), tuple(into))
     found = tuple(dict.fromkeys((*paths, *removed)))
     return Files(found, removed, name != "link" and bool(found or into), tuple(dict.fromkeys(into)))
 
 
-def _is_short(option: str, letters: str) -> bool:
-    """Whether a cluster of short options has one of `letters`."""
-    return option.startswith("-") and not option.startswith("--") and bool(set(option) & set(letters))
-
-
-def _operands(words: Sequence[str], values: frozenset[str]) -> tuple[list[str], list[str]]:
-    operands: list[str] = []
-    options: list[str] = []
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
-        if word == "--":
-            return operands + rest, options
-        if word.startswith("-") and word != "-":
-            options.append(word)
-            if word in values and rest:
-                rest.pop(0)
-        else:
-            operands.append(word)
-    return operands, options
-
-
-def _in_place(name: str, words: Sequence[str]) -> Files | None:
-    """`sed -i`: its files; of `-i.bak SCRIPT FILE…` the script counts as one more, which does not exist."""
-    letter = _IN_PLACE[name]
-    on = any(w.startswith("--in-place") or w == "-iinplace" for w in words) or (
-        letter and any(w.startswith("-") and not w.startswith("--") and letter in w[1:] for w in words)
-    )
-    if not (on or name == "sd"):
-        return None
-    return Files(tuple(word for word in words if not word.startswith("-")), overwrites=True)
-
-
-def _unpack(name: str, words: Sequence[str]) -> Files | None:
+def _unpack(name: str, operands: list[str], given: Mapping[str, Sequence[str]]) -> Files | None:
     """Where an archive is unpacked, or a patch applied; None if that is not named."""
+    folders = values_of(given, *_FOLDERS)
     if name == "patch":
-        folders = _values_of(words, ("-d", "--directory"))
-        operands, options = _operands(words, frozenset({"-i", "--input", "-p", "-d", "--directory", "-o", "-r", "-B"}))
-        if "--dry-run" in options:
-            return Files()
-        written = _values_of(words, ("-o", "--output"))
+        written = values_of(given, "-o", "--output")
         return Files((*operands[:1], *written), overwrites=True, into=tuple(folders or ["."]))
-    if name in ("tar", "bsdtar"):
-        mode = next((w for w in words if not w.startswith("--")), "").lstrip("-")
-        long = [word for word in words if word.startswith("--")]
-        folders = _values_of(words, ("-C", "--directory"))
-        if "t" in mode and "x" not in mode:
-            return Files()
-        if "x" in mode or "--extract" in long or "--get" in long:
-            return Files(overwrites=True, into=tuple(folders or ["."]))
-        archives = _values_of(words, ("-f", "--file")) or (words[1:2] if "f" in mode else [])
-        if any(word.startswith("--remove") for word in long):
-            # The packed files are deleted; `-C` says in which folder.
-            packed = [word for word in words[1:] if not word.startswith("-") and word not in (*archives, *folders)]
-            places = [os.path.join(folder, word) for folder in (folders or ["."]) for word in packed]
-            return Files((*archives, *places), tuple(places), True)
-        return Files(tuple(archives), overwrites=True)
-    if name == "unzip":
-        if any(_is_short(word, "lptzZ") for word in words):
-            return Files()
-        return Files(overwrites=True, into=tuple(_values_of(words, ("-d",)) or ["."]))
     if name in ("7z", "7za"):
-        return None if words[:1] not in (["l"], ["t"]) else Files()
-    return Files(overwrites=True, into=tuple(_values_of(words, ("-D", "--directory")) or ["."]))
-
-
-def _values_of(words: Sequence[str], options: Sequence[str]) -> list[str]:
-    """The values of some options, in the next word or joined to them."""
-    found = [words[n + 1] for n, word in enumerate(words[:-1]) if word in options]
-    for option in options:
-        start = option + "=" if option.startswith("--") else option
-        found += [word[len(start) :] for word in words if word.startswith(start) and word != option]
-    return found
+        return None if operands[:1] not in (["l"], ["t"]) else Files()
+    if name in ("tar", "bsdtar") and given.keys().isdisjoint({"-x", "--extract", "--get"}):
+        if "-t" in given:
+            return Files()
+        archives = values_of(given, "-f", "--file")
+        # With `--remove-files`, the packed files are deleted; `-C` says in which folder.
+        removes = any(each.startswith("--remove") for each in given)
+        packed = [os.path.join(folder, word) for folder in (folders or ["."]) for word in operands if removes]
+        return Files((*archives, *packed), tuple(packed), overwrites=True)
+    return Files(overwrites=True, into=tuple(folders or ["."]))
 
 
 def _find(words: Sequence[str]) -> Files | None:
     """`find ROOT… -delete`, or `-exec rm`; a search for certain names deletes in a git directory what has such a name
     there."""
-    first = next((n for n, word in enumerate(words) if word[:1] in ("-", "(", "!")), len(words))
-    roots = tuple(words[:first]) or (".",)
-    own, commands = _without_commands(words)
+    line = find_line(words)
+    own = line.words
     written = tuple(own[n + 1] for n, w in enumerate(own[:-1]) if w in ("-fprint", "-fprint0", "-fls", "-fprintf"))
-    removes = any(each and deletes(each) for each in commands)
-    edits = any(each and (done := files_written_by(each)) is not None and done.overwrites for each in commands)
-    if "-delete" not in own and not removes and not edits:
+    removes = "-delete" in own or any(each and deletes(each) for each in line.commands)
+    edits = any(each and (done := files_written_by(each)) is not None and done.overwrites for each in line.commands)
+    if not removes and not edits:
         return Files(written, overwrites=bool(written)) if written else None
-    tests = [own[n + 1] for n, word in enumerate(own[:-1]) if word in ("-name", "-iname", "-path", "-wholename")]
-    harmless = [test for test in tests if not names_a_git_directory(test)]
-    negated = {"!", "-not", "-o", "-or", ","} & set(own)
-    spared = any(".git" in test for test in tests) and bool({"-not", "!", "-prune"} & set(own))
-    whole = not (harmless or spared or "-empty" in own)
-    names = [own[n + 1] for n, word in enumerate(own[:-1]) if word in ("-name", "-iname")]
-    looked_for = () if negated else tuple(names)
-    if "-delete" not in own and not removes:
-        return Files(written, (), True, roots, looked_for, True)
-    return Files((*written, *roots), roots if whole else (), True, roots, looked_for, True)
-
-
-def _without_commands(words: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """The words of a `find` that are its own, and the commands that it runs."""
-    own: list[str] = []
-    commands: list[list[str]] = []
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
-        own.append(word)
-        if word in ("-exec", "-execdir", "-ok", "-okdir"):
-            end = next((n for n, each in enumerate(rest) if each in (";", "+")), len(rest))
-            commands.append(rest[:end])
-            rest = rest[end + 1 :]
-    return own, commands
+    names = () if line.is_negated else tuple(name for test, name in line.tests if test in ("-name", "-iname"))
+    if not removes:
+        return Files(written, (), True, line.roots, names, True)
+    spared = any(".git" in name for _, name in line.tests) and not {"-not", "!", "-prune"}.isdisjoint(own)
+    whole = all(names_a_git_directory(name) for _, name in line.tests) and not spared and "-empty" not in own
+    return Files((*written, *line.roots), line.roots if whole else (), True, line.roots, names, True)
 
 
 # -- git directories ---------------------------------------------------------------------------------------------------
 
 
-def git_directories(directory: str) -> tuple[str, ...]:
-    """The `.git` of the worktree that `directory` is in, its git directory, and the common one."""
-    current = directory
-    while True:
-        dot = os.path.join(current, ".git")
-        if os.path.lexists(dot):
-            break
-        if os.path.dirname(current) == current:
-            return ()
-        current = os.path.dirname(current)
-    found = [dot]
-    if os.path.isfile(dot):
-        own = gitfile.resolve(dot)
-        if own is not None:
-            found += [own, gitfile.common_dir(own)]
-    else:
-        found.append(os.path.realpath(dot))
-    return tuple(dict.fromkeys(found))
-
-
-def first_line(path: str) -> str:
-    """The first line of a file, empty if it cannot be read."""
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.readline().rstrip("\n")
-    except OSError:
-        return ""
-
-
-def in_git_directory(files: Files, directory: str, own: Iterable[str]) -> str | None:
+def in_git_directory(files: Files, directory: str, own: Sequence[str]) -> str | None:
     """The first path of `files` that is, is in, or contains a git directory; None if there is none. `own` are those of
     the worktree in which the program runs."""
-    own = tuple(own)
-    deleted_trees = frozenset(files.deleted_trees)
     for word in dict.fromkeys((*files.paths, *files.deleted_trees, *files.into)):
         for path in named(word, directory):
-            if ".git" in path.split(os.sep):
-                return word
             real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-            for git_dir in own:
-                if is_below(path, git_dir) or is_below(real, git_dir) or is_below(os.path.realpath(path), git_dir):
-                    return word
-                if word in deleted_trees and (is_below(git_dir, path) or is_below(git_dir, real)):
-                    return word
+            contains = any(is_below(git_dir, each) for git_dir in own for each in (path, real))
+            if is_in_git_directory(path, own) or (contains and word in files.deleted_trees):
+                return word
     return None
 
 

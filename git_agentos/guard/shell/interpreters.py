@@ -1,44 +1,33 @@
 """Programs that are given code on their command line (`python -c`, `perl -e`, `awk`): what of it concerns the guard.
 
 Code is not parsed. Code that names git needs approval (`may_run_git`). Commands that it runs and files that it changes
-are found where they are literal: commands as texts or lists, and the usual calls that delete and write. awk is small
-enough to be parsed: it runs commands only by `system` and pipes.
+are found where they are literal: commands as texts or lists, and the usual calls that delete and write. awk runs
+commands only by `system` and pipes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from git_agentos.guard.shell.options import split_options
 from git_agentos.guard.shell.runners import base
 from git_agentos.guard.shell.words import UNKNOWN, ansi, known
 
-# Options (the last letter of a cluster counts) whose value, or the next word, is code.
-_CODE: Mapping[str, str] = {
-    "python": "c", "pypy": "c", "ipython": "c", "perl": "eE", "ruby": "e", "node": "ep", "nodejs": "ep", "bun": "ep",
-    "deno": "", "php": "rBE", "lua": "e", "luajit": "e", "Rscript": "e", "R": "e", "osascript": "e", "tclsh": "",
-    "awk": "", "gawk": "e", "mawk": "", "nawk": "", "elixir": "e", "erl": "", "ghc": "e", "guile": "c", "sbcl": "",
-    "groovy": "e", "scala": "e", "julia": "eE", "emacs": "", "vim": "c", "nvim": "c", "vi": "c", "ex": "c", "ed": "",
-    "pwsh": "", "powershell": "", "make": "", "gmake": "",
-}  # fmt: skip
-# Options whose value is joined to them, and is not code.
-_JOINING: Mapping[str, str] = {
-    "perl": "MmICDFx",
-    "python": "WX",
-    "pypy": "WX",
-    "ruby": "rICEKWx",
-    "php": "dcz",
-    "lua": "l",
-}
-_LONG = frozenset(
-    """--eval --print --execute --command -Command -EncodedCommand --exec --script -c -e -r -p --run eval -eval
-    --batch --eval-file --source""".split()
+_INTERPRETERS = frozenset(
+    """python pypy ipython perl ruby node nodejs bun deno php lua luajit Rscript R osascript tclsh elixir erl ghc guile
+    sbcl groovy scala julia emacs vim nvim vi ex ed pwsh powershell""".split()
 )
+# Options whose value is code, in the next word or joined to them: the letters of most, those of some, and names.
+_LETTERS, _LETTERS_OF_SOME = "eEprB", "c"
+_SOME = ("python", "pypy", "ipython", "vim", "nvim", "vi", "ex", "guile")
+_LONG = r"--?(?:eval|exec|execute|command|Command|EncodedCommand|print|script)"
 AWK = frozenset({"awk", "gawk", "mawk", "nawk"})
 
 _GIT = re.compile(
-    r"(?<![\w.-])git(?![\w@.+]|://)|(?<!\w)(?:pygit2|dulwich|simple-git|isomorphic-git|nodegit|gitpython|rugged)(?!\w)"
+    r"(?<![\w.-])git(?![\w@.+]|://)|(?<!\w)"
+    r"(?:git_filter_repo|pygit2|dulwich|simple-git|isomorphic-git|nodegit|gitpython|rugged)(?!\w)"
 )
 _GIT_DIRECTORY = re.compile(r"(?<!\w)\.git(?![\w-]|\.)")
 _TOUCHING = re.compile(
@@ -59,20 +48,16 @@ _COMMANDS = frozenset(
     """rm rmdir mv cp find shred truncate dd unlink tee sed rsync install ln sh bash zsh dash sudo env xargs chmod
     tar""".split()
 )
-_FIRST = rf"\(?\s*({_STRING})"
+# Calls that delete a folder, and calls that delete a file or write to it, with the literal path.
 _DELETES_TREE = re.compile(
-    rf"(?:rmtree|rm_rf|rm_r|rmSync|removeSync|remove_tree|rimraf|rmdirSync|fs\.rm){_FIRST}", re.DOTALL
-)
-_DELETES = re.compile(
-    rf"(?:\bunlink|unlinkSync|os\.remove|os\.rmdir|File\.delete|File\.unlink|FileUtils\.rm){_FIRST}", re.DOTALL
+    rf"(?:rmtree|rm_rf|rm_r|rmSync|removeSync|remove_tree|rimraf|rmdirSync|fs\.rm)\(?\s*({_STRING})", re.DOTALL
 )
 _WRITES = re.compile(
-    rf"(?:writeFileSync|writeFile|truncateSync|truncate|File\.write|file_put_contents){_FIRST}"
-    rf"|\bopen\(\s*({_STRING})\s*,\s*(?:mode\s*=\s*)?['\"](?:[wax]|r\+|>)",
+    rf"(?:\bunlink|unlinkSync|os\.remove|os\.rmdir|File\.(?:delete|unlink|write)|FileUtils\.rm|writeFile(?:Sync)?"
+    rf"|truncate(?:Sync)?|file_put_contents)\(?\s*({_STRING})"
+    rf"|\bopen\(\s*({_STRING})\s*,\s*(?:mode\s*=\s*)?['\"](?:[wax]|r\+|>)"
+    rf"|Path\(\s*({_STRING})\s*\)\s*\.(?:unlink|rmdir|write_text|write_bytes|open\(\s*['\"]w|rename|replace)",
     re.DOTALL,
-)
-_PATH = re.compile(
-    rf"Path\(\s*({_STRING})\s*\)\s*\.(unlink|rmdir|write_text|write_bytes|open\(\s*['\"]w|rename|replace)", re.DOTALL
 )
 _SED_ADDRESS = r"(?:\d+|\$|/(?:[^/\\\n]|\\.)*/)"
 _SED_RUNS = re.compile(
@@ -96,57 +81,39 @@ class Found(NamedTuple):
 
 
 def code_of(name: str, argv: Sequence[str], stdin: str | None, stdin_is_file: bool) -> list[str] | None:
-    """The code that an interpreter is given; None if `name` is not an interpreter, or if it runs a file."""
-    plain = re.sub(r"[\d.]+(?:-?\w*)?$", "", name) if name not in _CODE else name
-    if plain not in _CODE:
-        return None
-    if plain in ("make", "gmake"):
+    """The code that an interpreter is given, among other words; None if `name` is not an interpreter, or if it runs a
+    file."""
+    if name in ("make", "gmake"):
         return [word.partition("=")[2] for word in argv[1:] if "=" in word]
-    found = _code_and_operands(plain, argv[1:])
-    if found is None:
+    if name in AWK:
+        operands, given = split_options(argv[1:], _AWK_VALUES)
+        return None if {"-f", "--file"} & given.keys() else given.get("-e", operands[:1])
+    plain = re.sub(r"[\d.]+(?:-?\w*)?$", "", name)
+    if plain not in _INTERPRETERS:
         return None
-    code, operands = found
-    if plain in AWK:
-        return code or operands[:1]
-    if code:
-        return code
-    if (not operands or operands[0] in ("-", "/dev/stdin")) and stdin is not None and not stdin_is_file:
-        return [stdin]
-    if operands and operands[0].startswith("/dev/fd/") and not known(operands[0]):
-        return [operands[0]]
-    return None
-
-
-def _code_and_operands(plain: str, arguments: Sequence[str]) -> tuple[list[str], list[str]] | None:
-    """The values of options that hold code, and the operands; None if the code is in a file."""
+    letters = _LETTERS_OF_SOME if plain in _SOME else _LETTERS
+    is_code = re.compile(rf"-\w*[{letters}]|{_LONG}|eval").fullmatch
+    joined_code = re.compile(rf"-\w*?[{letters}]|{_LONG}=").match
     code: list[str] = []
-    operands: list[str] = []
-    words = list(arguments)
-    letters = _CODE[plain]
-    while words:
-        word = words.pop(0)
-        if word in _LONG or (plain == "deno" and word == "eval"):
-            code += words[:1]
-            words = words[1:]
-        elif word.startswith("--") and "=" in word and word.partition("=")[0] in _LONG:
-            code.append(word.partition("=")[2])
-        elif word[:1] == "-" and word[1:2] in _JOINING.get(plain, "-"):
-            words = words if word[2:] else words[1:]
-        elif word[:1] == "-" and set(word[1:]) & set(letters):
-            joined = word[min(word.index(letter) for letter in letters if letter in word[1:]) + 1 :]
-            code += [joined] if joined else words[:1]
-            words = words if joined else words[1:]
-        elif word == "-m" and plain in ("python", "pypy"):
-            return [" ".join(words[:1]).replace("git_filter_repo", "git filter-repo")], []
-        elif word.startswith("+") and plain in ("vim", "nvim", "vi", "ex"):
+    is_given = is_perhaps_file = False
+    before, rest = "", list(argv[1:])
+    while rest and rest[0] != "-" and (rest[0][:1] in ("-", "+") or before[:1] == "-" or is_code(before or rest[0])):
+        word = rest.pop(0)
+        joined = joined_code(word)
+        if is_code(before) or (joined and not is_code(word)):
+            code.append(word[joined.end() :] if joined else word)
+            is_given = True
+        elif known(word):
+            # Another option or its value, or the file that is run.
             code.append(word)
-        elif plain in AWK and word in ("-f", "--file"):
-            return None  # files are not read
-        elif plain in AWK and word in ("-v", "-F"):
-            words = words[1:]
-        elif not word.startswith("-") or word == "-":
-            operands.append(word)
-    return code, operands
+            is_perhaps_file = is_perhaps_file or before[:1] == "-"
+        before = word
+    if rest and rest[0].startswith("/dev/fd/") and not known(rest[0]):
+        return [rest[0]]
+    reads_input = not is_given and (not rest or rest[0] in ("-", "/dev/stdin")) and not stdin_is_file
+    if stdin is not None and reads_input and (known(stdin) or not is_perhaps_file):
+        code.append(stdin)
+    return [each for each in code if each]
 
 
 def may_run_git(code: str) -> bool:
@@ -169,11 +136,9 @@ def sed_runs_git(argv: Sequence[str]) -> bool:
 
 def commands_in(code: str) -> Iterator[Found]:
     """The literal commands that code in any language runs, and the literal changes of files."""
-    for pattern, command in ((_DELETES_TREE, ("rm", "-rf")), (_DELETES, ("rm", "-f")), (_WRITES, ("truncate",))):
+    for pattern, command in ((_DELETES_TREE, ("rm", "-rf")), (_WRITES, ("truncate",))):
         for found in pattern.finditer(code):
             yield Found((*command, _value(next(filter(None, found.groups())))))
-    for found in _PATH.finditer(code):
-        yield Found(("rm" if found[2] in ("unlink", "rmdir", "rename", "replace") else "truncate", _value(found[1])))
     if not _RUNS.search(code):
         return
     for found in _STRINGS.finditer(_JOINED.sub("", code)):
@@ -217,68 +182,33 @@ def prints_settings(argv: Sequence[str]) -> bool:
 
 # -- awk ---------------------------------------------------------------------------------------------------------------
 
-_AWK_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[A-Za-z_]\w*|\|\||&&|\|&|\s+|.', re.DOTALL)
-_AWK_PATTERN = re.compile(r"/(?:[^/\\\n\[]|\\.|\[\^?\]?[^\]\n]*\])*/")
-# Behind these, a slash begins a pattern; else it divides.
-_BEFORE_PATTERN = frozenset("( , ! ~ { } ; && || ? : =".split()) | {""}
+_AWK_VALUES = frozenset({"-v", "-F", "-f", "--file", "-e", "--assign", "--field-separator"})
+_AWK_STRING = r'"(?:[^"\\]|\\.)*"'
+# Comments and patterns, which are no code; a slash behind anything else divides.
+_AWK_OTHER = re.compile(
+    rf"({_AWK_STRING})|\#[^\n]*|(^|[(,!~{{}};&|?:=\n])(\s*)/(?:[^/\\\n\[]|\\.|\[\^?\]?[^\]\n]*\])*/", re.DOTALL
+)
+_AWK_TEXT = rf"((?:{_AWK_STRING}|[^\"{{}};\n|])*)"
+_AWK_RUNS = re.compile(
+    rf"\bsystem\s*\({_AWK_TEXT}|((?:{_AWK_STRING}|[^\"(){{}};\n|])*)\|&?\s*getline|\|&?{_AWK_TEXT}|@", re.DOTALL
+)
+_MOST_CODE = 1 << 14
 
 
 def awk_commands(code: str) -> Iterator[Found]:
     """The commands that an awk program runs; computed parts are UNKNOWN."""
-    tokens = list(_awk_tokens(code))
-    for n, token in enumerate(tokens):
-        if token == "system" and tokens[n + 1 : n + 2] == ["("]:
-            yield Found(text=_awk_text(_enclosed(tokens[n + 1 :])))
-        elif token in ("|", "|&"):
-            if tokens[n + 1 : n + 2] == ["getline"]:
-                start = next((m for m in range(n - 1, -1, -1) if tokens[m] in ("{", "}", ";", "\n", "(")), -1)
-                yield Found(text=_awk_text(tokens[start + 1 : n]))
-            else:
-                end = next((m for m in range(n + 1, len(tokens)) if tokens[m] in ("}", ";", "\n")), len(tokens))
-                yield Found(text=_awk_text(tokens[n + 1 : end]), fed=True)
-        elif token == "@":  # a function by its name, or code of another file
-            yield Found(text=UNKNOWN)
+    if len(code) > _MOST_CODE:
+        yield Found(text=UNKNOWN)
+        return
+    code = _AWK_OTHER.sub(lambda found: found[1] or f"{found[2] or ''}{found[3] or ''} ", code).replace("||", " ")
+    for found in _AWK_RUNS.finditer(code):
+        text = next((each for each in found.groups() if each is not None), "")
+        yield Found(text=_awk_text(text), fed=found[3] is not None)
 
 
-def _awk_tokens(code: str) -> Iterator[str]:
-    """The tokens of a program, without comments and patterns; a line end is a token."""
-    at, before = 0, ""
-    while at < len(code):
-        if code[at] == "#":
-            end = code.find("\n", at)
-            at = end if end >= 0 else len(code)
-            continue
-        pattern = _AWK_PATTERN.match(code, at) if before in _BEFORE_PATTERN else None
-        if pattern is not None:
-            at, before = pattern.end(), "/"
-            continue
-        found = _AWK_TOKEN.match(code, at)
-        if found is None:  # never: the pattern matches any character
-            return
-        at = found.end()
-        if not found[0].isspace():
-            before = found[0]
-            yield before
-        elif "\n" in found[0]:
-            before = ""
-            yield "\n"
-
-
-def _enclosed(tokens: Sequence[str]) -> list[str]:
-    """The tokens between the parenthesis with which `tokens` begin and the one that closes it."""
-    depth = 0
-    for n, token in enumerate(tokens):
-        depth += {"(": 1, ")": -1}.get(token, 0)
-        if depth == 0:
-            return list(tokens[1:n])
-    return list(tokens[1:])
-
-
-def _awk_text(tokens: Sequence[str]) -> str:
+def _awk_text(expression: str) -> str:
+    """The text that an expression is: its strings, joined; everything else is UNKNOWN."""
     text = ""
-    for token in tokens:
-        if token.startswith('"'):
-            text += ansi(token[1:-1])
-        elif token not in ("(", ")") and not text.endswith(UNKNOWN):
-            text += UNKNOWN
-    return text
+    for string, other in re.findall(rf"({_AWK_STRING})|([^\s()\"]+)", expression):
+        text += ansi(string[1:-1]) if string else "" if other and text.endswith(UNKNOWN) else UNKNOWN
+    return text or UNKNOWN

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 
-from git_agentos.guard.shell import file_programs
+from git_agentos.git import gitfile
 from git_agentos.guard.shell.reader import Program
 from git_agentos.guard.shell.words import FILE, UNKNOWN, known
+from git_agentos.util import files
 
-# Options of rev-parse, and which of a worktree's git directories each prints.
-_REV_PARSE = {"--show-toplevel": 0, "--git-dir": 1, "--absolute-git-dir": 1, "--git-common-dir": 2}
 _CURRENT_BRANCH = (
     ["branch", "--show-current"],
     ["rev-parse", "--abbrev-ref", "HEAD"],
     ["symbolic-ref", "--short", "HEAD"],
 )
-_BRANCH = "ref: refs/heads/"
+_BRANCH = b"ref: refs/heads/"
 
 
 def of_program(name: str, program: Program) -> str:
@@ -33,16 +32,21 @@ def of_program(name: str, program: Program) -> str:
 def of_git(program: Program) -> str:
     """What git prints about the place where it runs."""
     words = list(program.argv[1:])
-    if program.cwd_unknown or not words or any(key in program.environment for key in ("GIT_DIR", "GIT_WORK_TREE")):
+    is_given = any(key in program.environment for key in ("GIT_DIR", "GIT_WORK_TREE"))
+    found = None if program.cwd_unknown or is_given else gitfile.find(program.directory)
+    if found is None or not words:
         return UNKNOWN
-    own = file_programs.git_directories(program.directory)
-    if not own:
-        return UNKNOWN
-    if words[0] == "rev-parse" and len(words) == 2 and words[1] in _REV_PARSE:
-        which = min(_REV_PARSE[words[1]], len(own) - 1)
-        return (os.path.dirname(own[0]) if which == 0 else own[which]) + "\n"
+    root, git_dir = found
+    if words == ["rev-parse", "--show-toplevel"]:
+        return root + "\n"
+    if words in (["rev-parse", "--git-dir"], ["rev-parse", "--absolute-git-dir"]):
+        return git_dir + "\n"
+    if words == ["rev-parse", "--git-common-dir"]:
+        return gitfile.common_dir(git_dir) + "\n"
     if words in _CURRENT_BRANCH:
-        head = file_programs.first_line(os.path.join(own[min(1, len(own) - 1)], "HEAD"))
-        if head.startswith(_BRANCH):
-            return head.removeprefix(_BRANCH) + "\n"
+        try:
+            head = files.read(os.path.join(git_dir, "HEAD"), limit=gitfile.LONGEST)
+        except OSError:
+            return UNKNOWN
+        return os.fsdecode(head.removeprefix(_BRANCH)) if head.startswith(_BRANCH) else UNKNOWN
     return UNKNOWN

@@ -134,7 +134,7 @@ class Reader(Builtins):
             before = after_any(failures) if operator == "||" and failures else success
             branch = before.copy()
             printed.append(self.statement(part, branch, stdin))
-            failed = [] if self._is_sure(part, branch) else [before if self._is_cd(part) else branch]
+            failed = [] if self._is_sure(part, branch) else [branch]
             if operator == "&&":
                 success, failures = branch, failures + failed
             elif failures:  # else the part is never reached
@@ -145,18 +145,13 @@ class Reader(Builtins):
     def _is_sure(self, node: Node, state: State) -> bool:
         """Whether a command that has led to `state` practically never fails."""
         name = _name(node)
-        is_sure = name in _SURE or (self._is_cd(node) and not state.cwd_unknown)
+        is_sure = name in _SURE or (BUILTINS.get(name or "") == "cd" and not state.cwd_unknown)
         return is_sure and not (node.get("Negated") or name in self.functions or name in self.aliases)
 
-    @staticmethod
-    def _is_cd(node: Node) -> bool:
-        return BUILTINS.get(_name(node) or "") == "cd"
-
     def _of_ifclause(self, node: Node, state: State, stdin: str | None) -> str:
-        condition, before = node.get("Cond") or [], state.copy()
+        condition = node.get("Cond") or []
         output = self.statements(condition, state, stdin)
-        then = state.copy()
-        otherwise = before if condition and self._is_cd(condition[-1]) and state.cwd_unknown else state.copy()
+        then, otherwise = state.copy(), state.copy()
         printed = [self.statements(node.get("Then") or [], then, stdin)]
         if condition:
             printed.append(self._of_ifclause(node["Else"], otherwise, stdin) if node.get("Else") else "")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice, pairwise, product
 from typing import NamedTuple
 
+from git_agentos.guard.shell.options import split_options, values_of
 from git_agentos.guard.shell.words import UNKNOWN, ansi, known
 
 
@@ -35,52 +36,38 @@ class RunCommand(NamedTuple):
 
 
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "yash", "fish", "rbash", "posh"})
-_SHELL_VALUES = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file", "-C", "--init-command"})
+_SHELL_TEXTS = ("--command", "--init-command", "-C")
+_SHELL_VALUES = ("-o", "-O", "--rcfile", "--init-file", "--command", "--init-command")
 
+# Programs whose options take no value: what follows these is the command.
+_PLAIN_WRAPPERS = frozenset(
+    """nohup setsid command builtin unbuffer valgrind catchsegv dbus-run-session winpty chronic ts linux64 torsocks
+    firejail busybox toybox entr""".split()
+)
 # Options that take a value, and how many words stand before the command.
 _WRAPPERS: Mapping[str, tuple[str, int]] = {
+    **dict.fromkeys(_PLAIN_WRAPPERS, ("", 0)),
+    **dict.fromkeys(("taskset", "setarch", "repeat"), ("", 1)),
+    **dict.fromkeys(("timeout", "gtimeout"), ("-s -k --signal --kill-after", 1)),
+    **dict.fromkeys(("time", "gtime"), ("-f -o --format --output", 0)),
     "sudo": ("-u -g -h -p -C -r -t -T -U -R --user --group --host --prompt --close-from --role --type --chroot", 0),
     "doas": ("-u -C", 0),
-    "nohup": ("", 0),
-    "setsid": ("", 0),
     "nice": ("-n --adjustment", 0),
     "ionice": ("-c -n -p -P -u --class --classdata", 0),
     "chrt": ("-T -P -D", 1),
-    "taskset": ("", 1),
-    "timeout": ("-s -k --signal --kill-after", 1),
-    "gtimeout": ("-s -k --signal --kill-after", 1),
     "stdbuf": ("-i -o -e --input --output --error", 0),
-    "time": ("-f -o --format --output", 0),
-    "gtime": ("-f -o --format --output", 0),
     "exec": ("-a", 0),
-    "command": ("", 0),
-    "builtin": ("", 0),
-    "unbuffer": ("", 0),
     "strace": ("-e -o -p -s -u -E -a -b -I -O -S -P -X", 0),
     "ltrace": ("-e -o -p -s -u -n -a", 0),
-    "valgrind": ("", 0),
-    "catchsegv": ("", 0),
     "caffeinate": ("-t -w", 0),
-    "dbus-run-session": ("", 0),
     "xvfb-run": ("-n -s -e -f -p -w", 0),
     "rlwrap": ("-f -H -p", 0),
-    "winpty": ("", 0),
-    "chronic": ("", 0),
-    "ts": ("", 0),
     "faketime": ("-f", 1),
     "fakeroot": ("-l -s -i -b", 0),
     "chroot": ("--userspec --groups", 1),
-    "setarch": ("", 1),
-    "repeat": ("", 1),
-    "linux64": ("", 0),
     "proxychains": ("-f", 0),
-    "torsocks": ("", 0),
-    "firejail": ("", 0),
     "pkexec": ("--user", 0),
-    "busybox": ("", 0),
-    "toybox": ("", 0),
     "cpulimit": ("-l -p -e", 0),
-    "entr": ("", 0),
     "aws-vault": ("", 2),
     "ssh-agent": ("-a -t", 0),
 }
@@ -97,7 +84,6 @@ _LOOSE = frozenset(
 _TEXT_OPTIONS = {"su": "-c --command", "runuser": "-c --command", "script": "-c --command", "flock": "-c --command",
                  "nix-shell": "--run --command", "sg": "-c", "watch": "", "entr": ""}  # fmt: skip
 
-_ENV_VALUED = frozenset({"-u", "--unset", "-C", "--chdir", "-S", "--split-string"})
 # The name of a git directory, and the names at its top: `find` may find it by these.
 _INSIDE = (
     ".git", "HEAD", "config", "index", "objects", "refs", "packed-refs", "hooks", "logs", "ORIG_HEAD", "worktrees",
@@ -132,29 +118,13 @@ def commands_run_by(argv: Sequence[str], stdin: str | None) -> list[RunCommand]:
             return found
     if name in _WRAPPERS:
         options, positional = _WRAPPERS[name]
-        return _behind(_past(list(argv[1:]), frozenset(options.split())), positional, name)
+        return _behind(split_options(argv[1:], options.split())[0], positional, name)
     if name in _LOOSE:
         return _somewhere(argv, name, stdin)
     return []
 
 
 # -- command lines -----------------------------------------------------------------------------------------------------
-
-
-def _past(words: list[str], values: frozenset[str]) -> list[str]:
-    """The words behind the options; `values` are those options that take one."""
-    while words and words[0].startswith("-") and words[0] != "-":
-        word = words.pop(0)
-        if word == "--":
-            break
-        if word.startswith("--"):
-            takes = word in values
-        else:
-            # A cluster ends at the first option that takes a value: the rest of the word, or the next word.
-            takes = next((n == len(word) - 1 for n in range(1, len(word)) if f"-{word[n]}" in values), False)
-        if takes and words:
-            words.pop(0)
-    return words
 
 
 def _behind(words: list[str], positional: int, name: str) -> list[RunCommand]:
@@ -168,14 +138,9 @@ def _behind(words: list[str], positional: int, name: str) -> list[RunCommand]:
 
 def without_prefix(argv: list[str]) -> list[str]:
     """The command behind `command`, `exec`, `time` and the like; empty if these only ask."""
-    name, rest = argv[0], argv[1:]
-    while rest and rest[0].startswith("-") and rest[0] != "-":
-        if rest[0] == "--":
-            return rest[1:]
-        if name == "command" and set(rest[0]) & set("vV"):
-            return []
-        rest = rest[2:] if (name == "exec" and rest[0].endswith("a")) or rest[0] in ("-f", "-o") else rest[1:]
-    return rest
+    options, _ = _WRAPPERS.get(argv[0], ("", 0))
+    rest, given = split_options(argv[1:], options.split())
+    return [] if argv[0] == "command" and ("-v" in given or "-V" in given) else rest
 
 
 def _somewhere(argv: Sequence[str], name: str, stdin: str | None) -> list[RunCommand]:
@@ -203,48 +168,29 @@ def _somewhere(argv: Sequence[str], name: str, stdin: str | None) -> list[RunCom
 def _texts(argv: Sequence[str], name: str) -> list[RunCommand]:
     """The shell text that an option holds (`su -c TEXT`), or that the words make (`watch`)."""
     options = _TEXT_OPTIONS[name].split()
-    for n, word in enumerate(argv):
-        for option in options:
-            ends = len(option) == 2 and re.fullmatch(f"-[a-zA-Z]*{option[1]}", word) is not None
-            if (word == option or ends) and n + 1 < len(argv):
-                return [RunCommand(text=argv[n + 1])]
-            if word.startswith(option + "=") or (len(option) == 2 and word.startswith(option) and word != option):
-                return [RunCommand(text=word[len(option) :].removeprefix("="))]
+    texts = values_of(split_options(argv[1:], options, permute=True)[1], *options)
+    if texts:
+        return [RunCommand(text=text) for text in texts]
     if name == "watch":
-        return [RunCommand(text=" ".join(_past(list(argv[1:]), frozenset({"-n", "--interval", "-q", "--equexit"}))))]
+        return [RunCommand(text=" ".join(split_options(argv[1:], ("-n", "--interval", "-q", "--equexit"))[0]))]
     if name == "flock":
-        return [
-            RunCommand(tuple(_past(list(argv[1:]), frozenset({"-w", "-E", "--timeout", "--conflict-exit-code"}))[1:]))
-        ]
+        command, _ = split_options(argv[1:], ("-w", "-E", "--timeout", "--conflict-exit-code"))
+        return [RunCommand(tuple(command[1:]))]
     return []
 
 
 def _shell(argv: Sequence[str]) -> list[RunCommand]:
     """`bash -c TEXT NAME ARG…`, `bash -s ARG…`, `bash FILE`, and the input if no file is named."""
-    words = list(argv[1:])
-    takes_text = from_input = False
-    while words and words[0][:1] in ("-", "+") and words[0] not in ("-", "--"):
-        word = words.pop(0)
-        if word.startswith("--command="):
-            return [RunCommand(text=word.partition("=")[2], positional=tuple(words))]
-        if word == "--command":
-            takes_text = True
-            break
-        if word in _SHELL_VALUES and words:
-            words.pop(0)
-        elif not word.startswith("--"):
-            takes_text = takes_text or "c" in word[1:]
-            from_input = from_input or "s" in word[1:]
-            if word[-1] in "oO" and word not in _SHELL_VALUES and words:
-                words.pop(0)
-        elif word in ("--help", "--version"):
-            return []
-    if words[:1] in (["--"], ["-"]):
-        words.pop(0)
-    if takes_text:
+    valued = [*_SHELL_VALUES, "-C"] if base(argv[0]) == "fish" else _SHELL_VALUES
+    words, given = split_options(["-" + word[1:] if word[:1] == "+" else word for word in argv[1:]], valued)
+    words = words[1:] if words[:1] == ["-"] else words
+    found = [RunCommand(text=text, positional=tuple(words)) for text in values_of(given, *_SHELL_TEXTS)]
+    if found or "--help" in given or "--version" in given:
+        return found
+    if "-c" in given:
         name = words[1] if len(words) > 1 else argv[0]
         return [RunCommand(text=words[0] if words else "", name=name, positional=tuple(words[2:]))]
-    if words and not from_input:
+    if words and "-s" not in given:
         if words[0].startswith("/dev/fd/") and not known(words[0]):
             return [RunCommand(text=words[0], positional=tuple(words[1:]), reads=True)]
         if words[0] not in ("/dev/stdin", "/dev/fd/0"):
@@ -254,46 +200,18 @@ def _shell(argv: Sequence[str]) -> list[RunCommand]:
 
 
 def _env(argv: list[str], stdin: str | None) -> list[RunCommand]:  # noqa: ARG001 (one form for all)
-    words = argv[1:]
-    environment: dict[str, str | None] = {}
-    cleared = False
-    directory: str | None = None
-    while words and words[0].startswith("-"):
-        word = words.pop(0)
-        if word == "--":
-            break
-        if word in ("-", "-i", "--ignore-environment"):
-            cleared = True
-            continue
-        name, value = _env_option(word, words)
-        if name in ("-u", "--unset"):
-            environment[value] = None
-        elif name in ("-C", "--chdir"):
-            directory = value
-        elif name in ("-S", "--split-string"):
-            words = _split(value) + words
+    words, given = split_options(argv[1:], ("-u", "--unset", "-C", "--chdir", "-S", "--split-string"))
+    cleared = "-i" in given or "--ignore-environment" in given or words[:1] == ["-"]
+    words = words[1:] if words[:1] == ["-"] else words
+    words = [word for text in values_of(given, "-S", "--split-string") for word in _split(text)] + words
+    environment: dict[str, str | None] = dict.fromkeys(values_of(given, "-u", "--unset"))
     while words and (_ASSIGNMENT.match(words[0]) or ("=" in words[0] and known(words[0].partition("=")[0]))):
         key, _, value = words.pop(0).partition("=")
         environment[key] = value
     if not words:
         return []
+    directory = next(iter(values_of(given, "-C", "--chdir")), None)
     return [RunCommand(tuple(words), environment=environment, cleared=cleared, directory=directory)]
-
-
-def _env_option(word: str, words: list[str]) -> tuple[str, str]:
-    """An option of `env` and its value, which is joined to it, or the next of `words`. What else is in a cluster goes
-    back to `words`."""
-    name, equals, value = word.partition("=")
-    if equals and name.startswith("--"):
-        return name, value
-    if word in _ENV_VALUED:
-        return (word, words.pop(0)) if words else ("", "")
-    if word.startswith("--") or len(word) < 3:
-        return "", ""
-    if word[:2] in _ENV_VALUED:
-        return word[:2], word[2:]
-    words[:0] = [word[:2], "-" + word[2:]]
-    return "", ""
 
 
 def _split(text: str) -> list[str]:
@@ -303,70 +221,36 @@ def _split(text: str) -> list[str]:
         return [UNKNOWN]
 
 
-# Options whose value is the next word or joined, and options whose value is joined or missing.
-_XARGS_VALUES, _XARGS_JOINED = "aEILnPsdJRS", "iel"
-_XARGS_LONG = ("--arg-file", "--delimiter", "--max-args", "--max-procs", "--max-chars", "--process-slot-var")
+_XARGS_VALUES = (
+    "-a -E -I -L -n -P -s -d -J -R -S --arg-file --delimiter --max-args --max-procs --max-chars --process-slot-var"
+).split()
+_XARGS_JOINED = "-i -e -l --replace --eof --max-lines".split()
 _MOST_ITEMS = 50
 
 
 def _xargs(argv: list[str], stdin: str | None) -> list[RunCommand]:
-    words = argv[1:]
-    given: dict[str, str] = {}
-    while words and words[0].startswith("-") and words[0] != "-":
-        word = words.pop(0)
-        if word == "--":
-            break
-        name, equals, value = word.partition("=")
-        if word.startswith("--"):
-            if len(name) > 3 and "--replace".startswith(name):
-                given["I"] = value or "{}"
-            elif name == "--null":
-                given["0"] = ""
-            for long in _XARGS_LONG:
-                if len(name) > 2 and long.startswith(name):
-                    given[{"--arg-file": "a", "--delimiter": "d", "--max-args": "n"}.get(long, "")] = (
-                        value if equals else words.pop(0) if words else ""
-                    )
-                    break
-            continue
-        letters = word[1:]
-        while letters:
-            letter, letters = letters[0], letters[1:]
-            if letter in _XARGS_VALUES:
-                given["I" if letter in "IJ" else letter] = letters or (words.pop(0) if words else "")
-                break
-            if letter in _XARGS_JOINED:
-                if letter == "i":
-                    given["I"] = letters or "{}"
-                elif letter == "l":
-                    given["L"] = letters or "1"
-                break
-            given[letter] = ""
-    if not words:
-        return []
-    return [RunCommand(argv) for argv in _with_items(words, given, stdin if "a" not in given else None)]
-
-
-def _with_items(command: list[str], given: Mapping[str, str], read: str | None) -> list[tuple[str, ...]]:
     """The command lines that xargs makes of a command and what it reads."""
-    if read is None or not known(read):
-        if "I" in given:
-            return [tuple(word.replace(given["I"], UNKNOWN) for word in command)]
-        return [(*command, UNKNOWN)]
-    lines = [line for line in read.splitlines() if line.strip()]
-    if "d" in given:
-        lines = [item for item in read.split(ansi(given["d"]) or "\n") if item.strip()]
+    command, given = split_options(argv[1:], _XARGS_VALUES, _XARGS_JOINED)
+    if not command:
+        return []
+    lines = items = [UNKNOWN]
+    if stdin is not None and known(stdin) and not values_of(given, "-a", "--arg-file"):
+        delimiters = values_of(given, "-d", "--delimiter")
+        lines = [line for line in stdin.split(ansi(delimiters[-1]) if delimiters else "\n") if line.strip()]
+        items = lines if delimiters else _split(stdin)
     if len(lines) > _MOST_ITEMS:
-        return _with_items(command, given, None)
-    if "I" in given:
-        return [tuple(word.replace(given["I"], line.strip()) for word in command) for line in lines]
-    items = lines if "d" in given else _split(read)
-    if "L" in given:
-        return [(*command, *_split(line)) for line in lines]
-    if given.get("n", "").isdigit() and int(given["n"]):
-        size = int(given["n"])
-        return [(*command, *items[n : n + size]) for n in range(0, len(items), size)]
-    return [(*command, *items)]
+        lines = items = [UNKNOWN]
+    places = values_of(given, "-I", "-J", "-i", "--replace")
+    if places:
+        place = places[-1] or "{}"
+        return [RunCommand(tuple(word.replace(place, line.strip()) for word in command)) for line in lines]
+    groups = [items]
+    sizes = [int(size) for size in values_of(given, "-n", "--max-args") if size.isdigit() and int(size)]
+    if values_of(given, "-L", "-l", "--max-lines"):
+        groups = [_split(line) for line in lines]
+    elif sizes:
+        groups = [items[n : n + sizes[-1]] for n in range(0, len(items), sizes[-1])]
+    return [RunCommand((*command, *group)) for group in groups]
 
 
 _PARALLEL_VALUES = frozenset(
@@ -375,40 +259,63 @@ _PARALLEL_VALUES = frozenset(
     --env --halt --halt-on-error --nice --load --memfree --tagstring --basefile --shuf --seqreplace --block --recstart
     --recend --profile --max-chars --plus --id --semaphorename --st --semaphoretimeout""".split()
 )
-_PLACE = re.compile(r"\{(\d*)([./#%+]*)\}")
+_PLACE = re.compile(r"(\{\d*[./#%+]*\})")
 
 
 def _parallel(argv: list[str], stdin: str | None) -> list[RunCommand]:
     """`parallel COMMAND ::: ITEM…`: the words are joined to one shell text, for each item."""
-    words = _past(list(argv[1:]), _PARALLEL_VALUES)
+    words, _ = split_options(argv[1:], _PARALLEL_VALUES)
     marks = [n for n, word in enumerate(words) if word in (":::", ":::+", "::::", "::::+")]
-    if not marks and "--" in words:
-        marks = [words.index("--")]
-    command = words[: marks[0]] if marks else words
-    groups: list[list[str]] = []
-    for start, end in pairwise([*marks, len(words)]):
-        groups.append([UNKNOWN] if words[start].startswith("::::") else words[start + 1 : end])
-    if not marks:
-        if stdin is not None and stdin.startswith(UNKNOWN) and not command:
-            return [RunCommand(reads=True)]
-        groups = [stdin.splitlines() if stdin is not None and known(stdin) else [UNKNOWN]]
+    if not marks and stdin is not None and stdin.startswith(UNKNOWN) and not words:
+        return [RunCommand(reads=True)]
+    groups = [[UNKNOWN] if words[n].startswith("::::") else words[n + 1 : m] for n, m in pairwise([*marks, len(words)])]
+    groups = groups or [stdin.splitlines() if stdin is not None and known(stdin) else [UNKNOWN]]
     chosen = list(islice(product(*groups), _MOST_ITEMS + 1))
     if len(chosen) > _MOST_ITEMS:
         chosen = [tuple(UNKNOWN for _ in groups)]
+    text = " ".join(words[: marks[0]] if marks else words)
     made = []
     for items in chosen:
-        text = " ".join(command)
-
-        def one(found: re.Match[str], items: tuple[str, ...] = items) -> str:
-            n = int(found[1] or 1)
-            return items[n - 1] if not found[2] and 0 < n <= len(items) and (found[1] or len(items) == 1) else UNKNOWN
-
-        filled = _PLACE.sub(one, text) if len(items) == 1 or _PLACE.search(text) else text
+        # `{}` is the only item, `{2}` the second; `{.}` and the like are parts of one.
+        value_of = {f"{{{n}}}": item for n, item in enumerate(items, 1)}
+        value_of |= {"{}": items[0]} if len(items) == 1 else {}
+        filled = "".join(value_of.get(part, UNKNOWN if _PLACE.fullmatch(part) else part) for part in _PLACE.split(text))
         made.append(RunCommand(text=filled if filled != text else " ".join((text, *items)).strip()))
     return made
 
 
 _FIND_NAMES = frozenset({"-name", "-iname", "-path", "-wholename"})
+_NEGATIONS = frozenset({"!", "-not", "-o", "-or", ","})
+
+
+class FindLine(NamedTuple):
+    """The command line of `find`: where it begins, its other `words`, the `tests` of names with their patterns, and the
+    commands that it runs. `is_negated`: what is found may fail a test."""
+
+    roots: tuple[str, ...]
+    words: tuple[str, ...]
+    tests: tuple[tuple[str, str], ...]
+    commands: tuple[tuple[str, ...], ...]
+
+    @property
+    def is_negated(self) -> bool:
+        return not _NEGATIONS.isdisjoint(self.words)
+
+
+def find_line(words: Sequence[str]) -> FindLine:
+    first = next((n for n, word in enumerate(words) if word[:1] in ("-", "(", "!")), len(words))
+    own: list[str] = []
+    commands: list[tuple[str, ...]] = []
+    rest = list(words[first:])
+    while rest:
+        word = rest.pop(0)
+        own.append(word)
+        if word in ("-exec", "-execdir", "-ok", "-okdir"):
+            end = next((n for n, each in enumerate(rest) if each in (";", "+")), len(rest))
+            commands.append(tuple(rest[:end]))
+            rest = rest[end + 1 :]
+    tests = tuple((test, pattern) for test, pattern in pairwise(own) if test in _FIND_NAMES)
+    return FindLine(tuple(words[:first]) or (".",), tuple(own), tests, tuple(commands))
 
 
 def names_a_git_directory(test: str) -> bool:
@@ -417,23 +324,16 @@ def names_a_git_directory(test: str) -> bool:
 
 
 def _find(argv: list[str], stdin: str | None) -> list[RunCommand]:  # noqa: ARG001 (one form for all)
-    made = []
-    words = argv[1:]
-    tests = [(word, words[n + 1]) for n, word in enumerate(words[:-1]) if word in _FIND_NAMES]
-    root = words[0] if words and words[0][:1] not in ("-", "(", "!") else "."
-    found = f"{root}/{UNKNOWN}"
-    if any(name.rpartition("/")[2] == ".git" for _, name in tests):
-        found = next(name for _, name in tests if name.rpartition("/")[2] == ".git")
-    elif not {"-o", "-or", "!", "-not", ","} & set(words):
-        # Everything that is found has such a name, wherever it lies.
-        named = [name for test, name in tests if test in ("-name", "-iname") and not names_a_git_directory(name)]
-        found = f"{UNKNOWN}/{named[0]}" if named else found
-    for n, word in enumerate(words):
-        if word not in ("-exec", "-execdir", "-ok", "-okdir"):
-            continue
-        end = next((m for m in range(n + 1, len(words)) if words[m] in (";", "+")), len(words))
-        made.append(RunCommand(tuple(each.replace("{}", found) for each in words[n + 1 : end])))
-    return made
+    line = find_line(argv[1:])
+    found = f"{line.roots[0]}/{UNKNOWN}"
+    inside = [name for _, name in line.tests if name.rpartition("/")[2] == ".git"]
+    # Everything that is found has such a name, wherever it lies.
+    named = [name for test, name in line.tests if test in ("-name", "-iname") and not names_a_git_directory(name)]
+    if inside:
+        found = inside[0]
+    elif named and not line.is_negated:
+        found = f"{UNKNOWN}/{named[0]}"
+    return [RunCommand(tuple(each.replace("{}", found) for each in command)) for command in line.commands]
 
 
 def _fd(argv: list[str], stdin: str | None) -> list[RunCommand]:  # noqa: ARG001 (one form for all)

@@ -10,11 +10,11 @@ from git_agentos.git import gitfile
 from git_agentos.guard import ownership
 from git_agentos.guard.decision import Operation
 from git_agentos.guard.ownership import Caller
+from git_agentos.guard.paths import git_directories, is_in_git_directory
 from git_agentos.guard.policy import command_table
 from git_agentos.guard.policy.analysis import Analysis, ReadOnly
 from git_agentos.guard.policy.command_table import HERE, RUN, WORKTREE, Command, Request
 from git_agentos.guard.policy.options import UNKNOWN
-from git_agentos.guard.shell import file_programs
 
 
 def operations(command: Command, request: Request, caller: Caller | None, folder: str) -> list[Operation]:
@@ -34,10 +34,9 @@ def _written(request: Request, where: str) -> Iterator[Operation]:
     for name in request.files:
         path = os.path.join(where, name)
         real = os.path.realpath(path)
-        inner = file_programs.git_directories(where)
         if UNKNOWN in name:
             yield Operation("unresolved", name)
-        elif file_programs.in_git_directory(file_programs.Files((path, real)), where, inner) is not None:
+        elif is_in_git_directory(path, git_directories(where)):
             yield Operation("git-dir-write", name)
         elif found is not None and not real.startswith(found[0].rstrip(os.sep) + os.sep):
             if os.path.lexists(path) or gitfile.find(os.path.dirname(real)) is not None:
