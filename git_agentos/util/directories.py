@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from git_agentos.errors import RepositoryError
 from git_agentos.util import locks
 
-_PLANTED = "remove it: git-agentos did not make it and does not follow it"
+_PLANTED = "remove it: git-agentos did not create it and does not follow it"
 
 
 def make(path: str | bytes) -> None:
