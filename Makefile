@@ -11,22 +11,24 @@ SHELL_FILES := install.sh .ci/run $(filter-out %.md,$(wildcard hooks/*))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test test-clients check format format-check lint types layers shellcheck bench soak guard-coverage install uninstall clean
+.PHONY: help test test-all test-clients check format format-check lint types layers shellcheck bench soak guard-coverage install uninstall clean
 
 help: ## list the targets
 	@echo 'usage: make TARGET [PYTHON=python3.12] [PYTEST_ARGS="-k restore"] [PREFIX=DIR]'
 	@echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s%s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-test: $(VENV)/.test ## run the tests (builds what it needs)
-	@$(BIN)/python -m compileall -q git_agentos tests # what tests start in processes of its own is not compiled each time
+test: $(VENV)/.compiled ## a sample of the tests, in minutes (builds what it needs)
+	AGENTOS_TEST_QUICK=1 $(BIN)/pytest -n auto --dist worksteal $(PYTEST_ARGS)
+
+test-all: $(VENV)/.compiled ## all tests, with samples of the largest tables [AGENTOS_TEST_SEED=N for others]
 	$(BIN)/pytest -n auto --dist worksteal $(PYTEST_ARGS)
 
 test-clients: $(VENV)/.test ## real agent clients, from npm, against a model server on loopback [CLIENTS="claude-code opencode"]
 	$(BIN)/python -m tests.clients.install $(VENV)/clients $(CLIENTS)
 	$(BIN)/pytest -m clients tests/clients $(if $(CLIENTS),-k '$(subst $(space), or ,$(strip $(CLIENTS)))') $(PYTEST_ARGS)
 
-check: format-check lint types layers shellcheck test ## everything: format, lint, types, layers, shell, tests
+check: format-check lint types layers shellcheck test-all ## everything: format, lint, types, layers, shell, all tests
 
 format: $(VENV)/.dev ## format the code, mend what the linter can
 	$(BIN)/ruff check --fix-only --quiet .
@@ -51,7 +53,7 @@ shellcheck: ## shellcheck, where it is installed
 bench: $(VENV)/.dev ## measure against git; writes bench/RESULTS.md
 	$(BIN)/python -m bench
 
-soak: $(VENV)/.test ## 10,000 cases of each law, and every case of every table
+soak: $(VENV)/.test ## every test, every case of every table, and 10,000 cases of each law
 	AGENTOS_TEST_EXHAUSTIVE=1 HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n auto --dist worksteal -m law $(PYTEST_ARGS)
 	AGENTOS_TEST_EXHAUSTIVE=1 $(BIN)/pytest -n auto --dist worksteal -m 'not law and not clients' $(PYTEST_ARGS)
 
@@ -83,6 +85,11 @@ $(BIN)/pip:
 $(VENV)/.pip: $(BIN)/pip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
 	@touch $@
+
+# Processes that tests start would compile the modules each time.
+.PHONY: $(VENV)/.compiled
+$(VENV)/.compiled: $(VENV)/.test
+	@$(BIN)/python -m compileall -q git_agentos tests
 
 $(VENV)/.%: pyproject.toml $(VENV)/.pip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group $*

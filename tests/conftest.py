@@ -9,23 +9,34 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import sampling
 from tests.support.command_line import Cli, command_line
 from tests.support.disk import mounted
 from tests.support.env import seal
-from tests.support.repo import Repo, fill
-from tests.support.sampling import sample
+from tests.support.repo import Repo, filled, make_template
 
 # Sealed when this file is imported, before any test module is: nothing at all may run with the developer's environment.
 _HOME = Path(tempfile.mkdtemp(prefix="agentos-home-"))
 seal(_HOME)
+_TEMPLATE = Path(tempfile.mkdtemp(prefix="agentos-template-"))
+make_template(_TEMPLATE / "repo")
 
 
 def pytest_unconfigure() -> None:
     shutil.rmtree(_HOME, ignore_errors=True)
+    shutil.rmtree(_TEMPLATE, ignore_errors=True)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    sampling.configure(config)
+
+
+def pytest_report_header() -> str:
+    return sampling.header()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    sample(config, items)
+    sampling.sample(config, items)
 
 
 @pytest.fixture(autouse=True)
@@ -49,19 +60,15 @@ def empty_repo(tmp_path: Path) -> Repo:
 
 
 @pytest.fixture
-def repo(empty_repo: Repo) -> Repo:
+def repo(tmp_path: Path) -> Repo:
     """A clean repository with a small history (see `tests.support.repo.fill`)."""
-    return fill(empty_repo)
+    return filled(tmp_path / "repo")
 
 
 @pytest.fixture
 def make_repo(tmp_path: Path) -> Callable[[str], Repo]:
     """Make further repositories with a small history, by name."""
-
-    def make(name: str) -> Repo:
-        return fill(Repo.init(tmp_path / name))
-
-    return make
+    return lambda name: filled(tmp_path / name)
 
 
 @pytest.fixture

@@ -104,11 +104,6 @@ class Assessment(NamedTuple):
     moves_head: bool = False
 
 
-def stricter(one: str, other: str) -> str:
-    """The stricter of two decisions."""
-    return one if RANK[one] >= RANK[other] else other
-
-
 def strictest(decisions: Sequence[Decision]) -> Decision:
     """The first of the strictest decisions, with the operations of all."""
     found = max(decisions, key=lambda each: RANK[each.decision])

@@ -23,22 +23,16 @@ from git_agentos.worktree.record import BRANCHES, RUN_BRANCHES, Record
 
 @dataclass(frozen=True)
 class AgentBranch:
-    """What an agent has committed: `branch` is the short name of the branch that its HEAD is on (None: detached),
-    `original_branch` the one it was given; `location` is None where its worktree is gone; `operation` is the git
+    """What an agent has committed: `branch` is the short name of the branch that its HEAD is on (None: detached);
+    `location` is None where its worktree is gone; `operation` is the git
     operation that is in progress there."""
 
     id: str
     branch: str | None
-    original_branch: str
     commit: str
     location: Location | None
     record: Record | None
     operation: str | None
-
-    @property
-    def label(self) -> str:
-        """The name for it in the message of a merge."""
-        return self.branch or self.commit[:12]
 
 
 @dataclass(frozen=True)
@@ -71,7 +65,7 @@ def find(context: OpenWorktree, id_: str) -> AgentBranch:
     for branch in dict.fromkeys((*_recorded_branch(context, id_), BRANCHES + id_, RUN_BRANCHES + id_)):
         commit = refs.resolve(location, "refs/heads/" + branch)
         if commit is not None:
-            return AgentBranch(id_, branch, branch, commit, None, None, None)
+            return AgentBranch(id_, branch, commit, None, None, None)
     raise WorktreeError(
         f"there is no agent '{id_}': no worktree of that id and no branch '{BRANCHES}{id_}'",
         "git agentos worktree list shows the agents",
@@ -87,13 +81,8 @@ def _recorded_branch(context: OpenWorktree, id_: str) -> list[str]:
     return []
 
 
-def all_agents(context: OpenWorktree) -> list[AgentBranch]:
-    """All agents that have a worktree with a commit, by id."""
-    return readable_agents(context)[0]
-
-
 def readable_agents(context: OpenWorktree) -> tuple[list[AgentBranch], list[UnreadableAgent]]:
-    """`all_agents`, and those whose worktree is damaged."""
+    """All agents that have a worktree with a commit, by id, and those whose worktree is damaged."""
     found, left_out = [], []
     for git_dir in worktrees.linked_git_dirs(context.location.common_dir):
         id_ = record.identify(git_dir)
@@ -127,9 +116,8 @@ def _at(id_: str, location: Location, known: Record | None) -> AgentBranch:
         ) from error
     if head.commit is None:
         raise NothingCommittedError(f"'{id_}' has not committed anything", "there is nothing to merge")
-    own = known.branch if known is not None else head.branch or BRANCHES + id_
     there = location if os.path.isdir(location.root) else None
-    return AgentBranch(id_, head.branch, own, head.commit, there, known, under_way)
+    return AgentBranch(id_, head.branch, head.commit, there, known, under_way)
 
 
 def uncommitted(work: AgentBranch) -> int:

@@ -61,9 +61,9 @@ def _new_name(location: Location, path: str) -> str:
 
 
 def unblock_worktree_add(location: Location) -> None:
-    """Fix what makes every `git worktree add` fail: an entry of ours that does not say to which repository it belongs,
-    or in which something else stands in a file's place. Other damage does not disturb git. The lock on worktrees must
-    be held."""
+    """Fix what makes every `git worktree add` fail: an entry of git-agentos that does not say to which repository it
+    belongs, or in which something else stands in a file's place. Other damage does not disturb git. The lock on
+    worktrees must be held."""
     for git_dir in worktrees.linked_git_dirs(location.common_dir):
         if record.identify(git_dir) is None:
             continue

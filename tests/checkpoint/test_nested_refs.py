@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.repo import Repo, fill, git_run
+from tests.support.repo import Repo, fill, filled, git_run
 from tests.support.tool import IN_PROCESS, run, run_ok
 
 Make = Callable[[Repo], None]
 
 
 def _nested(repo: Repo) -> Repo:
-    inner = fill(Repo.init(repo.path / "inner"))
+    inner = filled(repo.path / "inner")
     inner.config("core.logAllRefUpdates", "always")
     return inner
 
@@ -164,7 +164,7 @@ def test_a_nested_repository_with_worktrees_of_its_own_is_not_archived(repo: Rep
 def test_a_submodule_of_a_nested_repository_comes_back(repo: Repo) -> None:
     """Its git directory lies in the nested repository's, and goes with it."""
     inner = _nested(repo)
-    upstream = fill(Repo.init(repo.scratch / "upstream"))
+    upstream = filled(repo.scratch / "upstream")
     inner.git("submodule", "--quiet", "add", str(upstream.path), "sub")
     inner.commit("a submodule")
     sub = Repo(inner.path / "sub")

@@ -17,7 +17,7 @@ import pytest
 
 from tests.support import at_rest, run_notes
 from tests.support.faults.server import Ended, Runner
-from tests.support.repo import Repo, fill
+from tests.support.repo import Repo, filled
 from tests.support.sampling import is_sampled
 
 # In the main worktree: what only looks comes first, so that it meets the damage before anything mends it.
@@ -146,7 +146,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     place = tmp_path_factory.mktemp("damage") / "site"
     place.mkdir()
     with Runner(unprivileged=True) as runner:
-        _build(runner, fill(Repo.init(place / "repo")))
+        _build(runner, filled(place / "repo"))
         template = place.with_name("template")
         place.rename(template)
         yield Site(runner, template, place, run_notes.keep())

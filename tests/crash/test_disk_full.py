@@ -19,7 +19,7 @@ from tests.support.faults.server import (
     prepare,
     unlike,
 )
-from tests.support.repo import Repo, fill
+from tests.support.repo import filled
 from tests.support.sampling import EXHAUSTIVE
 
 _PAGE = 4096
@@ -35,7 +35,7 @@ def _rooms() -> range:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["restore", "restore-into-merge", "restore-swapped-types", "restore-nested", "undo"])
 def test_change(runner: Runner, small_disk: Path, name: str) -> None:
-    repo = fill(Repo.init(small_disk / "repo"))
+    repo = filled(small_disk / "repo")
     case = prepare(runner, repo, *CHANGES[name](runner, repo))
     codes = set()
     for pages in _rooms():
@@ -67,7 +67,7 @@ def test_change(runner: Runner, small_disk: Path, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CHECKPOINTS)
 def test_checkpoint(runner: Runner, small_disk: Path, name: str) -> None:
-    repo = fill(Repo.init(small_disk / "repo"))
+    repo = filled(small_disk / "repo")
     case = prepare(runner, repo, *CHECKPOINTS[name](runner, repo))
     codes = set()
     for pages in _rooms():

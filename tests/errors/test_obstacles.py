@@ -1,4 +1,5 @@
-"""What gets in the way: locks, full disks, missing rights, a moving HEAD, links where a folder of ours should be."""
+"""What gets in the way: locks, full disks, missing rights, a moving HEAD, links where a folder of git-agentos should
+be."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import pytest
 
 from tests.support.disk import fill_disk
 from tests.support.refusal import assert_is_error, assert_refused
-from tests.support.repo import Repo, fill
+from tests.support.repo import Repo, filled
 from tests.support.state import assert_same, assert_unchanged, complete_state
 from tests.support.tool import COMMAND, IN_PROCESS, UNPRIVILEGED, run
 
@@ -197,7 +198,7 @@ def test_a_folder_that_may_not_be_listed(repo: Repo) -> None:
 
 @pytest.mark.parametrize("leave", [0, 4096, 100_000, 1_000_000])
 def test_disk_full_during_a_checkpoint(small_disk: Path, leave: int) -> None:
-    repo = fill(Repo.init(small_disk / "repo"))
+    repo = filled(small_disk / "repo")
     repo.write("large.bin", os.urandom(3_000_000))
     repo.append("readme.txt", "dirty\n")
     filler = fill_disk(small_disk, leave)
@@ -213,7 +214,7 @@ def test_disk_full_during_a_checkpoint(small_disk: Path, leave: int) -> None:
 @pytest.mark.parametrize("leave", [0, 8192, 200_000, 2_000_000])
 def test_disk_full_during_a_restore(small_disk: Path, leave: int) -> None:
     """In the save or in the middle of the apply phase: everything is as it was, and it works once there is room."""
-    repo = fill(Repo.init(small_disk / "repo"))
+    repo = filled(small_disk / "repo")
     repo.write("aaa.txt", "then\n")
     repo.write("large.bin", os.urandom(3_000_000))
     repo.write("zzz.txt", "then\n")

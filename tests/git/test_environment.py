@@ -17,7 +17,7 @@ import pytest
 
 from git_agentos.errors import RepositoryError
 from git_agentos.git.location import Location, locate
-from tests.support.repo import Repo, fill, git
+from tests.support.repo import Repo, filled, git
 from tests.support.tool import run, run_ok
 
 AGENTOS = f"{shlex.quote(sys.executable)} -m git_agentos"
@@ -139,7 +139,7 @@ def test_each_program_that_git_starts(site: Site, which: str, way: str) -> None:
 
 def test_a_submodule(site: Site) -> None:
     """`submodule foreach` sets GIT_DIR=.git; a hook of the submodule has another git directory than its `.git`."""
-    above = fill(Repo.init(site.main.scratch / "above"))
+    above = filled(site.main.scratch / "above")
     above.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(site.main.path), "sub")
     above.commit("sub")
     sub = above.path / "sub"
@@ -223,7 +223,7 @@ def test_from_a_folder_outside_the_record_tells_the_root(site: Site, which: str)
 @NAMED
 def test_what_contradicts_the_record_is_refused(site: Site, which: str) -> None:
     where = site[which]
-    other = fill(Repo.init(site.main.scratch / "other"))
+    other = filled(site.main.scratch / "other")
     rival = site["dev" if which == "main" else "main"]
     outside = site.main.path.parent
     refused(other.path, "GIT_DIR names the worktree", GIT_DIR=where.git_dir)

@@ -1,4 +1,4 @@
-"""Every command of ours asks the guard, in every way of calling it: whole repositories before and after."""
+"""Every git-agentos command asks the guard, in every way of calling it: whole repositories before and after."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class Field:
 
 @pytest.fixture(scope="module")
 def field(tmp_path_factory: pytest.TempPathFactory) -> Field:
-    from tests.support.repo import fill
+    from tests.support.repo import filled
 
-    return Field(fill(Repo.init(tmp_path_factory.mktemp("authorize") / "repo")))
+    return Field(filled(tmp_path_factory.mktemp("authorize") / "repo"))
 
 
 @pytest.fixture
@@ -275,9 +275,9 @@ def test_git_dir_of_ones_own_is_fine(own_field: Field) -> None:
 
 
 def test_an_id_of_another_repository_is_another(own_field: Field, tmp_path: Path) -> None:
-    from tests.support.repo import fill
+    from tests.support.repo import filled
 
-    other = Field(fill(Repo.init(tmp_path / "other")), "--no-guard")
+    other = Field(filled(tmp_path / "other"), "--no-guard")
     own = own_field.of["dev-1"]
     for text in ("-C $THERE restore latest", "-C $THERE worktree complete dev-1"):
         done = sh(f"git-agentos {text}", own, AGENTOS_AGENT_ID="dev-1", THERE=str(other.of["dev-1"]))

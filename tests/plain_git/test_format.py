@@ -12,7 +12,7 @@ import pytest
 from tests.support.dirty import make_dirty
 from tests.support.history import History
 from tests.support.operations import diverge, expect_stop
-from tests.support.repo import Repo, fill
+from tests.support.repo import Repo, filled
 from tests.support.tool import IN_PROCESS, run_ok
 
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -200,7 +200,7 @@ def test_no_ref_points_at_a_tree_and_the_stash_is_not_used(history: History) -> 
 
 
 def test_nobody_needs_a_configured_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    repo = fill(Repo.init(tmp_path / "repo"))
+    repo = filled(tmp_path / "repo")
     nobody = tmp_path / "nobody"
     nobody.write_text("[user]\n\tuseConfigOnly = true\n")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(nobody))

@@ -13,7 +13,7 @@ import pytest
 from git_agentos import open_workspace
 from git_agentos.run import commands, evidence_store
 from tests.support.faults.server import Runner
-from tests.support.repo import Repo, fill
+from tests.support.repo import Repo, filled
 from tests.support.runs import IS_RIGHT, LEARNS, context_of, nobody_left, outcomes, processes_of, worktree
 from tests.support.sampling import EXHAUSTIVE
 
@@ -34,7 +34,7 @@ def runner() -> Iterator[Runner]:
 
 @pytest.mark.slow
 def test_killed_at_any_step(runner: Runner, tmp_path: Path) -> None:
-    fill(Repo.init(tmp_path / "template" / "repo"))
+    filled(tmp_path / "template" / "repo")
     place = tmp_path / "field"
     repo = fresh(tmp_path / "template", place)
     total = len(runner.run_ok(repo.path, *RUN).steps)

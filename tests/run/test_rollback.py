@@ -12,7 +12,7 @@ import pytest
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.guard.setup.activation import disable, enable, is_enabled, tampered
 from git_agentos.workspace import open_workspace
-from tests.support.repo import Repo, fill
+from tests.support.repo import Repo, filled
 from tests.support.rollbacks import Ground, assert_like, prepare, work
 from tests.support.sampling import EXHAUSTIVE
 from tests.support.tool import run_ok
@@ -100,8 +100,8 @@ def hidden_attributes(there: Repo) -> None:
 
 
 def nested(there: Repo) -> None:
-    fill(Repo.init(there.path / "vendor/inner")).append("readme.txt", "dirty\n")
-    fill(Repo.init(there.path / "build/inner"))
+    filled(there.path / "vendor/inner").append("readme.txt", "dirty\n")
+    filled(there.path / "build/inner")
 
 
 def conflict(there: Repo) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.refusal import assert_is_error
-from tests.support.repo import Repo, fill
+from tests.support.repo import Repo, filled
 from tests.support.scenario import Scenario, Scenarios, run_case
 from tests.support.state import assert_same, assert_unchanged, complete_state
 from tests.support.tool import IN_PROCESS, Tool, run, run_ok
@@ -118,7 +118,7 @@ def test_one_name_through_the_command(repo: Repo, name: bytes) -> None:
 def test_a_repository_below_an_odd_path(tmp_path: Path) -> None:
     """The worktree's own path has a space, quotes, a glob and bytes that are not UTF-8."""
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/odd \"'*\\\xff dir"))
-    repo = fill(Repo.init(path))
+    repo = filled(path)
     repo.write("readme.txt", "dirty\n")
     before = complete_state(repo.path)
     taken = run_ok(repo.path, "checkpoint")
@@ -130,7 +130,7 @@ def test_a_repository_below_an_odd_path(tmp_path: Path) -> None:
 
 def test_a_repository_below_a_newline_works_or_is_refused(tmp_path: Path) -> None:
     """Git itself prints such a path in places where it cannot be told from two."""
-    repo = fill(Repo.init(tmp_path / "line one\nline two"))
+    repo = filled(tmp_path / "line one\nline two")
     repo.write("readme.txt", "dirty\n")
     before = complete_state(repo.path, strict=True)
     done = run(repo.path, "checkpoint")

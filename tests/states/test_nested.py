@@ -10,7 +10,7 @@ import pytest
 
 from git_agentos.checkpoint.restore import gitdir
 from git_agentos.errors import StorageError
-from tests.support.repo import Repo, fill
+from tests.support.repo import Repo, filled
 from tests.support.scenario import Scenario, Scenarios, run_case
 from tests.support.state import assert_same, assert_unchanged, complete_state
 from tests.support.tool import COMMAND, IN_PROCESS, Tool, run
@@ -22,7 +22,7 @@ _WRECKS = ("reset-and-clean", "work-elsewhere", "remove-everything", "rewrite-an
 
 
 def _submodule(repo: Repo, path: str = "sub", scratch: Path | None = None) -> Repo:
-    upstream = fill(Repo.init((scratch or repo.scratch) / f"upstream-{path}"))
+    upstream = filled((scratch or repo.scratch) / f"upstream-{path}")
     repo.git("submodule", "--quiet", "add", str(upstream.path), path)
     repo.commit(f"submodule {path}")
     return Repo(repo.path / path)
@@ -117,12 +117,12 @@ def _submodule_with_a_conflict(repo: Repo) -> None:
 
 @SCENARIOS.add(keep=[b"nested"], wrecks=_WRECKS)
 def _nested_with_commits_clean(repo: Repo) -> None:
-    fill(Repo.init(repo.path / "nested"))
+    filled(repo.path / "nested")
 
 
 @SCENARIOS.add(keep=[b"nested"], wrecks=_WRECKS)
 def _nested_with_commits_dirty(repo: Repo) -> None:
-    inner = fill(Repo.init(repo.path / "nested"))
+    inner = filled(repo.path / "nested")
     inner.write("readme.txt", "staged inside\n")
     inner.add("readme.txt")
     inner.append("readme.txt", "unstaged inside\n")
@@ -131,7 +131,7 @@ def _nested_with_commits_dirty(repo: Repo) -> None:
 
 @SCENARIOS.add(keep=[b"box/nested"], wrecks=_WRECKS)
 def _nested_deeper_beside_untracked_files(repo: Repo) -> None:
-    inner = fill(Repo.init(repo.path / "box/nested"))
+    inner = filled(repo.path / "box/nested")
     inner.append("notes.txt", "dirty\n")
     repo.write("box/beside.txt", "untracked beside it\n")
 
@@ -151,7 +151,7 @@ def _nested_empty(repo: Repo) -> None:
 
 @SCENARIOS.add(keep=[b"nested"], wrecks=_WRECKS)
 def _nested_detached(repo: Repo) -> None:
-    inner = fill(Repo.init(repo.path / "nested"))
+    inner = filled(repo.path / "nested")
     inner.git("checkout", "-q", "--detach", "v1")
     inner.append("readme.txt", "dirty\n")
 
@@ -159,7 +159,7 @@ def _nested_detached(repo: Repo) -> None:
 @SCENARIOS.add(keep=[b"nested"], wrecks=("reset-and-clean", "remove-everything"))
 def _nested_added_as_a_gitlink(repo: Repo) -> None:
     """`git add -A` made it a gitlink without a `.gitmodules`."""
-    inner = fill(Repo.init(repo.path / "nested"))
+    inner = filled(repo.path / "nested")
     repo.commit("a gitlink")
     inner.append("readme.txt", "dirty\n")
 
@@ -221,7 +221,7 @@ def test_undo_of_a_nested_repository_that_came_back(tmp_path: Path) -> None:
 def test_a_new_nested_repository_is_not_destroyed(repo: Repo) -> None:
     """It was made since the checkpoint. Its object store is in no checkpoint, so it may not simply go."""
     taken = IN_PROCESS.checkpoint(repo.path)
-    inner = fill(Repo.init(repo.path / "nested"))
+    inner = filled(repo.path / "nested")
     inner.append("readme.txt", "dirty\n")
     wrecked = complete_state(repo.path)
     done = run(repo.path, "restore", taken["id"])
@@ -233,7 +233,7 @@ def test_a_new_nested_repository_is_not_destroyed(repo: Repo) -> None:
 def test_repositories_that_are_put_aside_together_keep_their_empty_folders(repo: Repo) -> None:
     """With its refs packed a repository has empty folders that it cannot be without."""
     taken = IN_PROCESS.checkpoint(repo.path)
-    inner = [fill(Repo.init(repo.path / "box" / name)) for name in ("one", "two", "three")]
+    inner = [filled(repo.path / "box" / name) for name in ("one", "two", "three")]
     for each in inner:
         each.git("gc", "-q")
         each.mkdir("empty")
@@ -253,7 +253,7 @@ def test_a_nested_repository_in_the_way_of_a_file(repo: Repo) -> None:
     repo.write("thing", "a file then\n")
     taken = IN_PROCESS.checkpoint(repo.path)
     repo.remove("thing")
-    inner = fill(Repo.init(repo.path / "thing"))
+    inner = filled(repo.path / "thing")
     inner.append("readme.txt", "dirty\n")
     wrecked = complete_state(repo.path, strict=True)
     done = run(repo.path, "restore", taken["id"])
@@ -282,7 +282,7 @@ def test_undo_goes_into_the_nested_repository(tmp_path: Path) -> None:
 
 def test_another_repository_in_its_place_gives_way_and_comes_back(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was deleted with its store, and somebody began another one there."""
-    fill(Repo.init(repo.path / "inner")).append("readme.txt", "dirty\n")
+    filled(repo.path / "inner").append("readme.txt", "dirty\n")
     then = complete_state(repo.path)
     taken = IN_PROCESS.checkpoint(repo.path)
     repo.remove("inner")

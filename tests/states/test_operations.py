@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.operations import EDITOR_OFF, OPERATIONS, Operation, diverge, expect_stop
-from tests.support.repo import Repo, fill, git_run
+from tests.support.repo import Repo, filled, git_run
 from tests.support.scenario import Scenario, Scenarios, run_case
 from tests.support.state import State, assert_same, complete_state
 from tests.support.tool import COMMAND, IN_PROCESS, Tool, run_ok
@@ -117,7 +117,7 @@ def test_aborts_to_the_same_end(name: str, abort: tuple[str, ...], tmp_path: Pat
 def test_survives_the_loss_of_every_other_ref(name: str, tmp_path: Path) -> None:
     """The branch that was being merged is deleted and gc has run: the timeline must hold what continuing needs."""
     operation = next(operation for operation in OPERATIONS if operation.name == name)
-    repo = fill(Repo.init(tmp_path / "repo"))
+    repo = filled(tmp_path / "repo")
     operation.start(repo)
     before = complete_state(repo.path)
     taken = IN_PROCESS.checkpoint(repo.path)
@@ -195,7 +195,7 @@ def test_restoring_a_clean_state_ends_an_operation_and_undo_resumes_it(repo: Rep
 
 def _twins(folder: Path, operation: Operation) -> tuple[Repo, Repo]:
     """The same operation in two repositories, with the same commits, since dates are fixed."""
-    repo, twin = fill(Repo.init(folder / "repo")), fill(Repo.init(folder / "twin"))
+    repo, twin = filled(folder / "repo"), filled(folder / "twin")
     operation.start(repo)
     operation.start(twin)
     return repo, twin

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.repo import Repo, fill, git
+from tests.support.repo import Repo, filled, git
 from tests.support.scenario import Scenario, Scenarios, run_case
 from tests.support.state import assert_same, assert_unchanged, complete_state
 from tests.support.tool import COMMAND, IN_PROCESS, Tool
@@ -117,7 +117,7 @@ def _untracked_hidden_by_configuration(repo: Repo) -> None:
 
 
 def _origin(repo: Repo) -> Path:
-    origin = fill(Repo.init(repo.scratch / "origin"))
+    origin = filled(repo.scratch / "origin")
     origin.config("uploadpack.allowFilter", "true")
     origin.config("uploadpack.allowAnySHA1InWant", "true")
     _folders(origin)

@@ -17,6 +17,9 @@ from typing import TypeAlias
 Name: TypeAlias = str | bytes
 
 
+_template: list[Path] = []
+
+
 class GitFailed(AssertionError):
     """A git command that a test relies on failed; the message holds its command line and stderr."""
 
@@ -149,6 +152,20 @@ class Repo:
         self.git("add", "-A")
         self.git("commit", "-q", "--allow-empty", "-m", message)
         return self.oid()
+
+
+def make_template(folder: Path) -> None:
+    """Make what `filled` copies; once in a process, before a test changes what git is configured to do."""
+    fill(Repo.init(folder))
+    _template.append(folder)
+
+
+def filled(path: Path) -> Repo:
+    """A repository at `path` with the history that `fill` makes: a copy, which takes a fifth of the time."""
+    shutil.copytree(_template[0], path, symlinks=True, copy_function=shutil.copy, dirs_exist_ok=True)
+    repo = Repo(path)
+    repo.git("update-index", "-q", "--refresh")  # the copies have their own times and inodes
+    return repo
 
 
 def fill(repo: Repo) -> Repo:

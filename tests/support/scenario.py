@@ -16,7 +16,7 @@ from typing import Literal
 
 import pytest
 
-from tests.support.repo import Repo, fill, git
+from tests.support.repo import Repo, filled, git
 from tests.support.sampling import is_sampled
 from tests.support.state import Permissions, State, assert_same, assert_unchanged, complete_state
 from tests.support.tool import COMMAND, IN_PROCESS, Tool
@@ -46,10 +46,10 @@ class Scenario:
     def prepare(self, folder: Path) -> Repo:
         """Build the state in a repository below `folder`."""
         repo = Repo(folder / "repo")
-        if self.start != "nothing":
-            repo = Repo.init(repo.path)
-        if self.start == "filled":
-            fill(repo)
+        if self.start == "empty":
+            Repo.init(repo.path)
+        elif self.start == "filled":
+            filled(repo.path)
         self.build(repo)
         return repo
 

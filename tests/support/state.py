@@ -121,7 +121,7 @@ class State:
 def complete_state(worktree: Path | str, *, strict: bool = False) -> State:
     """Read everything; see the module's docstring. Changes nothing, not even the index's stat data."""
     root = Path(worktree)
-    git_dir, common_dir = _place(root, "--git-dir"), _place(root, "--git-common-dir")
+    git_dir = _git_dir(root)
     refs = _refs(root)
     files: dict[bytes, File] = {}
     nested: dict[bytes, State] = {}
@@ -132,7 +132,7 @@ def complete_state(worktree: Path | str, *, strict: bool = False) -> State:
         else:
             nested[path] = complete_state(found, strict=strict)
     return State(
-        head=_head(root),
+        head=_head(git_dir, refs),
         index=tuple(sorted(_index(root))),
         files=files,
         operation=dict(_operation(git_dir)),
@@ -140,7 +140,7 @@ def complete_state(worktree: Path | str, *, strict: bool = False) -> State:
         status=_status(root),
         nested=nested,
         refs={name: oid for name, oid in refs.items() if not name.startswith(("refs/agentos/", "refs/bisect/"))},
-        strict=Strict(dict(_git_dir_files(git_dir, common_dir)), mtimes) if strict else None,
+        strict=Strict(dict(_git_dir_files(git_dir, _common_dir(git_dir))), mtimes) if strict else None,
     )
 
 
@@ -230,18 +230,24 @@ def assert_unchanged(before: State, after: State, what: str) -> None:
     assert_same(before, after, what, permissions="all", refs=True, strict=True)
 
 
-def _place(root: Path, which: str) -> Path:
-    # One at a time: a path may hold a newline.
-    return Path(os.fsdecode(git(root, "rev-parse", "--path-format=absolute", which).removesuffix(b"\n")))
+def _git_dir(root: Path) -> Path:
+    return Path(os.fsdecode(git(root, "rev-parse", "--absolute-git-dir").removesuffix(b"\n")))
 
 
-def _head(root: Path) -> Head:
-    named = git_run(root, "symbolic-ref", "-q", "HEAD")
-    commit = git_run(root, "rev-parse", "-q", "--verify", "HEAD^{commit}")
-    return Head(
-        named.stdout.decode().strip() if named.returncode == 0 else None,
-        commit.stdout.decode().strip() if commit.returncode == 0 else None,
-    )
+def _common_dir(git_dir: Path) -> Path:
+    file = git_dir / "commondir"
+    if not file.exists():
+        return git_dir
+    return Path(os.path.normpath(git_dir / os.fsdecode(file.read_bytes().removesuffix(b"\n"))))
+
+
+def _head(git_dir: Path, refs: Mapping[str, str]) -> Head:
+    """HEAD from its file: states are read thousands of times, and each start of git takes as long as all the rest."""
+    path = git_dir / "HEAD"
+    text = f"ref: {os.readlink(path)}" if path.is_symlink() else path.read_text(errors="surrogateescape").strip()
+    branch = text.removeprefix("ref:").strip() if text.startswith("ref:") else None
+    oid = text if branch is None else refs.get(branch, "").partition(" ")[0]
+    return Head(branch, oid or None)
 
 
 def _index(root: Path) -> Iterator[IndexEntry]:

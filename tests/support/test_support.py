@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.env import sealed_environment
 from tests.support.operations import diverge, expect_stop
-from tests.support.repo import Repo, fill
+from tests.support.repo import Repo, filled
 from tests.support.state import assert_same, assert_unchanged, complete_state, differences
 
 Change = Callable[[Repo], object]
@@ -95,7 +95,7 @@ def rich(repo: Repo) -> Repo:
     repo.append("notes.txt", "dirty\n")
     repo.mkdir("empty")
     repo.mkdir("box")
-    fill(Repo.init(repo.path / "nested"))
+    filled(repo.path / "nested")
     return repo
 
 

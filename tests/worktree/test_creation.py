@@ -16,7 +16,7 @@ from git_agentos.errors import AgentosError, ConfigurationError, StorageError, U
 from git_agentos.git import refs, worktrees
 from git_agentos.worktree import creation, creation_recovery, journal, record, setup, status
 from tests.support.disk import fill_disk
-from tests.support.repo import Repo, fill
+from tests.support.repo import Repo, filled
 from tests.support.snapshot import assert_nothing_left, whole
 from tests.support.tool import run, run_ok
 
@@ -252,7 +252,7 @@ def test_a_timeline_of_an_earlier_worktree_goes_on(repo: Repo, monkeypatch: pyte
 
 @pytest.mark.slow
 def test_disk_full(small_disk: Path) -> None:
-    repo = fill(Repo.init(small_disk / "repo"))
+    repo = filled(small_disk / "repo")
     repo.write("large.bin", os.urandom(1 << 20))
     repo.commit("large")
     codes = set()

@@ -18,7 +18,7 @@ from git_agentos import open_workspace
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.git import worktrees
 from git_agentos.worktree import agent_merge, conflicts, creation, journal, pool, pool_filling, repair, status
-from tests.support.repo import Repo, fill
+from tests.support.repo import Repo, filled
 from tests.support.state import complete_state, differences
 from tests.support.tool import run
 
@@ -72,7 +72,7 @@ def context(repo: Repo) -> OpenWorktree:
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two worktrees with a checkpoint and changes each, and an archive that was killed before it did anything."""
     place = tmp_path_factory.mktemp("damage") / "place"
-    repo = fill(Repo.init(place / "repo"))
+    repo = filled(place / "repo")
     for id_ in ("dev-001", "dev-002"):
         there = Repo(Path(str(creation.create(context(repo), id_, guard=False).path)))
         there.write("committed.txt", f"of {id_}\n")

@@ -29,7 +29,7 @@ from git_agentos.errors import (
 from git_agentos.git import refs, worktrees
 from git_agentos.worktree import creation, final_checkpoint, journal, losses, removal, revival, status, trash
 from tests.support.operations import OPERATIONS
-from tests.support.repo import Repo, fill, git_run
+from tests.support.repo import Repo, filled, git_run
 from tests.support.snapshot import assert_nothing_left, whole
 from tests.support.state import complete_state, differences
 from tests.support.tool import run, run_ok
@@ -72,11 +72,11 @@ def work(there: Repo) -> str:
     there.write("build/deep/out.bin", bytes(range(256)), 0o755)
     there.link("build/link", "deep/out.bin")
     there.write(b"build/\xfe.log", "ignored, and a bad name\n")
-    inner = fill(Repo.init(there.path / "nested"))
+    inner = filled(there.path / "nested")
     inner.append("readme.txt", "dirty\n")
     inner.write(".gitignore", "secret\n")
     inner.write("secret", "ignored inside\n")
-    hidden = fill(Repo.init(there.path / "vendor/lib"))
+    hidden = filled(there.path / "vendor/lib")
     hidden.write("patch.txt", "untracked in a repository that is ignored\n")
     settle(there)
     return aside

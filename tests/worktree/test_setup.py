@@ -12,7 +12,7 @@ import pytest
 from git_agentos import open_workspace
 from git_agentos.errors import ConfigurationError, WorktreeError
 from git_agentos.worktree import creation, record, setup
-from tests.support.repo import Repo, fill
+from tests.support.repo import Repo, filled
 from tests.support.snapshot import assert_nothing_left, whole
 from tests.support.tool import run, run_ok
 
@@ -116,7 +116,7 @@ def test_never_git_nor_our_own(repo: Repo) -> None:
     repo.git("add", "-f", ".gitignore", ".worktreeinclude")
     repo.git("commit", "-q", "-m", "everything")
     repo.write(".agentos/mine", "mine\n")
-    fill(Repo.init(repo.path / "nested"))
+    filled(repo.path / "nested")
     os.mkfifo(repo.at("pipe"))
     repo.write("wanted", "x\n")
     make(repo)
@@ -233,8 +233,8 @@ def test_a_command_from_elsewhere_is_refused(repo: Repo, place: str) -> None:
 @pytest.fixture
 def deep(repo: Repo) -> Repo:
     """A repository with a submodule that has one itself, initialised; the origins of both are gone."""
-    inner = fill(Repo.init(repo.scratch / "inner"))
-    outer = fill(Repo.init(repo.scratch / "outer"))
+    inner = filled(repo.scratch / "inner")
+    outer = filled(repo.scratch / "outer")
     outer.git("submodule", "--quiet", "add", str(inner.path), "parts/inner")
     outer.commit("with a submodule")
     repo.git("submodule", "--quiet", "add", "--name", "a = name", str(outer.path), "sub/mod")
@@ -282,7 +282,7 @@ def test_a_commit_that_is_nowhere_undoes_everything(deep: Repo) -> None:
 
 
 def test_a_submodule_that_leads_out_is_left_alone(repo: Repo) -> None:
-    outside = fill(Repo.init(repo.scratch / "outside"))
+    outside = filled(repo.scratch / "outside")
     repo.write(
         ".gitmodules",
         '[submodule "x"]\n\tpath = ../repo.scratch/outside\n\turl = ./x\n'

@@ -29,7 +29,6 @@ from git_agentos.process import mounts
 from git_agentos.util import files, times
 
 FILE = "confirmed.json"
-HINT = "git agentos guard confirm --list shows it; a person confirms it by git agentos guard confirm, in a terminal"
 _KIND, _NAME = "settings", "confirmed"
 _LIMIT = 4 << 20  # bytes
 _SCOPES = ("system", "global", "local")

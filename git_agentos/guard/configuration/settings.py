@@ -38,13 +38,12 @@ from git_agentos.guard.decision import ALLOW, APPROVE, FORBID
 from git_agentos.util.values import parse_boolean, parse_duration
 
 __all__ = [
-    "AUTO", "DEFAULT_EXPIRY", "PLACES", "SAVE", "STRICT", "Entry", "GuardSettings", "Remote", "Rule", "Unconfirmed",
+    "DEFAULT_EXPIRY", "PLACES", "SAVE", "STRICT", "Entry", "GuardSettings", "Remote", "Rule", "Unconfirmed",
     "interpret", "read", "review", "user_files",
 ]  # fmt: skip
 
 STRICT, SAVE = "strict", "save"
 RECOVERABLE = "recoverable"  # a preset; `policy.effects` says what it means
-AUTO = ("beforeRisky", "afterCommit", "beforeMerge", "onTaskComplete", "onPhaseComplete")
 _LONGEST_EXPIRY = 10 * 365 * 86400.0
 # Variables that say which files are the system's and the user's configuration.
 PLACES = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")

@@ -235,7 +235,10 @@ class _Enforcement:
         self._log("waits for approval", run=False, approval=found.id)
         lines = [
             self._rule(),
-            f"request {found.id}: git agentos approvals grant {found.id} (ask whoever runs you)",
+            (
+                f"request {found.id}: git agentos approvals grant {found.id} "
+                "(ask the person or orchestrator that runs you)"
+            ),
             "when it is granted, run the same command again",
             _UNKNOWN_HINT if self.call.unknown else "",
             *self._state_lines(),

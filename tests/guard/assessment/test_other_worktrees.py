@@ -13,7 +13,7 @@ from git_agentos.guard.assessment.assessor import assess_git
 from git_agentos.guard.call import Call
 from git_agentos.guard.identity import Identity
 from tests.support.guard.guarded_worktree import guarded, sh
-from tests.support.repo import Repo, fill
+from tests.support.repo import Repo, filled
 from tests.support.state import assert_same, complete_state
 from tests.support.tool import run
 
@@ -28,7 +28,7 @@ class Team(NamedTuple):
 
 @pytest.fixture(scope="module")
 def team(tmp_path_factory: pytest.TempPathFactory) -> Team:
-    main = fill(Repo.init(tmp_path_factory.mktemp("team") / "repo"))
+    main = filled(tmp_path_factory.mktemp("team") / "repo")
     made = Team(main, guarded(main, "one"), guarded(main, "two"))
     for each in made:
         each.append("notes.txt", f"edited in {each.path.name}\n")

@@ -32,7 +32,8 @@ def test_defaults(repo: Repo) -> None:
     found = read(repo)
     assert (found.mode, found.everyone, dict(found.policy), found.protected) == ("strict", False, {}, ())
     assert (found.approval_key, found.approval_expiry) == (None, 3600.0)
-    assert all(found.auto_on(name) for name in settings.AUTO)
+    automatic = ("beforeRisky", "afterCommit", "beforeMerge", "onTaskComplete", "onPhaseComplete")
+    assert all(found.auto_on(name) for name in automatic)
     assert found.values["core.bare"] == ["false"]
 
 

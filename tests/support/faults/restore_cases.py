@@ -13,7 +13,7 @@ import pytest
 from tests.support.dirty import make_dirty
 from tests.support.faults.server import Runner
 from tests.support.operations import OPERATIONS
-from tests.support.repo import Repo, fill
+from tests.support.repo import Repo, filled
 
 Prepare = Callable[[Runner, Repo], list[str]]
 _OPERATIONS = {operation.name: operation for operation in OPERATIONS}
@@ -75,7 +75,7 @@ def checkpoint_consolidating(runner: Runner, repo: Repo) -> list[str]:
 
 def checkpoint_merge_and_nested(runner: Runner, repo: Repo) -> list[str]:
     _OPERATIONS["merge-half-resolved"].start(repo)
-    fill(Repo.init(repo.path / "nested")).append("readme.txt", "dirty\n")
+    filled(repo.path / "nested").append("readme.txt", "dirty\n")
     return ["checkpoint"]
 
 
@@ -148,19 +148,19 @@ def restore_sparse(runner: Runner, repo: Repo) -> list[str]:
 
 def restore_nested(runner: Runner, repo: Repo) -> list[str]:
     """One nested repository has moved on, one is new."""
-    inner = fill(Repo.init(repo.path / "nested"))
+    inner = filled(repo.path / "nested")
     inner.append("readme.txt", "then\n")
     taken = take(runner, repo)
     inner.write("notes.txt", "committed later\n")
     inner.commit("later")
     inner.append("notes.txt", "dirty later\n")
-    fill(Repo.init(repo.path / "new-nested")).append("readme.txt", "never saved before\n")
+    filled(repo.path / "new-nested").append("readme.txt", "never saved before\n")
     repo.append("readme.txt", "later\n")
     return ["restore", taken]
 
 
 def restore_nested_gone(runner: Runner, repo: Repo) -> list[str]:
-    inner = fill(Repo.init(repo.path / "nested"))
+    inner = filled(repo.path / "nested")
     inner.append("readme.txt", "then\n")
     inner.write("untracked.txt", "untracked\n")
     taken = take(runner, repo)

@@ -15,7 +15,7 @@ from types import TracebackType
 
 from tests.support import at_rest
 from tests.support.repo import Repo, git_run
-from tests.support.sampling import EXHAUSTIVE
+from tests.support.sampling import EXHAUSTIVE, budget, evenly
 from tests.support.state import State, complete_state, differences
 from tests.support.tool import UNPRIVILEGED
 
@@ -120,19 +120,18 @@ def prepare(runner: Runner, repo: Repo, *argv: str) -> Case:
     return Case(template, repo.path, argv, before, after, done.steps)
 
 
-def chosen(case: Case, budget: int) -> Iterator[int]:
-    """The steps to strike at: every one when exhaustive; else the weighty ones first, then evenly, up to `budget`."""
-    total = len(case.steps)
-    if EXHAUSTIVE or total <= budget:
+def chosen(case: Case, most: int) -> Iterator[int]:
+    """The steps to strike at: every one when exhaustive; else the weighty ones first, then evenly, up to `most`."""
+    total, most = len(case.steps), budget(most)
+    if EXHAUSTIVE or total <= most:
         yield from range(1, total + 1)
         return
     weighty = {n for n, step in enumerate(case.steps, 1) if _is_weighty(case, step)}
-    if len(weighty) > budget * 3 // 4:
+    if len(weighty) > most * 3 // 4:
         # The end, where the journal, the index and HEAD are, counts more than the locks of the save.
-        weighty = set(sorted(weighty)[-(budget * 3 // 4) :])
+        weighty = set(sorted(weighty)[-(most * 3 // 4) :])
     others = [n for n in range(1, total + 1) if n not in weighty]
-    stride = max(1, -(-len(others) // max(1, budget - len(weighty))))
-    yield from sorted(weighty | set(others[stride // 2 :: stride]))
+    yield from sorted(weighty | set(evenly(others, most - len(weighty))))
 
 
 def _is_weighty(case: Case, step: str) -> bool:

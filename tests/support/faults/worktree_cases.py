@@ -13,8 +13,8 @@ from typing import Any
 
 from tests.support import at_rest
 from tests.support.faults.server import Runner
-from tests.support.repo import Repo, fill, git_run
-from tests.support.sampling import EXHAUSTIVE
+from tests.support.repo import Repo, filled, git_run
+from tests.support.sampling import EXHAUSTIVE, budget, evenly
 from tests.support.state import State, complete_state, differences
 
 Prepare = Callable[[Runner, Repo], list[str]]
@@ -65,7 +65,7 @@ class Field:
 
 def plant(folder: Path) -> Repo:
     """A repository in a folder of its own, which its worktrees share."""
-    return fill(Repo.init(folder / "field" / "repo"))
+    return filled(folder / "field" / "repo")
 
 
 def prepare(runner: Runner, repo: Repo, *argv: str, template: str = "field.template") -> Field:
@@ -137,22 +137,21 @@ def assert_sound(repo: Repo, what: str) -> None:
     assert not left, f"{what}: left behind: {', '.join(str(path) for path in left)}"
 
 
-def chosen(field: Field, budget: int, *, beyond: int = 0) -> Iterator[int]:
-    """The steps to strike at: all when exhaustive; else the weighty ones and then evenly, up to `budget`.
+def chosen(field: Field, most: int, *, beyond: int = 0) -> Iterator[int]:
+    """The steps to strike at: all when exhaustive; else the weighty ones and then evenly, up to `most`.
 
     The number of steps varies from run to run: `beyond` the last one some are tried too, and may be none.
     """
-    total = len(field.steps)
-    if EXHAUSTIVE or total <= budget:
+    total, most = len(field.steps), budget(most)
+    if EXHAUSTIVE or total <= most:
         yield from range(1, total + beyond + 1)
         return
     weighty = [n for n, step in enumerate(field.steps, 1) if _WEIGHTY.search(step.replace(str(field.place), ""))]
-    picked = set(weighty[:: max(1, -(-len(weighty) // (budget // 2)))])
+    picked = {*weighty[:1], *evenly(weighty, most // 2)}
     # The last steps are where it is decided. Their number varies with the folders that new objects need.
     picked |= set(range(total - 2 * beyond, total + beyond + 1, 4)) if beyond else set(range(total - 8, total + 1))
     others = [n for n in range(1, total + 1) if n not in picked]
-    stride = max(1, -(-len(others) // max(1, budget - len(picked))))
-    yield from sorted(picked | set(others[stride // 2 :: stride]))
+    yield from sorted(picked | set(evenly(others, most - len(picked))))
 
 
 # -- what is killed ------------------------------------------------------------------------------------------------
@@ -180,7 +179,7 @@ def work(there: Repo) -> None:
     there.write("new/untracked.txt", "untracked\n")
     there.write("build/deep/out.bin", bytes(range(256)))
     there.write("agent.log", "ignored\n")
-    fill(Repo.init(there.path / "nested")).append("readme.txt", "dirty\n")
+    filled(there.path / "nested").append("readme.txt", "dirty\n")
 
 
 def create(runner: Runner, repo: Repo) -> list[str]:
