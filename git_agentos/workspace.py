@@ -272,7 +272,7 @@ class Workspace:
 
     @authorize.entry("recover")
     def recover(self, *, abort: bool = False) -> Recovery:
-        """Finish an interrupted restore, or with `abort` go back to before it; remove stale locks of ours."""
+        """Finish an interrupted restore, or with `abort` go back to before it; remove stale locks of git-agentos."""
         self._discard()
         from git_agentos.checkpoint.restore import commands
 

@@ -66,7 +66,7 @@ def run(argv: Sequence[str]) -> int:
     """Run one command line (without the program's name) and return its exit code."""
     scanned = prescan(argv)
     if scanned.command == "hook" and argv[0] == "hook" and len(argv) > 1 and not argv[1].startswith("-"):
-        # Everything after the hook's name comes from git; none of it is an option of ours.
+        # Everything after the hook's name comes from git; none of it is an option of git-agentos.
         from git_agentos.hooks import entry
 
         return entry.main(list(argv[1:]))

@@ -46,7 +46,7 @@ def acquire(location: Location, target: str, *, patience: float = 0.0) -> LockFi
     """Lock `target` by creating `<target>.lock`; LockedError if another process holds it longer than `patience`
     seconds.
 
-    A stale lock of a killed process of ours is taken over.
+    A stale lock of a killed git-agentos process is taken over.
     """
     owner_path, descriptor = _new_owner_file(directories.make_own(location.shared_state_dir, _FOLDER))
     deadline = time.monotonic() + patience
@@ -65,7 +65,7 @@ def acquire(location: Location, target: str, *, patience: float = 0.0) -> LockFi
             if time.monotonic() >= deadline:
                 raise LockedError(
                     f"'{target}.lock' exists: another process is using it",
-                    "try again when it has finished; `git agentos recover` removes what a killed command of ours left",
+                    "try again when it has finished; `git agentos recover` removes what a killed command left",
                 )
             time.sleep(pause)
             pause = min(pause * 2, 0.05)
@@ -150,7 +150,7 @@ def _forget(lock: LockFile) -> None:
 
 
 def remove_stale(location: Location, *, candidates: list[str] | None = None) -> list[str]:
-    """Remove what killed processes of ours left: their own files, and the lock files that are links to them.
+    """Remove what killed git-agentos processes left: their own files, and the lock files that are links to them.
 
     A lock file's name is not recorded. It is found by its inode among `candidates`, or, if that is None, in all folders
     where we create locks. Returns the lock files that were removed. (After the rename, the target itself is a link to
@@ -199,7 +199,7 @@ def _remove_owner_file(location: Location, path: str, candidates: list[str] | No
 
 
 def find_stale(location: Location) -> list[str]:
-    """The lock files that killed processes of ours left; nothing is removed."""
+    """The lock files that killed git-agentos processes left; nothing is removed."""
     folder = os.path.join(location.shared_state_dir, _FOLDER)
     names = os.listdir(folder) if os.path.isdir(folder) else []
     inodes = set()

@@ -1,7 +1,7 @@
 """Tampering with the guard. Every later use of the guard reports it; the log gets it once.
 
-Every command of ours in a guarded worktree looks for it, and every layer that decides. So only few files are read; git
-is started only where a configuration file was edited in a way that may matter.
+Every git-agentos command in a guarded worktree looks for it, and every layer that decides. So only few files are read;
+git is started only where a configuration file was edited in a way that may matter.
 """
 
 from __future__ import annotations

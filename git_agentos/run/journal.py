@@ -361,7 +361,7 @@ def _event_bytes(last: str | None, body: Mapping[str, Any]) -> bytes:
 
 
 def clear_path(path: str) -> None:
-    """Put aside what stands in the place of a run's folder, or of the folders of ours above it."""
+    """Put aside what stands in the place of a run's folder, or of the folders of git-agentos above it."""
     runs = os.path.dirname(path)
     for each in (os.path.dirname(runs), runs, path) if os.path.basename(runs) == "runs" else (path,):
         if os.path.lexists(each) and (each == path or os.path.islink(each) or not os.path.isdir(each)):

@@ -60,7 +60,7 @@ def hold(location: Location, run_id: str, *, patience: float = _TIMEOUT) -> Iter
 
 
 def clear_path(path: str) -> None:
-    """Rename what has the name of a file of ours and is no regular file: a link, a folder."""
+    """Rename what has the name of a file of git-agentos and is no regular file: a link, a folder."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(os.lstat(path).st_mode):
             os.rename(path, f"{path}~{os.urandom(4).hex()}")

@@ -10,7 +10,7 @@ import stat
 
 from git_agentos.git import worktrees
 from git_agentos.git.location import Location
-from git_agentos.util import directories, files
+from git_agentos.util import directories
 from git_agentos.worktree import record
 
 _FOLDER = "damaged"
@@ -61,9 +61,9 @@ def _new_name(location: Location, path: str) -> str:
 
 
 def unblock_worktree_add(location: Location) -> None:
-    """Fix what makes every `git worktree add` fail: an entry of ours that does not say to which repository it belongs,
-    or in which something else stands in a file's place. Other damage does not disturb git. The lock on worktrees must
-    be held."""
+    """Fix what makes every `git worktree add` fail: an entry of git-agentos that does not say to which repository it
+    belongs, or in which something else stands in a file's place. Other damage does not disturb git. The lock on
+    worktrees must be held."""
     for git_dir in worktrees.linked_git_dirs(location.common_dir):
         if record.identify(git_dir) is None:
             continue
@@ -73,4 +73,4 @@ def unblock_worktree_add(location: Location) -> None:
                 set_aside(location, path)
         if not worktrees.leads_to_common_dir(git_dir, location.common_dir):
             set_aside(location, os.path.join(git_dir, "commondir"))
-            files.replace(os.path.join(git_dir, "commondir"), b"../..\n")
+            worktrees.write_common_dir(git_dir)

@@ -1,7 +1,7 @@
 """`worktree repair`: back to a sound state after a kill, a move or a power cut. Nothing is lost.
 
     journals       what wrote the journal of an interrupted command recovers it: it is finished or aborted
-    locks          a stale lock of ours is proven by its flock; one of git's by no process that could hold it
+    locks          a stale lock of git-agentos is proven by its flock; one of git's by no process that could hold it
     guard          is placed again, in every guarded worktree, where it leads to where the repository was before, or
                    where what git starts was edited, removed or cannot be started
     entries        folder and entry are linked again where one of them was moved; the record is rebuilt where it is
@@ -232,7 +232,7 @@ class _Repair:
         if not self.fix:
             return  # the checks of `doctor` on checkpoints find these
         for path in lockfile.remove_stale(self.location):
-            message = f"'{path}' was left by a killed command of ours"
+            message = f"'{path}' was left by a killed git-agentos command"
             yield None, Finding("stale-lock", "warning", message, fixed=True)
         for git_dir in [self.location.common_dir, *worktrees.linked_git_dirs(self.location.common_dir)]:
             if record.identify(git_dir) not in self.busy:

@@ -1,4 +1,5 @@
-"""What gets in the way: locks, full disks, missing rights, a moving HEAD, links where a folder of ours should be."""
+"""What gets in the way: locks, full disks, missing rights, a moving HEAD, links where a folder of git-agentos should
+be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every command of ours asks the guard, in every way of calling it: whole repositories before and after."""
+"""Every git-agentos command asks the guard, in every way of calling it: whole repositories before and after."""
 
 from __future__ import annotations
 

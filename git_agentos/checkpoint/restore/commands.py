@@ -183,7 +183,7 @@ def restore_new_worktree(
 
 
 def recover(worktree: OpenWorktree, metadata: Metadata, *, abort: bool = False) -> Recovery:
-    """Finish an interrupted restore, or with `abort` restore the state before it; remove stale locks of ours."""
+    """Finish an interrupted restore, or with `abort` restore the state before it; remove stale locks of git-agentos."""
     location = worktree.location
     with converted_storage_errors(), _exclusive(location):
         cleaned = _clean(location)
@@ -236,7 +236,7 @@ def recover(worktree: OpenWorktree, metadata: Metadata, *, abort: bool = False) 
 
 
 def _clean(location: Location) -> list[str]:
-    """Remove what killed processes of ours left here and in nested repositories; the paths."""
+    """Remove what killed git-agentos processes left here and in nested repositories; the paths."""
     cleaned = [
         *lockfile.remove_stale(location),
         *state_dir.remove_abandoned(location),

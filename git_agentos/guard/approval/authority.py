@@ -62,7 +62,7 @@ def refusal(who: Identity, what: str) -> PolicyError:
     name = "an agent" if who.agent == ILL_FORMED else f"agent '{who.agent}'"
     return PolicyError(
         f"{what} is not for agents, and this is {name}: {by}",
-        "whoever runs the agents decides, in a terminal of their own, outside of the agents' worktrees",
+        "the person who runs the agents decides, in a separate terminal, outside of the agents' worktrees",
     )
 
 

@@ -1,8 +1,8 @@
 """Our hooks in a harness's settings: added, removed, and looked for.
 
-Entries of ours are added behind those of others, and only ours are removed. The content before is backed up (`backup`):
-a file that nobody has edited since becomes what it was, byte for byte, and one that did not exist is removed. git
-ignores what we write in a worktree (`exclude`).
+Entries of git-agentos are added behind those of others, and only ours are removed. The content before is backed up
+(`backup`): a file that nobody has edited since becomes what it was, byte for byte, and one that did not exist is
+removed. git ignores what we write in a worktree (`exclude`).
 """
 
 from __future__ import annotations
@@ -142,7 +142,8 @@ def _install(name: str, path: str, root: str, environment: Mapping[str, str]) ->
         if saved is not None and saved.after == backup.digest(before):
             original = saved.before  # our hooks are updated: the content before them is the same
         else:
-            # The backup has no hooks of ours: else a later removal would restore those of an earlier installation.
+            # The backup has no hooks of git-agentos: else a later removal would restore those of an earlier
+            # installation.
             original = _without_ours(name, path, before, saved)
         backup.save(path, Backup(original, backup.digest(after), name, users), environment)
         _write(path, after)

@@ -9,7 +9,7 @@ from git_agentos.guard.harness import adapters
 from git_agentos.guard.harness.adapters import HARNESSES
 from git_agentos.util import files
 
-# Every command of ours in a harness's settings contains this, and no other command does.
+# Every git-agentos command in a harness's settings contains this, and no other command does.
 MARK = b"guard harness "
 
 

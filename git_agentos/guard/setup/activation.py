@@ -31,7 +31,7 @@ from git_agentos.guard.setup.manifest import Manifest
 from git_agentos.util.values import parse_boolean
 
 _EXTENSION = "extensions.worktreeconfig"
-# By these comments, blocks of ours are recognized in configuration files: they must not change.
+# By these comments, blocks of git-agentos are recognized in configuration files: they must not change.
 COMMENT = "git-agentos guard: `git agentos guard disable` takes these away"
 REPOSITORY_COMMENT = "git-agentos hooks: `git agentos hooks uninstall` takes this away"
 _SHARED_COMMENT = "for the guard of git-agentos: goes with the last guarded worktree"
@@ -111,8 +111,8 @@ def misdirected_files(location: Location) -> list[str]:
 
 
 def lost_settings(location: Location) -> list[str]:
-    """The settings of ours that configuration files no longer have, one sentence each. git is started only where a file
-    was edited."""
+    """The settings of git-agentos that configuration files no longer have, one sentence each. git is started only where
+    a file was edited."""
     record = _read_or_empty(location)
     lost: list[str] = []
     for edit in record.edits:
@@ -345,7 +345,7 @@ def _update(location: Location, edit: ConfigEdit) -> ConfigEdit:
 
 
 def _unrecorded(location: Location, recorded: Collection[str]) -> Iterator[str]:
-    """The worktrees' own configuration files that have a block of ours and are not in the manifest."""
+    """The worktrees' own configuration files that have a block of git-agentos and are not in the manifest."""
     for path in _config_worktrees(location):
         with contextlib.suppress(OSError, GuardError):
             if path not in recorded and config_edit.has_block(path, COMMENT):
@@ -353,7 +353,7 @@ def _unrecorded(location: Location, recorded: Collection[str]) -> Iterator[str]:
 
 
 def _remove_unrecorded(location: Location, path: str) -> None:
-    """Remove a block of ours that is not in the manifest, wherever it leads."""
+    """Remove a block of git-agentos that is not in the manifest, wherever it leads."""
     if config_edit.has_block(path, COMMENT):
         config_edit.remove_block(location, path, _settings_of_ours(location, path), COMMENT)
 

@@ -155,7 +155,7 @@ def has_block(path: str, comment: str) -> bool:
 
 
 def has_lines(path: str, values: Sequence[Setting]) -> bool:
-    """Whether the file has a line of ours for each of the settings."""
+    """Whether the file has a line of git-agentos for each of the settings."""
     content = read(path) or b""
     return all(_setting_line(each) in content for each in values)
 

@@ -24,7 +24,6 @@ from git_agentos.tdd.gate.gates import RedRecord, Verdict
 from git_agentos.tdd.gate.pytest_run import Control
 from git_agentos.tdd.gate.setup import PytestSetup, prepare
 from git_agentos.util import files
-from git_agentos.worktree import record as worktree_record
 
 _NAME = "tdd-gate.json"
 _KIND = "tdd-gate"
@@ -152,7 +151,7 @@ def _write_record(location: Location, record: RedRecord, tests: Sequence[str]) -
     body = {"version": _VERSION, **asdict(record), "tests": list(tests)}
     signed = signing.sign_document(_KIND, _worktree(location), body, signing.key(process.environment()))
     with state_dir.lock(location, "tdd-gate"):
-        worktree_record.put(_path(location), json.dumps(signed) + "\n")
+        files.replace(_path(location), json.dumps(signed).encode("ascii") + b"\n")
 
 
 def _read_record(location: Location) -> tuple[RedRecord, tuple[str, ...]]:

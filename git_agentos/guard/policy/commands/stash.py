@@ -20,10 +20,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from git_agentos.git import process, worktrees
 from git_agentos.guard import ownership, signing
+from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.decision import Operation
 from git_agentos.guard.ownership import Caller
 from git_agentos.guard.policy.analysis import Analysis, ReadOnly
-from git_agentos.guard.policy.options import UNKNOWN, Options
+from git_agentos.guard.policy.options import Options
 from git_agentos.util import directories, files
 
 _KIND = "stash"
