@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from git_agentos.errors import AgentosError, RepositoryError, WorkflowConfigurationError
 from git_agentos.git import gitfile, index_entries, process
 from git_agentos.git.location import Location, locate
-from git_agentos.util import files
+from git_agentos.util import directories, files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -148,8 +148,6 @@ def repository_id(location: Location, *, make: bool = True) -> str:
 
     Empty if there is none and `make` is false.
     """
-    from git_agentos.util import directories
-
     folder = directories.make_own(location.shared_state_dir) if make else location.shared_state_dir
     path = os.path.join(folder, "repository-id")
     for _ in range(3):
@@ -235,16 +233,10 @@ def _ignore_everything(folder: int) -> None:
 
 def _refuse_planted(folder: str) -> None:
     try:
-        mode = os.lstat(folder).st_mode
-    except FileNotFoundError:
-        return
-    if not stat.S_ISDIR(mode):
-        what = "a symbolic link" if stat.S_ISLNK(mode) else "not a directory"
-        raise WorkflowConfigurationError(
-            f"'{folder}' is {what}",
-            "remove it: git-agentos did not create it and does not follow it; "
-            f"or set {VARIABLE} to the file to use for the workflow database",
-        )
+        directories.is_own(folder)
+    except RepositoryError as error:
+        hint = f"{error.hint}; or set {VARIABLE} to the file to use for the workflow database"
+        raise WorkflowConfigurationError(error.message, hint) from error
 
 
 def _refuse_tracked(root: str) -> None:

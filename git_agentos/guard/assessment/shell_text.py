@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from git_agentos.errors import GuardError
 from git_agentos.guard.assessment.named_files import FileEffect, NamedFiles
-from git_agentos.guard.call import Call
+from git_agentos.guard.call import UNKNOWN, Call
 from git_agentos.guard.configuration import settings as configuration
 from git_agentos.guard.configuration.settings import PLACES, GuardSettings
 from git_agentos.guard.decision import ALLOW, Assessment, Decision, Operation, SaveScope, strictest
@@ -30,7 +30,7 @@ from git_agentos.guard.shell.reader import Program, Reader
 from git_agentos.guard.shell.runners import RunCommand
 from git_agentos.guard.shell.state import State
 from git_agentos.guard.shell.syntax import ShellError
-from git_agentos.guard.shell.words import FILE, UNKNOWN, known, shown
+from git_agentos.guard.shell.words import FILE, known, shown
 
 _MOST_NESTED = 25  # programs that start programs
 _MOST_GIT_COMMANDS = 250

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 
+from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.paths import is_below
 from git_agentos.guard.shell import words
 from git_agentos.guard.shell.state import ANY, UNSET, State
 from git_agentos.guard.shell.syntax import Node, ShellError
-from git_agentos.guard.shell.words import FILE, UNKNOWN
+from git_agentos.guard.shell.words import FILE
 
 MOST_OUTPUT = 1 << 16
 DECLARING = frozenset({"export", "declare", "local", "readonly", "typeset", "integer", "float"})

@@ -13,10 +13,11 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.paths import is_below, is_device, is_in_git_directory
 from git_agentos.guard.shell.options import split_options, values_of
 from git_agentos.guard.shell.runners import base, find_line, names_a_git_directory
-from git_agentos.guard.shell.words import UNKNOWN, known
+from git_agentos.guard.shell.words import known
 
 _ALL = frozenset(
     "rm rmdir unlink shred srm trash trash-put gio truncate touch mkdir chmod chown chgrp chattr setfacl tee sponge "

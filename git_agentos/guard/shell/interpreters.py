@@ -11,9 +11,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.shell.options import split_options
 from git_agentos.guard.shell.runners import base
-from git_agentos.guard.shell.words import UNKNOWN, ansi, known
+from git_agentos.guard.shell.words import ansi, known
 
 _INTERPRETERS = frozenset(
     """python pypy ipython perl ruby node nodejs bun deno php lua luajit Rscript R osascript tclsh elixir erl ghc guile

@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice, pairwise, product
 from typing import NamedTuple
 
+from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.shell.options import split_options, values_of
-from git_agentos.guard.shell.words import UNKNOWN, ansi, known
+from git_agentos.guard.shell.words import ansi, known
 
 
 class RunCommand(NamedTuple):

@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from git_agentos.errors import ConfigurationError
 from git_agentos.guard.assessment import assessor as judging
 from git_agentos.guard.assessment.hook_events import RefUpdate
-from git_agentos.guard.call import Call
+from git_agentos.guard.call import UNKNOWN, Call
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Assessment, Decision, SaveScope
 from git_agentos.guard.identity import PERSON, Identity
 from git_agentos.guard.policy import operations, subcommands
 from git_agentos.guard.policy.operations import OPERATIONS
-from git_agentos.guard.policy.options import UNKNOWN
 from tests.support.confirming import set_up
 from tests.support.guard import policy_repository
 from tests.support.guard.table import AGENT, call

@@ -17,13 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from git_agentos.guard.assessment import assessor
-from git_agentos.guard.call import Call
+from git_agentos.guard.call import UNKNOWN, Call
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Assessment
 from git_agentos.guard.identity import Identity
 from git_agentos.guard.shell.reader import Program, Reader
 from git_agentos.guard.shell.state import State
 from git_agentos.guard.shell.syntax import ShellError
-from git_agentos.guard.shell.words import FILE, UNKNOWN
+from git_agentos.guard.shell.words import FILE
 from tests.support.confirming import set_up
 from tests.support.guard.shfmt import without_shfmt
 from tests.support.repo import Repo, fill

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from git_agentos.guard.call import Call
+from git_agentos.guard.call import UNKNOWN, Call
 from git_agentos.guard.identity import Identity
-from git_agentos.guard.policy.options import UNKNOWN
 from tests.support.guard import table_allow, table_approve, table_forbid
 
 AGENT = Identity("dev", "environment")

@@ -295,11 +295,6 @@ def agentos_in(path: str) -> str:
 # -- list, show, logs, diff, verify ------------------------------------------------------------------------------------
 
 
-def ids(values: Sequence[str]) -> Text:
-    """`list -q`."""
-    return layout.ids(values)
-
-
 def listing(runs: Sequence[Run], style: Style) -> Text:
     """`list`: a table; ids under -q."""
     if not runs:

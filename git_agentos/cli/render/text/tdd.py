@@ -286,11 +286,6 @@ def _cleanup(workflow: Workflow) -> list[str]:
 # -- list, status, show, graph -----------------------------------------------------------------------------------------
 
 
-def ids(values: Sequence[str]) -> Text:
-    """`list -q`."""
-    return layout.ids(values)
-
-
 def listing(workflows: Sequence[Workflow], style: Style) -> Text:
     """`list`: a table; ids under -q."""
     if not workflows:

@@ -155,11 +155,6 @@ def _ahead_behind(worktree: Worktree) -> str:
     return " ".join(parts) or "same"
 
 
-def ids(values: Sequence[str]) -> Text:
-    """`list -q`."""
-    return layout.ids(values)
-
-
 def raw_path(path: str) -> Text:
     """A path for a script: its bytes, unchanged."""
     line = os.fsencode(path) + b"\n"
