@@ -226,9 +226,7 @@ class _Rebuilding:
             name = f"{base}{n}"
         git_dir = os.path.join(folder, name)
         os.mkdir(git_dir)
-        files.replace(os.path.join(git_dir, "commondir"), b"../..\n")
-        files.replace(os.path.join(git_dir, "HEAD"), os.fsencode(f"ref: {self.ref}\n"))
-        files.replace(os.path.join(git_dir, "gitdir"), os.fsencode(os.path.join(root, ".git") + "\n"))
+        worktrees.write_entry(git_dir, root, os.fsencode(f"ref: {self.ref}\n"))
         record.name(git_dir, self.id)
         return git_dir
 
@@ -245,7 +243,7 @@ class _Rebuilding:
             worktrees.relink(location.git_dir, location.root)
         if not worktrees.leads_to_common_dir(location.git_dir, location.common_dir):
             self._require_write()
-            files.replace(os.path.join(location.git_dir, "commondir"), b"../..\n")
+            worktrees.write_common_dir(location.git_dir)
 
     def _move_inner_worktrees(self) -> None:
         """Move other worktrees of the repository, which were made inside of this one, beside it: no checkpoint holds

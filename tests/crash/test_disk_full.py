@@ -31,7 +31,7 @@ def _rooms() -> range:
     return range(0, _ROOM, 1 if EXHAUSTIVE else 14)
 
 
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["restore", "restore-into-merge", "restore-swapped-types", "restore-nested", "undo"])
 def test_change(runner: Runner, small_disk: Path, name: str) -> None:
@@ -63,7 +63,7 @@ def test_change(runner: Runner, small_disk: Path, name: str) -> None:
     assert_works(runner, case.repo, name)
 
 
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CHECKPOINTS)
 def test_checkpoint(runner: Runner, small_disk: Path, name: str) -> None:

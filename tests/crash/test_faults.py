@@ -88,7 +88,7 @@ def test_checkpoint(runner: Runner, case: Case) -> None:
             assert_works(runner, case.repo, what)
 
 
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.slow
 @every_change
 def test_change(runner: Runner, case: Case) -> None:

@@ -61,7 +61,7 @@ def test_checkpoint(runner: Runner, case: Case) -> None:
             assert_works(runner, case.repo, what)
 
 
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.slow
 @every_change
 def test_change(runner: Runner, case: Case) -> None:
@@ -105,7 +105,7 @@ def _before_or_after(case: Case, what: str) -> None:
 _KILLED_IN = ("restore", "restore-into-merge", "restore-swapped-types", "restore-nested", "undo")
 
 
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.slow
 @pytest.mark.parametrize("abort", [False, True], ids=["finish", "abort"])
 @pytest.mark.parametrize("name", _KILLED_IN)

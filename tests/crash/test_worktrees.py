@@ -59,7 +59,7 @@ def _kept(field: Field, what: str) -> None:
             assert found, f"{what}: nothing reaches {state.head.oid}"
 
 
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=6)
 @pytest.mark.slow
 @every
 def test_killed(runner: Runner, field: Field) -> None:
@@ -84,7 +84,7 @@ def test_killed(runner: Runner, field: Field) -> None:
     assert outcomes >= ({False, True} if ends else {False}), "both sides of the point of no return were meant"
 
 
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=6)
 @pytest.mark.slow
 @every
 def test_fails(runner: Runner, field: Field) -> None:
@@ -113,7 +113,7 @@ def test_fails(runner: Runner, field: Field) -> None:
         assert_sound(field.repo, what)
 
 
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=6)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["create-ready", "remove", "remove-with-branch", "archive", "revive"])
 def test_repair_killed(runner: Runner, tmp_path: Path, name: str) -> None:

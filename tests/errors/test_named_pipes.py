@@ -42,7 +42,7 @@ def test_of_the_repository(repo: Repo, name: str) -> None:
     assert f"error: '{path}' is a named pipe: git would wait for it forever".encode() in done.err
 
 
-def test_of_a_folder_that_looks_like_a_repository(repo: Repo) -> None:
+def test_named_pipe_in_a_folder_that_looks_like_a_repository(repo: Repo) -> None:
     (repo.path / "nested").mkdir()
     os.mkfifo(repo.path / "nested" / ".git")
     repo.write("nested/work.txt", "work\n")

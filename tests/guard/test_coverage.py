@@ -71,7 +71,7 @@ def lost(layer: str) -> list[Case]:
 
 
 @pytest.mark.skipif(bool(_WRITING), reason="the page is being made")
-def test_what_git_loses_in_spite_of_all_layers_together_is_named() -> None:
+def test_losses_with_all_layers_are_documented() -> None:
     """docs/security.md explains these, and no others: git by its path, with the layers of the worktree switched off.
     What a shell writes without git is seen by a harness alone."""
     by_shell = re.compile(r"> [\w./]+$|\| tee |\| xargs .* mv ")
@@ -84,7 +84,7 @@ def test_what_git_loses_in_spite_of_all_layers_together_is_named() -> None:
 
 
 @pytest.mark.skipif(bool(_WRITING), reason="the page is being made")
-def test_what_is_lost_in_spite_of_a_harness_is_named() -> None:
+def test_losses_with_a_harness_are_documented() -> None:
     """docs/security.md explains these, and no others: entries of the stash that the hooks keep, a file of another
     worktree that only a program's output names, and an ignored file that a script deletes."""
     assert [case.text for case in lost("harness")] == [

@@ -137,7 +137,7 @@ def test_git_ends_and_loses_nothing_where_the_shared_script_is_damaged(repo: Rep
     assert differences(before, complete_state(dev.path)) == []
 
 
-def test_files_json_deletes_nothing_that_is_not_of_the_guard(repo: Repo) -> None:
+def test_forged_files_json_deletes_no_foreign_file(repo: Repo) -> None:
     dev = guarded(repo)
     record = Path(scripts.folder(str(repo.git_dir))) / "files.json"
     body = json.loads(record.read_text())
@@ -171,7 +171,7 @@ def test_damaged_key_hides_no_edited_hook(repo: Repo, key: Path, damage: str) ->
     assert dev.path.is_dir()
 
 
-def test_key_that_others_may_write_to_stops_no_looking(repo: Repo, key: Path) -> None:
+def test_key_writable_by_others_stops_no_reading_command(repo: Repo, key: Path) -> None:
     dev = agent(repo, "dev")
     request = str(run_by(AGENT, approve(dev.path), "merge", "one", cwd=dev.path).approval)
     key.chmod(0o660)

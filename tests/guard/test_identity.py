@@ -115,7 +115,7 @@ def test_a_process_is_known_by_its_start_too() -> None:
 
 
 @pytest.mark.skipif(shutil.which("ps") is None, reason="there is no ps")
-def test_where_there_is_no_proc_ps_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_proc_falls_back_to_ps(monkeypatch: pytest.MonkeyPatch) -> None:
     real = table.parents(os.getpid())
     monkeypatch.setattr(table, "_PROC", "/nowhere")
     assert table.parents(os.getpid())[0] == real[0]

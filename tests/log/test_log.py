@@ -77,7 +77,7 @@ def test_an_entry_comes_back_as_it_was_written(repo: Repo) -> None:
         ("action", {"checkpoint_id": "zz"}),
     ],
 )
-def test_what_is_no_entry_leaves_nothing(repo: Repo, kind: str, keywords: dict[str, Any]) -> None:
+def test_invalid_entry_leaves_nothing(repo: Repo, kind: str, keywords: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         log.add(context_of(repo), kind, "x", **keywords)
     assert log.entries(context_of(repo)) == []
@@ -142,7 +142,7 @@ def test_twenty_processes_lose_no_entry(repo: Repo) -> None:
 # -- carrying ---------------------------------------------------------------------------------------------------------
 
 
-def test_each_checkpoint_carries_what_none_had(repo: Repo) -> None:
+def test_checkpoint_carries_entries_no_other_has(repo: Repo) -> None:
     context = context_of(repo)
     first = open_workspace(repo.path).checkpoint("before there is a log")
     assert not has(repo, first.id)
@@ -218,7 +218,7 @@ def test_plain_git_and_the_objects_are_sound(repo: Repo) -> None:
     assert [entry["summary"] for entry in carried(repo, made.id)] == ["one"]
 
 
-def test_without_a_database_nothing_of_it_is_loaded(repo: Repo) -> None:
+def test_missing_database_loads_no_module_for_it(repo: Repo) -> None:
     code = (
         "import sys\nfrom git_agentos.cli.entry import run\n"
         "assert run(['checkpoint', '-q']) == 0\nassert run(['restore', '-q', 'latest']) == 0\n"
@@ -553,7 +553,7 @@ def test_follow_ends_when_nobody_reads(repo: Repo) -> None:
     process.stderr.close()
 
 
-def test_what_a_terminal_is_shown_is_harmless(repo: Repo) -> None:
+def test_output_cannot_harm_the_terminal(repo: Repo) -> None:
     log.add(context_of(repo), "action", "\x1b[31mred\nsecond line", files=["a\x1b[0m"])
     out = run(repo.path, "log", "list").out
     assert b"\x1b" not in out

@@ -58,7 +58,7 @@ def test_a_merge_names_all_checkpoints_that_contributed(repo: Repo) -> None:
         memory.merge(context_of(repo), "main", ["one"], "nonsense")
 
 
-def test_it_outlives_its_worktree(repo: Repo) -> None:
+def test_memory_outlives_its_worktree(repo: Repo) -> None:
     place = agent(repo, "dev")
     first = memory.artifact(context_of(place), type="t", path="p", description="carried")
     open_workspace(place.path).checkpoint("c")

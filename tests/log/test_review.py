@@ -68,7 +68,7 @@ def _busy(repo: Repo) -> tuple[Repo, dict[str, str]]:
 # -- the stream ------------------------------------------------------------------------------------------------------
 
 
-def test_everything_is_in_one_stream_by_time(repo: Repo) -> None:
+def test_timeline_has_all_kinds_ordered_by_time(repo: Repo) -> None:
     dev, ids = _busy(repo)
     found = _timeline(dev)
     assert found["agent"] == "dev-001"
@@ -107,7 +107,7 @@ def test_commits_are_those_since_the_base_by_author_time(repo: Repo) -> None:
     assert {each["summary"] for each in _timeline(dev, "main")["events"]} == {"first", "second"}
 
 
-def test_another_agent_and_one_that_is_gone(repo: Repo) -> None:
+def test_review_of_another_agent_and_of_a_removed_one(repo: Repo) -> None:
     dev, _ = _busy(repo)
     events = _timeline(dev)["events"]
     assert _timeline(repo, "dev-001")["events"] == events
@@ -119,7 +119,7 @@ def test_another_agent_and_one_that_is_gone(repo: Repo) -> None:
     assert _review(repo, "dev-001")["counts"]["restores"] == 1
 
 
-def test_those_who_share_a_worktree_are_told_apart(repo: Repo) -> None:
+def test_agents_sharing_a_worktree_are_told_apart(repo: Repo) -> None:
     dev = agent(repo, "dev-001")
     run_ok(dev.path, "log", "add", "action", "mine")
     run_ok(dev.path, "--as", "helper", "log", "add", "action", "the helper's")
@@ -128,7 +128,7 @@ def test_those_who_share_a_worktree_are_told_apart(repo: Repo) -> None:
     assert "mine" in {each["summary"] for each in _timeline(dev)["events"]}
 
 
-def test_nobody_knows_them(repo: Repo) -> None:
+def test_review_of_an_unknown_agent_is_refused(repo: Repo) -> None:
     run_ok(repo.path, "log", "list")  # the database is made
     assert_refused(repo.path, "log", "timeline", "nobody", mentions="'nobody'", keeps=repo.path)
     assert_refused(repo.path, "log", "review", "nobody", mentions="'nobody'", keeps=repo.path)
@@ -189,7 +189,7 @@ def test_errors_and_decisions_with_what_else_was_considered(repo: Repo) -> None:
     assert run(dev.path, "log", "review", "-q").out == b"it broke\n"
 
 
-def test_errors_that_came_again() -> None:
+def test_repeated_errors() -> None:
     def error(number: int, summary: str) -> Entry:
         time = f"2026-01-01T00:00:{number:02}.000Z"
         return Entry(str(number), time, "error", summary, {}, None, [], None, None, "a", "a")
@@ -383,7 +383,7 @@ def test_the_file_is_where_the_command_is_told_to_work(repo: Repo, tmp_path: Pat
     assert str(repo.path / "r.html") in done.out.decode()
 
 
-def test_what_the_guard_decides_is_no_decision_of_the_agent(repo: Repo) -> None:
+def test_guard_decision_is_not_listed_as_the_agents(repo: Repo) -> None:
     dev = agent(repo, "dev")
     _add(dev, "decision", "keep the queue")
     assert run(dev.path, "worktree", "remove", "dev").code == 3  # it waits for approval, and is in the log

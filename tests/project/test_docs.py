@@ -156,7 +156,7 @@ def test_every_block_runs_or_says_why_not(document: Path) -> None:
     assert len(re.findall(r"<!-- *(?:runnable|output|not run)", document.read_text())) == marked
 
 
-def test_blocks_that_are_not_run() -> None:
+def test_blocks_not_run_are_few_and_say_why() -> None:
     """They are few, and each says why."""
     reasons = [block.reason for path in DOCUMENTS for block in read(path) if block.mark == NOT_RUN]
     known = ("it needs", "it installs", "it goes on until Ctrl-C", "a synopsis", "an example of", "the output is",

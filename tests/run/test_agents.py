@@ -181,7 +181,7 @@ def test_secrets_are_kept_nowhere(ground: Ground) -> None:
     assert token.encode() not in objects
 
 
-def test_its_evidence(ground: Ground) -> None:
+def test_run_with_destroyed_evidence_is_tampered(ground: Ground) -> None:
     """A run without its record is not shown as anything better than it was."""
     command = f"{BUSY} rm -rf '{ground.repo.path}/.agentos/runs/r1'; sleep 0.1"
     with contextlib.suppress(AgentosError):

@@ -44,7 +44,7 @@ def check_branch(left: Left | None, run: Run) -> Left:
         ("echo > new; git add new; git commit -qm new; git rm -q new; git commit -qm gone", 0, 2),
     ],
 )
-def test_what_no_patch_tells_is_a_change(repo: Repo, agent: str, changed: int, commits: int) -> None:
+def test_change_without_a_patch_is_reported(repo: Repo, agent: str, changed: int, commits: int) -> None:
     repo.write("base.txt", "base\n")
     repo.commit("base")
     run = start(repo, agent, guard=False)
@@ -94,7 +94,7 @@ def test_a_repository_inside_that_is_changed_or_deleted(repo: Repo) -> None:
         ),
     ],
 )
-def test_what_is_no_work_is_told_all_the_same(repo: Repo, agent: str, detail: str, words: str) -> None:
+def test_changes_git_would_not_commit_are_reported(repo: Repo, agent: str, detail: str, words: str) -> None:
     repo.write(".gitignore", "*.log\n")
     repo.commit("ignore")
     run = start(repo, agent)
@@ -148,7 +148,7 @@ DESTROYED = {
 
 @pytest.mark.parametrize("on_failure", ["keep", "rollback"])
 @pytest.mark.parametrize("how", DESTROYED)
-def test_what_was_destroyed_is_not_said_to_be_saved(
+def test_destroyed_worktree_is_not_reported_as_saved(
     repo: Repo,
     cli: Cli,
     how: str,
@@ -171,7 +171,7 @@ def test_what_was_destroyed_is_not_said_to_be_saved(
     assert (done["not_saved"], done["last_saved"]) == ([], None)
 
 
-def test_what_is_put_aside_is_saved(repo: Repo) -> None:
+def test_worktree_put_aside_is_saved(repo: Repo) -> None:
     run = start(repo, "echo > new; rm .git", on_failure="rollback", guard=False)
     assert (run.state, run.not_saved, run.last_saved) == ("failed", [], None)
     assert "The work of the run is saved, and can be restored." in said(run)

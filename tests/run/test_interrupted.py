@@ -64,9 +64,9 @@ def check_sound(repo: Repo) -> None:
 # -- killed at an event ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(one_in=13)
+@pytest.mark.sampled(one_in=20)
 @pytest.mark.parametrize(("when", "n"), POINTS)
-def test_killed_and_gone_on_with(repo: Repo, when: str, n: int) -> None:
+def test_killed_run_is_resumed(repo: Repo, when: str, n: int) -> None:
     interrupted(repo, TWICE, when, n)
     if (when, n) == ("before", 1):  # nothing is on record: the id is free
         assert Worker(repo, "start", "T-1", TWICE).ended() == "passed"
@@ -88,7 +88,7 @@ def test_killed_and_gone_on_with(repo: Repo, when: str, n: int) -> None:
     check_sound(repo)
 
 
-def test_what_others_did_meanwhile_is_set_aside(repo: Repo) -> None:
+def test_foreign_changes_before_resume_are_put_aside(repo: Repo) -> None:
     interrupted(repo, spec.from_options(["echo > new"], ["test ! -e other -a -e new"]), "after", 5)
     inside = worktree(state(repo))
     inside.write("other", "of somebody\n")
@@ -100,9 +100,9 @@ def test_what_others_did_meanwhile_is_set_aside(repo: Repo) -> None:
     assert inside.read("other") == b"of somebody\n"
 
 
-@pytest.mark.sampled(one_in=15)
+@pytest.mark.sampled(one_in=20)
 @pytest.mark.parametrize(("when", "n"), POINTS[8:])
-def test_killed_and_taken_back(repo: Repo, when: str, n: int) -> None:
+def test_killed_run_is_rolled_back(repo: Repo, when: str, n: int) -> None:
     interrupted(repo, TWICE, when, n)
     context = context_of(repo)
     done = commands.rollback(context, "T-1", "pre_run")
@@ -119,7 +119,7 @@ def test_killed_and_taken_back(repo: Repo, when: str, n: int) -> None:
 
 @pytest.mark.sampled(one_in=5)
 @pytest.mark.parametrize(("n", "on_failure"), [(n, each) for n in (1, 2, 4, 5, 7) for each in ("keep", "rollback")])
-def test_killed_and_cancelled(repo: Repo, n: int, on_failure: str) -> None:
+def test_killed_run_is_cancelled(repo: Repo, n: int, on_failure: str) -> None:
     wanted = spec.from_options(["echo > new; git add -A; git commit -qm mine"], ["sleep 0"], on_failure=on_failure)
     interrupted(repo, wanted, "after", n)
     run = commands.cancel(context_of(repo), "T-1")
@@ -134,7 +134,7 @@ def test_killed_and_cancelled(repo: Repo, n: int, on_failure: str) -> None:
 
 @pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize(("when", "n"), FAILS_POINTS)
-def test_killed_while_a_failed_run_is_taken_back(repo: Repo, when: str, n: int) -> None:
+def test_run_killed_during_its_rollback(repo: Repo, when: str, n: int) -> None:
     interrupted(repo, FAILS, when, n)
     if state(repo).final_checkpoint is None:
         commands.resume(context_of(repo), "T-1")
@@ -184,7 +184,7 @@ def test_a_killed_run_that_is_taken_back_has_nobody_left(repo: Repo) -> None:
     assert (inside.exists("mess"), inside.text("status", "--porcelain")) == (False, "")
 
 
-def test_what_a_killed_run_did_to_a_protected_branch(repo: Repo) -> None:
+def test_protected_branch_moved_by_a_killed_run(repo: Repo) -> None:
     main = repo.oid()
     agent = (
         "git commit -q --allow-empty -m mine; cd /; PATH=/usr/bin:/bin"
@@ -236,7 +236,7 @@ def test_a_signal_while_the_workspace_is_made(repo: Repo) -> None:
     check_sound(repo)
 
 
-def test_what_a_job_in_the_background_ignores(repo: Repo) -> None:
+def test_hangup_ignored_by_the_shell_does_not_end_the_run(repo: Repo) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         wanted = spec.from_options(["echo > new; kill -HUP $PPID; kill -HUP $$; sleep 0.3"], [])
@@ -266,9 +266,12 @@ def test_a_run_at_work_is_cancelled(repo: Repo, on_failure: str) -> None:
     check_sound(repo)
 
 
-def test_a_run_is_begun_once(repo: Repo) -> None:
-    wanted = spec.from_options(["echo > new; sleep 0.5"], [])
+def test_concurrent_start_of_one_id_runs_once(repo: Repo) -> None:
+    go = repo.scratch / "go"
+    wanted = spec.from_options([f"echo > new; while [ ! -e '{go}' ]; do sleep 0.02; done"], [])
     workers = [Worker(repo, "start", "T-1", wanted) for _ in range(2)]
+    wait_until(lambda: any(each.process.poll() is not None for each in workers), "one of them is refused")
+    go.touch()
     codes = []
     for worker in workers:
         _, said = worker.process.communicate(timeout=60)

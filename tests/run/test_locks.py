@@ -230,7 +230,7 @@ def test_a_git_that_is_about_to_end_is_waited_for(ground: Ground) -> None:
     assert not lock.exists()
 
 
-def test_two_that_look_at_a_lock_at_once_do_not_wait_for_each_other(ground: Ground) -> None:
+def test_concurrent_lock_checks_do_not_wait_for_each_other(ground: Ground) -> None:
     lock = ground.entry / "index.lock"
     lock.touch()
     places = [str(ground.path), str(ground.entry)]

@@ -253,7 +253,7 @@ def test_a_step_is_gone_back_to(ground: Ground) -> None:
     assert ground.roll_back(done.checkpoint[:10]).head == first
 
 
-def test_a_point_that_is_none(ground: Ground) -> None:
+def test_unknown_rollback_point(ground: Ground) -> None:
     before = ground.look()
     for point in ("step:7", "abcdef12", "nonsense"):
         with pytest.raises(AgentosError):
@@ -277,7 +277,7 @@ def test_a_dry_run_tells_and_changes_nothing(ground: Ground) -> None:
     assert done.removed == ["agent.log", "build/deep/out.bin", "new folder/untracked.txt", "staged.txt"] or done.removed
 
 
-def test_nothing_to_do_is_nothing_done(ground: Ground) -> None:
+def test_rollback_without_changes_does_nothing(ground: Ground) -> None:
     def times() -> dict[str, int]:
         paths = [path for path in ground.path.rglob("[!.]*") if ".agentos" not in path.parts]
         return {str(path): path.lstat().st_mtime_ns for path in paths}
@@ -367,7 +367,7 @@ def test_the_guard_is_on_again(repo: Repo) -> None:
     assert (ground.entry / "config.worktree").read_bytes() == made
 
 
-def test_without_a_guard_there_is_none_afterwards(ground: Ground) -> None:
+def test_rollback_of_unguarded_worktree_enables_no_guard(ground: Ground) -> None:
     enable(open_workspace(str(ground.path)).context.location)
     ground.roll_back()
     assert not is_enabled(open_workspace(str(ground.path)).context.location)

@@ -81,6 +81,7 @@ CHEATS: dict[str, tuple[dict[str, Any], int | None]] = {
 }
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("name", CHEATS)
 def test_cheats_are_not_accepted(repo: Repo, tmp_path: Path, name: str) -> None:
     code = project(repo)
@@ -100,6 +101,7 @@ def test_cheats_are_not_accepted(repo: Repo, tmp_path: Path, name: str) -> None:
     assert_same(before, users_state(code), "the user's checkout", strict=True)
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("name", ["patches pytest", "ends the process"])
 def test_a_cheat_that_goes_on_cannot_be_approved(repo: Repo, tmp_path: Path, name: str) -> None:
     code = project(repo)

@@ -53,13 +53,14 @@ def agent(tmp_path: Path) -> str:
     return script(tmp_path, implement=[wrong, good])
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize(
     ("strike", "database"),
     [(strike, "sqlite") for strike in [*ENDED, *(BEGINS if EXHAUSTIVE else BEGINS[2:3])]]
     + [(strike, "postgres") for strike in ([*ENDED, *BEGINS] if EXHAUSTIVE else ["ended N6"])],
     indirect=["database"],
 )
-def test_killed_and_resumed(repo: Repo, agent: str, strike: str) -> None:
+def test_killed_workflow_is_resumed(repo: Repo, agent: str, strike: str) -> None:
     code = project(repo)
     before = users_state(code)
     base = code.oid()
@@ -87,7 +88,7 @@ def test_killed_and_resumed(repo: Repo, agent: str, strike: str) -> None:
 
 
 @pytest.mark.parametrize("strike", ["begins N1", "ended N3"])
-def test_killed_and_aborted(repo: Repo, agent: str, strike: str) -> None:
+def test_killed_workflow_is_aborted(repo: Repo, agent: str, strike: str) -> None:
     """An agent that can no longer be had is no reason to be stuck: what was killed can be aborted, and had back."""
     code = project(repo)
     before = users_state(code)
@@ -112,7 +113,7 @@ def test_killed_and_aborted(repo: Repo, agent: str, strike: str) -> None:
     assert (Path(str(made.path)) / "calc/left_over.py").exists() == (strike == "ended N3")
 
 
-def test_killed_before_there_is_a_worktree_and_aborted(repo: Repo, agent: str, tmp_path: Path) -> None:
+def test_workflow_killed_before_its_worktree_is_aborted(repo: Repo, agent: str, tmp_path: Path) -> None:
     """Killed by what sets the worktree up, which will not let it be made later either: it can be aborted."""
     code = project(repo)
     before = users_state(code)
@@ -191,7 +192,7 @@ def test_a_protected_branch_that_was_moved_before_the_kill(repo: Repo, tmp_path:
     assert code.oid("main") == base
 
 
-def test_two_processes_on_one_workflow(repo: Repo, tmp_path: Path) -> None:
+def test_second_process_on_a_workflow_is_refused(repo: Repo, tmp_path: Path) -> None:
     """The second is refused while the first is at work."""
     code = project(repo)
     gate = tmp_path / "gate"

@@ -329,7 +329,7 @@ def test_in_a_worktree_of_a_bare_repository(code: Repo, tmp_path: Path) -> None:
     assert here.text("status", "--porcelain") == ""
 
 
-def test_a_submodule_with_tests_and_configuration_is_nobodys_change(code: Repo, tmp_path: Path) -> None:
+def test_submodule_with_tests_is_not_a_change(code: Repo, tmp_path: Path) -> None:
     code.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(code.path), "sub")
     code.git("commit", "--quiet", "--message", "a submodule", "--", "sub", ".gitmodules")
     waiting = start(code, script(tmp_path))
@@ -384,7 +384,7 @@ def test_refused_context_creates_nothing(code: Repo, tmp_path: Path) -> None:
     assert branches(code) == ["main", "other"]
 
 
-def test_without_consent_nothing_is_made(code: Repo, tmp_path: Path) -> None:
+def test_run_without_consent_makes_nothing(code: Repo, tmp_path: Path) -> None:
     told: list[str] = []
 
     def refuse(lines: Any) -> None:
@@ -402,7 +402,7 @@ def test_without_consent_nothing_is_made(code: Repo, tmp_path: Path) -> None:
 
 @pytest.mark.sampled(one_in=2)
 @everywhere
-def test_one_workflow_for_an_issue(code: Repo, tmp_path: Path) -> None:
+def test_issue_has_one_workflow(code: Repo, tmp_path: Path) -> None:
     waiting = start(code, script(tmp_path))
     with pytest.raises(TddError, match=f"unfinished workflow, '{waiting.id}'"):
         start(code, script(tmp_path))
@@ -415,7 +415,7 @@ def test_one_workflow_for_an_issue(code: Repo, tmp_path: Path) -> None:
     assert query.show(context_of(code), waiting.id[:-1], environment()).id == waiting.id
 
 
-def test_two_at_once_for_an_issue(code: Repo, tmp_path: Path) -> None:
+def test_concurrent_workflows_for_an_issue_are_refused(code: Repo, tmp_path: Path) -> None:
     """The other one is begun when the first has seen that there is none."""
     others: list[Workflow] = []
     order = WorkflowSpec(issue_id="87", lld=LLD, agent=script(tmp_path))
@@ -430,7 +430,7 @@ def test_two_at_once_for_an_issue(code: Repo, tmp_path: Path) -> None:
     assert decide(code, found.id, "approve").state == "merged"
 
 
-def test_ids_that_are_none(code: Repo, tmp_path: Path) -> None:
+def test_invalid_ids(code: Repo, tmp_path: Path) -> None:
     with pytest.raises(TddError, match="no workflow"):
         resume(code, "88-aaaaaa")
     with pytest.raises(TddError, match="no workflow"):
@@ -464,7 +464,7 @@ def test_found_from_every_worktree(code: Repo, tmp_path: Path) -> None:
     assert decide(other, waiting.id, "approve").state == "merged"
 
 
-def test_it_is_a_run_as_well(code: Repo, tmp_path: Path) -> None:
+def test_workflow_is_kept_as_a_run(code: Repo, tmp_path: Path) -> None:
     """What it did is kept as the evidence of a run, which can be verified."""
     from git_agentos.run import query as run_query
 

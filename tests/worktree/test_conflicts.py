@@ -46,7 +46,7 @@ def _four(repo: Repo) -> None:
     work(repo, "dev-d", {"apart.txt": "d\n"})
 
 
-def test_the_pairs_are_those_that_git_cannot_merge(repo: Repo) -> None:
+def test_conflicting_pairs_are_those_git_cannot_merge(repo: Repo) -> None:
     _four(repo)
     before = complete_state(repo.path, strict=True)
     objects = _objects(repo)
@@ -71,7 +71,7 @@ def _objects(repo: Repo) -> set[str]:
     return {str(path) for path in (repo.git_dir / "objects").rglob("*") if path.is_file()}
 
 
-def test_only_those_that_are_named(repo: Repo) -> None:
+def test_named_worktrees_alone_are_compared(repo: Repo) -> None:
     _four(repo)
     found = _conflicts(repo, "dev-c", "dev-d", "dev-a", "dev-a")
     assert list(_pairs(found)) == [("dev-a", "dev-c")]
@@ -86,7 +86,7 @@ def test_only_those_that_are_named(repo: Repo) -> None:
     assert_refused(repo.path, "worktree", "conflicts", "nobody", mentions="no agent 'nobody'", keeps=repo.path)
 
 
-def test_nobody_and_the_words(repo: Repo) -> None:
+def test_no_worktree_and_the_text(repo: Repo) -> None:
     assert _conflicts(repo)["order"] == []
     assert run(repo.path, "worktree", "conflicts").code == 0
     _four(repo)
@@ -97,7 +97,7 @@ def test_nobody_and_the_words(repo: Repo) -> None:
     assert run(repo.path, "worktree", "conflicts", "-q").out == b"dev-d\ndev-b\ndev-a\ndev-c\n"
 
 
-def test_what_is_not_committed_counts_with_dirty(repo: Repo) -> None:
+def test_uncommitted_work_counts_with_dirty(repo: Repo) -> None:
     one = work(repo, "dev-1", {"one.txt": "one\n"})
     two = work(repo, "dev-2", {"two.txt": "two\n"})
     three = agent(repo, "dev-3")
@@ -211,7 +211,7 @@ def test_scratch_is_gone(repo: Repo) -> None:
 
 @pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("seed", range(6))
-def test_what_is_certain_beforehand_is_what_git_says(repo: Repo, seed: int) -> None:
+def test_shortcut_agrees_with_git(repo: Repo, seed: int) -> None:
     """Edits at random, by which most pairs are decided without a merge: the answer is git's for every pair."""
     chosen = random.Random(seed)
     for number in range(12):

@@ -160,7 +160,7 @@ def _folder_missing(repo: Repo) -> None:
         (_folder_missing, "folder is missing"),
     ],
 )
-def test_what_is_in_the_way(repo: Repo, prepare: Callable[[Repo], None], mentions: str) -> None:
+def test_create_refused_by_what_is_in_the_way(repo: Repo, prepare: Callable[[Repo], None], mentions: str) -> None:
     prepare(repo)
     before = whole(repo)
     done = run(repo.path, "worktree", "create", "dev")
@@ -214,7 +214,7 @@ def _fail(monkeypatch: pytest.MonkeyPatch, target: object, name: str, error: Bas
      (record, "write")],
     ids=["id", "branch", "head", "setup", "checkpoint", "record"],
 )  # fmt: skip
-def test_whatever_fails_nothing_is_left(
+def test_failed_creation_leaves_nothing(
     repo: Repo, monkeypatch: pytest.MonkeyPatch, target: object, name: str, error: BaseException
 ) -> None:
     before = whole(repo)
@@ -335,7 +335,7 @@ def test_a_killed_one_is_taken_back(repo: Repo) -> None:
     assert make(repo, "dev").state == "active"
 
 
-def test_one_under_way_is_nobodys_business(repo: Repo) -> None:
+def test_creation_under_way_is_left_alone(repo: Repo) -> None:
     context = open_workspace(repo.path).context
     with worktrees.lock(context.location):
         mine = journal.start(context.location, "dev", "create")
@@ -418,7 +418,7 @@ def test_a_root_in_the_repository_is_excluded(repo: Repo, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     "template", ["{id}", "src/{id}", ".git/{id}", "../repo.worktrees/other/{id}", "../{x}/{id}", "."]
 )
-def test_a_root_that_cannot_be(repo: Repo, template: str) -> None:
+def test_invalid_root(repo: Repo, template: str) -> None:
     make(repo, "other")
     repo.config("agentos.worktreeRoot", template)
     before = whole(repo)

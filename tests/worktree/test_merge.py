@@ -174,7 +174,7 @@ def test_a_squash_is_one_commit_on_the_target_alone(repo: Repo) -> None:
     assert repo.oid() == done["merge_commit"]
 
 
-def test_what_is_merged_already_is_told_and_left(repo: Repo) -> None:
+def test_merged_branch_is_reported_and_left(repo: Repo) -> None:
     work(repo, "dev-001", {"one.txt": "one\n"})
     _merge(repo, "dev-001")
     before = complete_state(repo.path, strict=True)
@@ -230,7 +230,7 @@ def test_in_the_agents_own_worktree_it_goes_to_where_it_came_from(repo: Repo) ->
     assert_refused(repo.path, *words, code=2, mentions="--into", keeps=repo.path)
 
 
-def test_what_an_agent_stands_on_is_merged_after_a_restore(repo: Repo) -> None:
+def test_restore_branch_of_an_agent_is_merged(repo: Repo) -> None:
     dev = work(repo, "dev-001", {"good.txt": "good\n"})
     good = run_ok(dev.path, "checkpoint")["id"]
     dev.write("bad.txt", "bad\n")
@@ -246,7 +246,7 @@ def test_what_an_agent_stands_on_is_merged_after_a_restore(repo: Repo) -> None:
     assert not repo.exists("bad.txt")
 
 
-def test_what_is_not_committed_is_left_out_and_told(repo: Repo) -> None:
+def test_uncommitted_work_is_left_out_and_reported(repo: Repo) -> None:
     dev = work(repo, "dev-001", {"one.txt": "one\n"})
     dev.write("readme.txt", "not committed\n")
     dev.write("untracked.txt", "untracked\n")
@@ -276,7 +276,7 @@ def test_the_checkpoint_of_an_agent_is_named_in_the_commit(repo: Repo) -> None:
     assert repo.text("log", "-1", "--format=%(trailers:key=Agentos-Checkpoint,valueonly)") == saved
 
 
-def test_it_is_remembered_and_logged_in_both(repo: Repo) -> None:
+def test_merge_is_logged_in_both_worktrees(repo: Repo) -> None:
     dev = work(repo, "dev-001", {"one.txt": "one\n"})
     saved = run_ok(dev.path, "checkpoint")["id"]
     done = _merge(repo, "dev-001")
@@ -594,7 +594,7 @@ OBSTACLES = (
 
 @pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("obstacle", OBSTACLES, ids=[each.__name__.lstrip("_") for each in OBSTACLES])
-def test_what_is_not_committed_is_never_overwritten(repo: Repo, obstacle: Callable[[Repo], str]) -> None:
+def test_uncommitted_files_are_never_overwritten(repo: Repo, obstacle: Callable[[Repo], str]) -> None:
     work(repo, "dev-001", {"src/app.py": "merged\n", "fresh/file.txt": "fresh\n", "data.bin": None, "z.txt": "z\n"})
     named = obstacle(repo)
     assert_refused(repo.path, "worktree", "merge", "dev-001", mentions=named, keeps=repo.path)
@@ -653,7 +653,7 @@ def test_an_agent_in_a_rebase_is_not_merged(repo: Repo) -> None:
     assert_refused(repo.path, "worktree", "merge", "dev-001", mentions="a rebase is in progress", keeps=repo.path)
 
 
-def test_names_that_are_wrong(repo: Repo) -> None:
+def test_invalid_names(repo: Repo) -> None:
     work(repo, "dev-001", {"one.txt": "one\n"})
     merge = ("worktree", "merge")
     assert_refused(repo.path, *merge, "nobody", mentions="there is no agent 'nobody'", keeps=repo.path)
@@ -686,7 +686,7 @@ def test_the_tools_own_folder_is_not_merged(repo: Repo) -> None:
 # -- several at once, and failures ---------------------------------------------------------------------------------
 
 
-def test_all_at_once_and_commits_between(repo: Repo) -> None:
+def test_concurrent_merges_with_commits_between(repo: Repo) -> None:
     """Whoever finds the branch moved merges anew: in the end everything is in it."""
     ids = [f"dev-{n:03}" for n in range(6)]
     for id_ in ids:
@@ -751,9 +751,7 @@ def test_the_target_moves_at_the_last_moment(repo: Repo, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("name", ["readme.txt", "fresh.log"])
-def test_what_comes_into_the_way_at_the_last_moment_is_kept(
-    repo: Repo, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_file_appearing_during_the_merge_is_kept(repo: Repo, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """After the checkpoint, before git begins: an edit, and an ignored file, which git would overwrite."""
     repo.write(".git/info/exclude", "*.log\n")
     dev = work(repo, "dev-001", {"readme.txt": "merged\n"})
@@ -828,7 +826,7 @@ def test_a_failure_on_the_way_takes_everything_back(
     assert _merge(repo, "dev-001")["merged"] is True
 
 
-def test_what_git_refuses_leaves_everything(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_merge_refused_by_git_changes_nothing(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     """If our own look misses something that is in the way, git's does not."""
     work(repo, "dev-001", {"src/app.py": "merged\n"})
     repo.append("src/app.py", "# local\n")

@@ -174,7 +174,7 @@ def test_work_that_is_not_green_cannot_be_approved(ask: Ask, say: Say, useless: 
     assert ask("abort", "87")["state"] == "aborted"
 
 
-def test_approving_takes_a_terminal_or_the_key_and_nothing_is_an_agents(
+def test_approve_needs_terminal_or_key_and_is_refused_to_agents(
     ask: Ask, here: Repo, useless: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waiting = ask(*RUN, "--agent", useless, code=3)
@@ -196,7 +196,7 @@ def test_approving_takes_a_terminal_or_the_key_and_nothing_is_an_agents(
     assert run(here.path, "tdd", "abort", "87").code == 0
 
 
-def test_nothing_is_made_without_consent(ask: Ask, here: Repo, mock: str) -> None:
+def test_run_without_consent_makes_nothing(ask: Ask, here: Repo, mock: str) -> None:
     before = users_state(here)
     refused = run(here.path, "tdd", "run", "--issue", "87", "--lld", LLD, "--agent", mock)
     assert refused.code == 3

@@ -58,7 +58,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Repo, Path]:
 
 @pytest.mark.sampled(one_in=12)
 @pytest.mark.parametrize("command", _COMMANDS)
-def test_it_runs(command: str, kept: tuple[Repo, Path]) -> None:
+def test_allowed_command_runs_in_a_guarded_worktree(command: str, kept: tuple[Repo, Path]) -> None:
     dev, copy = kept
     # The records of a worktree name its path: every command begins at the same one.
     shutil.rmtree(dev.path.parent.parent)

@@ -161,7 +161,7 @@ def test_files_elsewhere_need_approval(world: World) -> None:
     assert world.files().items() >= before.items()
 
 
-def test_whatever_is_taken_away_was_saved(template: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_removed_files_were_saved_first(template: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for line in shell_lines.OWN:
         world = begin(template, monkeypatch)
         before = world.files()

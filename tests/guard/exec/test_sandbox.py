@@ -58,7 +58,7 @@ def test_ordinary_work_goes_on(dev: Repo) -> None:
 
 
 @needs_bubblewrap
-def test_what_is_not_the_agents_cannot_be_written(dev: Repo, repo: Repo, home: Path) -> None:
+def test_files_outside_the_worktree_cannot_be_written(dev: Repo, repo: Repo, home: Path) -> None:
     common, other = repo.git_dir, repo.path.parent / "repo.worktrees" / "other"
     run(dev.path, "guard", "exec", "--", "true")
     before = complete_state(repo.path), complete_state(other)
@@ -181,7 +181,7 @@ def test_a_worktree_inside_of_the_main_one(repo: Repo) -> None:
     assert not repo.exists("y")
 
 
-def test_without_bubblewrap_it_says_so(dev: Repo, tmp_path: Path) -> None:
+def test_missing_bubblewrap_is_an_error(dev: Repo, tmp_path: Path) -> None:
     location = locate(str(dev.path))
     with pytest.raises(GuardError, match="no bubblewrap"):
         sandbox.bwrap_argv(location, {**os.environ, "PATH": str(tmp_path)}, None, str(dev.path))

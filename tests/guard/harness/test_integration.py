@@ -51,7 +51,7 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_where_there_were_no_settings_none_are_left(name: str, root: Path, tmp_path: Path) -> None:
+def test_removal_leaves_no_settings_where_there_were_none(name: str, root: Path, tmp_path: Path) -> None:
     done = add(name, root, tmp_path / "home")
     assert (done.integrated, done.changed, done.path) == (True, True, str(path_of(name, root)))
     before = files(root)
@@ -74,7 +74,7 @@ OTHERS = b"""{
 
 
 @pytest.mark.parametrize("name", JSON_NAMES)
-def test_what_is_in_the_settings_stays_and_comes_back_to_the_byte(name: str, root: Path, tmp_path: Path) -> None:
+def test_existing_settings_come_back_to_the_byte(name: str, root: Path, tmp_path: Path) -> None:
     path = path_of(name, root)
     path.parent.mkdir(parents=True)
     path.write_bytes(OTHERS)
@@ -93,7 +93,7 @@ def test_what_is_in_the_settings_stays_and_comes_back_to_the_byte(name: str, roo
 
 
 @pytest.mark.parametrize("name", JSON_NAMES)
-def test_where_somebody_edited_in_between_only_ours_is_taken_out(name: str, root: Path, tmp_path: Path) -> None:
+def test_removal_after_an_edit_takes_out_only_our_hooks(name: str, root: Path, tmp_path: Path) -> None:
     path = path_of(name, root)
     path.parent.mkdir(parents=True)
     path.write_bytes(OTHERS)
@@ -140,7 +140,7 @@ def test_settings_that_are_not_understood_are_left_as_they_are(
     assert path.read_bytes() == data
 
 
-def test_a_plugin_of_somebody_else_is_left(root: Path, tmp_path: Path) -> None:
+def test_foreign_plugin_is_left_alone(root: Path, tmp_path: Path) -> None:
     path = path_of("opencode", root)
     path.parent.mkdir(parents=True)
     path.write_text("export const Mine = 1\n")
@@ -275,7 +275,7 @@ def test_check_decides_and_does_nothing(cli: Cli, repo: Repo) -> None:
     assert cli("-C", str(made.path), "-q", "guard", "check", "--", "git", "reset", "--hard").text == "forbid\n"
 
 
-def test_check_is_about_who_asks(cli: Cli, repo: Repo) -> None:
+def test_check_judges_the_caller(cli: Cli, repo: Repo) -> None:
     words = ("guard", "check", "--", "git", "reset", "--hard")
     assert cli("-C", str(repo.path), *words).code == 0
     assert cli("-C", str(repo.path), "--as", "dev", *words).code == 3
@@ -308,9 +308,7 @@ def test_settings_block_before_tools_and_record_after_them(name: str) -> None:
     assert all(set(matcher.split("|")) <= tools for matcher in after)
 
 
-def test_without_the_reader_of_shell_text_nothing_is_integrated(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_shfmt_refuses_integration(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every command of the harness would be denied."""
     without_shfmt(monkeypatch, tmp_path)
     with pytest.raises(GuardError, match="'shfmt' is not installed") as caught:

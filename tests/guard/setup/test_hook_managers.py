@@ -172,7 +172,7 @@ def test_our_hooks_beside_theirs(used: Repo, manager: Manager) -> None:
     assert_checks(used, used.scratch)
 
 
-def test_they_are_set_up_again_while_ours_are_there(used: Repo, manager: Manager) -> None:
+def test_hook_manager_is_installed_again_over_our_hooks(used: Repo, manager: Manager) -> None:
     """As their `prepare` scripts do at every install of a project's packages."""
     if manager.name == "pre-commit":
         pytest.skip("pre-commit refuses while core.hooksPath is set, whoever set it")

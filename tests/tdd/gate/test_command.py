@@ -66,7 +66,7 @@ def test_paths_are_relative_to_where_one_stands(shop: Repo) -> None:
     assert (done.code, done.out) == (0, b"tests/test_total.py::test_total\n"), str(done)
 
 
-def test_only_named_tests_may_fail(shop: Repo) -> None:
+def test_red_gate_allows_only_named_tests_to_fail(shop: Repo) -> None:
     shop.write("tests/test_old.py", "import shop\n\ndef test_old():\n    assert shop.nothing\n")
     context = open_workspace(shop.path).context
     found = command.red(context, str(shop.path), ["tests/test_total.py"], GateOptions({}))
@@ -151,7 +151,7 @@ def test_a_red_gate_that_does_not_hold_leaves_the_one_before(shop: Repo) -> None
     )
 
 
-def test_green_without_red_and_a_record_that_is_none(shop: Repo) -> None:
+def test_green_gate_needs_a_valid_record(shop: Repo) -> None:
     context = open_workspace(shop.path).context
     with pytest.raises(TddError, match="no tests were red in this worktree"):
         command.green(context, str(shop.path), [], GateOptions({}))

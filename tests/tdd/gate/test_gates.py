@@ -142,7 +142,7 @@ def test_red_and_then_green(shop: Shop) -> None:
     assert green.canary.exit_code == 1
 
 
-def test_another_interpreter_than_at_red_is_a_veto(shop: Shop, tmp_path: Path) -> None:
+def test_changed_interpreter_is_a_veto(shop: Shop, tmp_path: Path) -> None:
     shop.implemented()
     other = tmp_path / "other"
     other.symlink_to(shop.python)
@@ -185,7 +185,7 @@ def test_tests_that_pass_at_once(shop: Shop) -> None:
     assert "prematurely" in verdict.feedback
 
 
-def test_nothing_to_collect(shop: Shop) -> None:
+def test_no_collected_test_is_not_red(shop: Shop) -> None:
     verdict = shop.red("shop")
     assert (verdict.holds, verdict.exit_code) == (False, 5)
 
@@ -513,7 +513,7 @@ def test_writing_outside_of_the_worktree_in_a_sandbox(shop: Shop, home: Path, tm
     assert (verdict.holds, verdict.exit_code, (home / "outside").exists()) == (False, 2, False)
 
 
-def test_another_test_that_breaks_or_is_skipped_now(shop: Shop) -> None:
+def test_veto_for_another_test_broken_or_skipped(shop: Shop) -> None:
     shop.implemented().repo.write("shop/names.py", "def upper(name):\n    return name\n")
     verdict = shop.green()
     assert (verdict.holds, verdict.exit_code) == (False, 1)

@@ -296,7 +296,7 @@ def test_plugins_are_told_by_names_that_stay(project: Repo) -> None:
 # -- what it gets ------------------------------------------------------------------------------------------------------
 
 
-def test_no_keys_and_nothing_that_changes_how_tests_come_out(project: Repo, tmp_path: Path) -> None:
+def test_environment_has_no_keys_and_no_pytest_options(project: Repo, tmp_path: Path) -> None:
     written = tmp_path / "environment"
     project.write("test_a.py", f"import os\ndef test_a(): open({str(written)!r}, 'w').write(repr(dict(os.environ)))\n")
     hostile = {
@@ -333,7 +333,7 @@ def test_passed_variables_reach_tests_and_are_redacted(project: Repo) -> None:
     assert "[redacted]" in found.output
 
 
-def test_nothing_is_left_in_the_worktree(project: Repo) -> None:
+def test_run_leaves_no_file_in_the_worktree(project: Repo) -> None:
     project.write("pytest.ini", "[pytest]\naddopts = --strict-config --ff\ncache_dir = .cache/tests\n")
     project.write("pkg/__init__.py", "")
     project.write("test_a.py", "import pkg\ndef test_a(): pass\n")
@@ -365,7 +365,7 @@ def test_temporary_folders_are_its_own(project: Repo, tmp_path: Path) -> None:
 # -- how it ends -------------------------------------------------------------------------------------------------------
 
 
-def test_one_that_takes_too_long(project: Repo) -> None:
+def test_run_exceeding_the_limit_is_ended(project: Repo) -> None:
     project.write("test_a.py", "import time\ndef test_a(): time.sleep(600)\n")
     for seconds in (3, 60):  # a busy machine may take longer to come to the test
         found = pytest_run.run_pytest(setup_of(project, timeout=float(seconds)), ())
@@ -384,7 +384,7 @@ def test_run_that_is_stopped(project: Repo) -> None:
     assert found.exit_code not in (0, 1)
 
 
-def test_nothing_is_left_running(project: Repo, tmp_path: Path) -> None:
+def test_run_leaves_no_process(project: Repo, tmp_path: Path) -> None:
     told = tmp_path / "pid"
     project.write("test_a.py", "import os, subprocess\ndef test_a():\n"
                   "    child = subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
@@ -454,7 +454,7 @@ def test_output_is_bounded_and_kept(project: Repo, tmp_path: Path) -> None:
     assert "ghp_" not in found.output
 
 
-def test_without_a_worktree_nothing_is_run(project: Repo) -> None:
+def test_missing_worktree_runs_nothing(project: Repo) -> None:
     setup = setup_of(project)
     os.rename(project.path, project.path.parent / "elsewhere")
     found = pytest_run.run_pytest(setup, ())

@@ -99,7 +99,7 @@ def test_interpreter_without_pytest_hints_at_installing_it(repo: Repo) -> None:
         ("#!/nowhere/sh\n", "no such file or directory"),
     ],
 )
-def test_interpreter_that_is_no_python(repo: Repo, text: str, says: str) -> None:
+def test_interpreter_is_not_a_python(repo: Repo, text: str, says: str) -> None:
     repo.write("python", text, 0o755)
     repo.config("agentos.tdd.python", "./python")
     with pytest.raises(TddError, match=says):
@@ -219,7 +219,7 @@ def test_a_repository_in_memory_can_be_tested_in_the_sandbox() -> None:
 
 
 @needs_bubblewrap
-def test_nothing_survives_the_sandbox(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sandbox_leaves_no_process(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     repo.write("test_a.py", "import os, signal\ndef test_a():\n    if os.fork() == 0:\n        os.setsid()\n"
                "        signal.pause()\n    os.kill(os.getpid(), 9)\n")  # fmt: skip
     repo.config("agentos.tdd.python", str(lean(repo.path / ".venv", copied=True)))
@@ -235,7 +235,7 @@ def test_nothing_survives_the_sandbox(repo: Repo, monkeypatch: pytest.MonkeyPatc
     assert (found.interrupted, found.cases) == (True, None)
 
 
-def test_without_bubblewrap_it_says_so(repo: Repo, tmp_path: Path) -> None:
+def test_missing_bubblewrap_is_an_error(repo: Repo, tmp_path: Path) -> None:
     with pytest.raises(TddError, match="no bubblewrap"):
         of(repo, sandbox=True, PATH=str(tmp_path))
     fake = tmp_path / "bwrap"

@@ -82,7 +82,7 @@ Talk after.
         ),
     ],
 )
-def test_how_models_really_write(text: str, expected: Change) -> None:
+def test_answers_as_models_write_them(text: str, expected: Change) -> None:
     assert parsed(text) == (expected,)
 
 

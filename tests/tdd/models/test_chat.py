@@ -80,7 +80,7 @@ def everything_kept(site: Site, work: ModelResult) -> str:
 
 
 @pytest.mark.parametrize("provider", sorted(PROVIDERS))
-def test_one_answer_by_each_protocol(site: Site, provider: str) -> None:
+def test_answer_by_each_protocol(site: Site, provider: str) -> None:
     if importlib.util.find_spec(PROVIDERS[provider].library) is None:
         pytest.skip(f"{PROVIDERS[provider].library} is not installed")
     with serving(GOOD) as server:
@@ -130,7 +130,7 @@ def test_precise_errors_are_fed_back_and_tokens_are_summed(site: Site) -> None:
     assert server.messages()[2][1] == BAD.text
 
 
-def test_after_three_answers_that_cannot_be_used_it_is_given_up(site: Site) -> None:
+def test_third_unusable_answer_is_an_error(site: Site) -> None:
     before = site.files()
     with serving(BAD) as server:
         work = model(server).work(site.asked())
@@ -246,7 +246,7 @@ def test_a_rate_limit_is_waited_for_as_long_as_the_server_says(site: Site) -> No
     assert b"OpenAI has no answer (429): again in 17.0 s" in b"\n".join(site.shown)
 
 
-def test_without_a_word_of_the_server_the_wait_doubles(site: Site) -> None:
+def test_wait_doubles_without_retry_after(site: Site) -> None:
     slept = Slept()
     with serving(LIMITED) as server:
         work = model(server, slept=slept).work(site.asked())
@@ -345,7 +345,7 @@ def test_wait_beyond_the_limit_is_refused(site: Site) -> None:
     assert (work.error, slept.seconds) == ("model:openai:some-model took longer than 100 s", 0)
 
 
-def test_a_server_that_is_not_there(site: Site) -> None:
+def test_unreachable_server(site: Site) -> None:
     with serving(GOOD) as server:
         pass
     slept = Slept()
@@ -399,7 +399,7 @@ def test_a_name_of_no_chat_model(name: str) -> None:
     assert "model:openai:NAME" in (error.value.hint or "")
 
 
-def test_a_key_that_is_not_set() -> None:
+def test_missing_key() -> None:
     with pytest.raises(TddError) as error:
         choose_chat("openai:m", {})
     assert str(error.value) == "'OPENAI_API_KEY' is not set"
@@ -456,7 +456,7 @@ class Failed(Exception):
         ({"retry-after": "Sun, 06 Nov 1994 08:49:37 GMT"}, 0.0),
     ],
 )
-def test_how_long_the_server_wants_one_to_wait(headers: Mapping[str, str], wait: float | None) -> None:
+def test_retry_after_is_read(headers: Mapping[str, str], wait: float | None) -> None:
     assert failures.classify(Failed(429, headers)).wait == wait
 
 

@@ -144,14 +144,14 @@ def test_an_exit_code_is_recorded_and_nothing_more(site: Site, code: int) -> Non
 
 
 @pytest.mark.parametrize(("text", "code"), [("no-such-agent -p", 127), ("/etc/passwd", 126)])
-def test_a_program_that_is_not_there(site: Site, text: str, code: int) -> None:
+def test_missing_program(site: Site, text: str, code: int) -> None:
     with pytest.raises(TddError) as error:
         done(site, text)
     assert f"exit code {code}" in str(error.value)
     assert text.split(maxsplit=1)[0] in str(error.value)
 
 
-def test_one_that_takes_too_long(site: Site) -> None:
+def test_command_exceeding_the_limit_is_ended(site: Site) -> None:
     work = done(site, "echo begun; sleep 1000", limit=1.5)
     assert (work.error, work.interrupted) == ("the agent took longer than 1.5 s", False)
     assert site.said() == "begun\n"
@@ -181,7 +181,7 @@ def test_long_output_is_kept_whole(site: Site) -> None:
     assert site.kept("stdout").startswith("line 0\n")
 
 
-def test_bytes_that_are_no_text(site: Site) -> None:
+def test_output_that_is_not_utf8(site: Site) -> None:
     done(site, "printf 'a\\377b\\n'")
     assert (site.folder / "stdout").read_bytes() == b"a\xffb\n"
 

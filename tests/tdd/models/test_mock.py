@@ -207,7 +207,7 @@ def test_default_agent() -> None:
 
 
 @pytest.mark.parametrize("name", [None, "", "mok", "command", "command:", "command:  ", "Mock", "claude -p", "model:"])
-def test_a_name_that_means_no_model(name: str | None) -> None:
+def test_unknown_model_name(name: str | None) -> None:
     with pytest.raises(UsageError) as error:
         choose(name, settings(), {})
     assert "command:'SHELL TEXT'" in (error.value.hint or "")
