@@ -168,15 +168,15 @@ class ShellTextReader:
             if not text.strip(UNKNOWN):
                 self._add(program, [Operation("unresolved", name)] if text else [])
             elif name in interpreters.AWK:
-                for found in interpreters.awk_commands(text):
-                    self._run(program, RunCommand(text=found.text), UNKNOWN if found.fed else program.stdin)
+                for command, stdin in interpreters.awk_commands(text, program.stdin):
+                    self._run(program, RunCommand(text=command), stdin)
             elif interpreters.may_run_git(text) and not interpreters.only_matches(name, text):
                 self._add(program, [Operation("interpreter", name)])
             else:
                 for found in interpreters.commands_in(text):
                     # A string that is not a command after all needs no approval.
                     with contextlib.suppress(ShellError):
-                        self._run(program, RunCommand(found.argv, found.text), program.stdin)
+                        self._run(program, found, program.stdin)
 
     def _run(self, program: Program, command: RunCommand, stdin: str | None) -> str:
         """Read a command that a program runs; the result is what it prints."""
@@ -230,9 +230,7 @@ class ShellTextReader:
     @staticmethod
     def _script_text(program: Program, name: str) -> str | None:
         """The text of a script that the same text has written; None for another, which is not read."""
-        return program.file_contents.get(
-            builtins.resolve_path(name, State({}, program.directory, program.cwd_unknown)) or ""
-        )
+        return program.file_contents.get(builtins.resolve_path(name, program.directory))
 
     def _read_startup_file(self, program: Program) -> None:
         """Read the file that a shell reads before it begins, where the command chooses it."""
