@@ -18,7 +18,7 @@ from git_agentos.errors import GuardError
 from git_agentos.guard.assessment.named_files import FileEffect, NamedFiles
 from git_agentos.guard.call import UNKNOWN, Call
 from git_agentos.guard.configuration import settings as configuration
-from git_agentos.guard.configuration.settings import PLACES, GuardSettings
+from git_agentos.guard.configuration.settings import GuardSettings
 from git_agentos.guard.decision import ALLOW, Assessment, Decision, Operation, SaveScope, strictest
 from git_agentos.guard.identity import Identity
 from git_agentos.guard.paths import worktree_root
@@ -260,13 +260,6 @@ class ShellTextReader:
         settings = self._settings.get(program.directory) if is_same else None
         assessment = self._assess_git(call, self.identity, settings, trusted=given, earlier=self._earlier)
         self._earlier = _after(self._earlier, assessment)
-        changed = [name for name in PLACES if given.get(name) != call.environment.get(name)]
-        if changed:
-            # A command that chooses which configuration is the user's does not choose the policy: the stricter counts.
-            environment = {name: value for name, value in call.environment.items() if name not in changed}
-            environment |= {name: given[name] for name in changed if name in given}
-            other = self._assess_git(call._replace(environment=environment), self.identity, trusted=given)
-            assessment = merge([AssessedCommand(call, assessment), AssessedCommand(call, other)])
         decision = assessment.decision
         depends = assessment.relies_on_checkpoint or not _DEPENDS_ON_FOLDER.isdisjoint(decision.operations)
         if program.cwd_unknown and decision.decision == ALLOW and depends:
