@@ -35,9 +35,9 @@ class Guard:
 
 
 class Approvals:
-    """Approval requests of agents. Agents may list them, and decide about none.
+    """Approval requests of agents. Agents may list them, but not decide about them.
 
-    Whoever decides needs a terminal, or the key that `agentos.approvalKey` names (docs/guard.md); else a PolicyError is
+    A decision needs a terminal, or the key that `agentos.approvalKey` names (docs/guard.md); otherwise a PolicyError is
     raised. A request is named by its id, or the beginning of it.
     """
 
@@ -45,7 +45,7 @@ class Approvals:
         self._workspace = workspace
 
     def list(self, *, all_states: bool = False) -> tuple[ApprovalStatus, ...]:
-        """Pending requests and unused grants; with `all_states` also what was denied, used or has expired."""
+        """Pending requests and unused grants; with `all_states` also those that were denied, used or have expired."""
         from git_agentos.guard.approval import approvals
 
         found = approvals.read_all(self._store())
@@ -54,7 +54,7 @@ class Approvals:
         return tuple(convert(ApprovalStatus, each) for each in found)
 
     def show(self, request: str) -> ApprovalStatus:
-        """One request. GuardError if there is none of that id."""
+        """One request. GuardError if there is none with that id."""
         from git_agentos.guard.approval import approvals
 
         return convert(ApprovalStatus, approvals.find(self._store(), request))

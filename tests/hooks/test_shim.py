@@ -248,7 +248,7 @@ def test_missing_python_stops_risky_commands(shim: Shim) -> None:
     path = f"{shim.folder}:{folder}"
     done = shim.run("reset", "--hard", PATH=path)
     assert done.returncode == 3
-    assert b"not installed" in done.stderr
+    assert b"no longer installed" in done.stderr
     assert shim.run("status", PATH=path).returncode == 0
     tool = folder / "git-agentos"
     tool.write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" >"{shim.asked}"\nexit 0\n')

@@ -136,7 +136,7 @@ def test_a_versioned_database_of_others_is_refused(repo: Repo) -> None:
     connection.execute("PRAGMA user_version = 1")
     connection.close()
     before = repo.read(FILE)
-    with pytest.raises(DatabaseError, match="not made by git-agentos"):
+    with pytest.raises(DatabaseError, match="git-agentos did not create it"):
         log.add(context_of(repo), "action", "ours")
     assert repo.read(FILE) == before
 

@@ -233,7 +233,7 @@ def test_a_database_that_is_a_link_is_refused(repo: Repo, tmp_path: Path, name: 
     target.write_bytes(b"")
     ensure_agentos_dir(repo.path)
     repo.link(f".agentos/{name}", str(target))
-    with pytest.raises(WorkflowConfigurationError, match="not a plain file"):
+    with pytest.raises(WorkflowConfigurationError, match="not a regular file"):
         log.add(open_workspace(repo.path).context, "action", "x")
     assert target.read_bytes() == b""
 

@@ -210,9 +210,9 @@ def test_planted_database_is_refused(repo: Repo, tmp_path: Path) -> None:
     aim = tmp_path / "aim"
     own = state_database.location_of(location, {})
     os.symlink(aim, own)
-    with pytest.raises(WorkflowConfigurationError, match="not a plain file"), state_database.open_checkpointer(own):
+    with pytest.raises(WorkflowConfigurationError, match="not a regular file"), state_database.open_checkpointer(own):
         pass
-    with pytest.raises(WorkflowConfigurationError, match="not a plain file"):
+    with pytest.raises(WorkflowConfigurationError, match="not a regular file"):
         state_database.location_of(location, {}, make=False)
     assert not aim.exists()
     os.unlink(own)

@@ -25,7 +25,7 @@ from git_agentos.guard import messages
 from git_agentos.guard.approval import approvals, weaker_settings
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Assessment, Decision, SaveScope
 from git_agentos.guard.enforcement import safeguard
-from git_agentos.guard.enforcement.safeguard import FSMONITOR, HARNESS, LAYERS, SHIM, LayerCall, Safeguard, SavePlan
+from git_agentos.guard.enforcement.safeguard import FSMONITOR, HARNESS, SHIM, LayerCall, Safeguard, SavePlan
 from git_agentos.guard.identity import ILL_FORMED, Identity
 from git_agentos.process import table
 
@@ -423,4 +423,4 @@ def _wait(store: Store, found: Approval) -> Approval:
     return found
 
 
-__all__ = ["APPROVE", "FORBID", "HARNESS", "LAYERS", "LayerCall", "Verdict", "enforce"]
+__all__ = ["APPROVE", "FORBID", "HARNESS", "LayerCall", "Verdict", "enforce"]

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.paths import is_below, is_device, is_in_git_directory
+from git_agentos.guard.shell.interpreters import AWK
 from git_agentos.guard.shell.options import split_options, values_of
 from git_agentos.guard.shell.runners import base, find_line, names_a_git_directory
 from git_agentos.guard.shell.words import known
@@ -67,7 +68,6 @@ _READS = frozenset(
     export unset declare local readonly typeset sed hyperfine watch""".split()
 )
 _DELETING = frozenset("rm unlink shred srm mv truncate trash trash-put rmdir".split())
-_AWKS = frozenset({"awk", "gawk", "mawk", "nawk"})
 _AWK_WRITES = re.compile(r"system\s*\(|getline|[|>]")
 _SED_WRITES = re.compile(r"(?:^|[;{}\d/$!,]|\s)[wWe](?:\s|$)|/[gpiIm0-9]*[we](?:\s|$|;)")
 
@@ -138,7 +138,7 @@ def may_write(argv: Sequence[str]) -> bool:
     name, words = plain(argv[0]), argv[1:]
     if any(word in ("--version", "--help", "-V") for word in words[:1]):
         return False
-    if name in _AWKS:
+    if name in AWK:
         return any(_AWK_WRITES.search(word) for word in words)
     if name == "sed":
         return any(_SED_WRITES.search(word) for word in words if not word.startswith("-") or word.startswith("-e"))

@@ -330,8 +330,8 @@ class Reader(Builtins):
         output = UNKNOWN if OR in output else output
         adds = any(each["Op"] in (">>", "&>>", "<>") for each in redirects)
         for name in writes:
-            path = builtins.resolve_path(name, state)
-            if path is not None:
+            path = builtins.resolve_path(name, state.directory)
+            if path:
                 state.file_contents[path] = state.file_contents.get(path, "") + output if adds else output
 
     def _write(self, writes: tuple[str, ...], state: State) -> None:

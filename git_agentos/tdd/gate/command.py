@@ -158,7 +158,7 @@ def _read_record(location: Location) -> tuple[RedRecord, tuple[str, ...]]:
     """The record of the red gate, and the tests that it was asked about."""
     path = _path(location)
     try:
-        body = json.loads(files.read(path, limit=_MAX_BYTES))
+        body = files.read_object(path, limit=_MAX_BYTES)
         if body["version"] != _VERSION:
             raise ValueError(body["version"])
         red, plugins, skipped, tests = (
@@ -170,7 +170,7 @@ def _read_record(location: Location) -> tuple[RedRecord, tuple[str, ...]]:
         raise TddError(
             "no tests were red in this worktree", "git agentos tdd gate red -- TESTS..., before the code is written"
         ) from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise TddError(f"'{path}' cannot be read: {error}", _REPEAT) from error
     key = signing.key(process.environment(), make=False)
     if key is None and body.get("mac") is not None:

@@ -420,7 +420,7 @@ def test_no_library_is_loaded_before_it_is_needed() -> None:
 import sys
 from git_agentos.config import settings
 from git_agentos.tdd import MockLLM
-from git_agentos.tdd.models.model import choose
+from git_agentos.tdd.models.selection import choose
 for name in ("mock", "command:true", "model:openai:m"):
     choose(name, settings({}, {}), {"OPENAI_API_KEY": "k"})
 loaded = {name.partition(".")[0] for name in sys.modules}
