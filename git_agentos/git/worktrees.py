@@ -80,7 +80,7 @@ def write_entry(git_dir: str, root: str, head: bytes) -> None:
 
 
 def write_common_dir(git_dir: str) -> None:
-    """Make an entry name the repository that it lies in."""
+    """Make an entry name the repository in which it is."""
     files.replace(os.path.join(git_dir, "commondir"), b"../..\n")
 
 

@@ -18,7 +18,7 @@ ALL, FILES = "all", "files"
 
 
 def record(common_dir: str, pid: int, what: str) -> None:
-    """Record that the git process `pid` was allowed. If that cannot be written, the next hook asks again."""
+    """Record that the git process `pid` was allowed. If that cannot be written, the next hook decides again."""
     process = table.identify(pid)
     if process is None or not table.has_proc():
         return

@@ -101,21 +101,13 @@ def disk_usage(folder: str) -> int:
     """Bytes on disk at and below a folder; links are not followed, and a file with several names counts once."""
     total = 0
     seen: set[tuple[int, int]] = set()
-    waiting = [folder]
-    while waiting:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    found = entry.stat(follow_symlinks=False)
-                    if found.st_nlink > 1 and not entry.is_dir(follow_symlinks=False):
-                        if (found.st_dev, found.st_ino) in seen:
-                            continue
-                        seen.add((found.st_dev, found.st_ino))
+    for _, entries in tree(os.fsencode(folder)):
+        for entry in entries:
+            with contextlib.suppress(OSError):  # gone meanwhile
+                found = entry.stat(follow_symlinks=False)
+                if stat.S_ISDIR(found.st_mode) or found.st_nlink == 1 or (found.st_dev, found.st_ino) not in seen:
                     total += found.st_blocks * 512
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-        except OSError:
-            continue  # gone meanwhile, or closed to us
+                    seen.add((found.st_dev, found.st_ino))
     return total
 
 
