@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.repo import Repo
 from tests.support.tool import run, run_ok
 
@@ -16,7 +16,7 @@ _OF_WORKTREE = ("HEAD", "index", "config.worktree", "commondir", "gitdir")
 
 @pytest.mark.parametrize("name", [*_OF_WORKTREE, "logs/HEAD"])
 def test_of_a_worktree(repo: Repo, name: str) -> None:
-    dev = agent(repo, "dev")
+    dev = agent_worktree(repo, "dev")
     run_ok(dev.path, "checkpoint", "-m", "first")
     path = Path(dev.text("rev-parse", "--absolute-git-dir")) / name
     path.unlink(missing_ok=True)

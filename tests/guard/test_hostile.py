@@ -11,7 +11,7 @@ import pytest
 
 from git_agentos.guard import signing
 from git_agentos.guard.approval import approvals, documents
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.confirming import set_up
 from tests.support.guard.approvals import AGENT, Sleeper, approve, at_terminal, forbid, run_by
 from tests.support.repo import Repo
@@ -24,7 +24,7 @@ TOOL = f"{sys.executable} -m git_agentos"
 @pytest.fixture
 def dev(repo: Repo) -> Repo:
     """An agent's worktree with work in it."""
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     made.append("readme.txt", "unstaged\n")
     made.write("new.txt", "untracked\n")
     return made
@@ -173,7 +173,7 @@ def test_an_environment_that_redirects(dev: Repo, repo: Repo, name: str) -> None
     tmp = repo.scratch / "redirected"
     tmp.mkdir()
     (tmp / "config").write_text("[core]\n\thooksPath = /dev/null\n")
-    other = agent(repo, "other")
+    other = agent_worktree(repo, "other")
     other.append("readme.txt", "the other's\n")
     repo.append("readme.txt", "the main one's\n")
     before = [complete_state(each.path) for each in (dev, repo, other)]

@@ -13,7 +13,7 @@ from git_agentos.guard.setup import repository_hooks
 from tests.support.confirming import set_up
 from tests.support.dirty import make_dirty
 from tests.support.guard.guarded_worktree import (
-    Ran,
+    ShellResult,
     Spy,
     checkpoints,
     guarded,
@@ -239,7 +239,7 @@ def test_without_python_a_commit_goes_on(repo: Repo) -> None:
     assert "warning" not in second.err
 
 
-def commit(repo: Repo, message: str) -> Ran:
+def commit(repo: Repo, message: str) -> ShellResult:
     return sh(repo, f"git commit -q --allow-empty -m {message}")
 
 

@@ -123,7 +123,7 @@ def test_wherever_the_users_hooks_are(
     if setting:
         repo.git("config", *setting)
     if where == "worktree":
-        from tests.support.agents import agent as made_plain
+        from tests.support.agents import agent_worktree as made_plain
 
         repo.git("config", "extensions.worktreeConfig", "true")
         agent = made_plain(repo, "dev")

@@ -20,9 +20,9 @@ from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosWarning, CheckpointNotFound, UsageError
 from git_agentos.log import Entry
 from git_agentos.store import database, entries, rows
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.repo import Repo
-from tests.support.signals import by_default
+from tests.support.signals import with_default_handlers
 from tests.support.tool import run, run_ok
 
 FILE = ".agentos/issue_workflow.db"
@@ -289,7 +289,7 @@ def test_search(repo: Repo, text: str, indexed: bool, monkeypatch: pytest.Monkey
 
 def test_every_worktree_in_one_stream(repo: Repo) -> None:
     """Living with a database, living without one, removed, and under a name that git itself gave."""
-    places = {name: agent(repo, name) for name in ("one", "two", "gone")}
+    places = {name: agent_worktree(repo, name) for name in ("one", "two", "gone")}
     plain = repo.scratch / "plain"
     repo.git("worktree", "add", "-q", "--detach", str(plain))
     for n in range(2):
@@ -328,7 +328,7 @@ def test_agents_who_share_a_worktree(repo: Repo) -> None:
 
 
 def test_another_worktrees_damage_hides_nothing_of_its_checkpoints(repo: Repo) -> None:
-    other = agent(repo, "other")
+    other = agent_worktree(repo, "other")
     log.add(context_of(other), "action", "saved")
     open_workspace(other.path).checkpoint("c")
     other.write(FILE, b"garbage" * 100)
@@ -338,7 +338,7 @@ def test_another_worktrees_damage_hides_nothing_of_its_checkpoints(repo: Repo) -
 
 
 def test_reading_another_worktree_changes_nothing_there(repo: Repo) -> None:
-    other = agent(repo, "other")
+    other = agent_worktree(repo, "other")
     log.add(context_of(other), "action", "one")
     before = (other.read(FILE), os.stat(other.at(FILE)).st_mtime_ns)
     assert told(log.entries(context_of(repo), every=True)) == ["one"]
@@ -351,7 +351,7 @@ def test_a_file_that_worktrees_and_repositories_share(
     """AGENTOS_WORKFLOW_DB for all of them: rows keep apart, and every checkpoint carries its own alone."""
     monkeypatch.setenv("AGENTOS_WORKFLOW_DB", str(tmp_path / "shared" / "x.db"))
     second = make_repo("second")
-    other = agent(repo, "other")
+    other = agent_worktree(repo, "other")
     for where, text in ((repo, "first repo"), (second, "second repo"), (other, "other worktree")):
         log.add(context_of(where), "action", text)
     for where, text in ((repo, "first repo"), (second, "second repo"), (other, "other worktree")):
@@ -378,7 +378,7 @@ def test_last(repo: Repo) -> None:
 
 
 def test_rebuild_proves_that_a_destroyed_worktree_lost_nothing(repo: Repo) -> None:
-    lost = agent(repo, "lost")
+    lost = agent_worktree(repo, "lost")
     for n in range(5):
         log.add(context_of(lost), "action", f"{n}")
         open_workspace(lost.path).checkpoint(f"c{n}")
@@ -400,7 +400,7 @@ def test_archive_and_revive(repo: Repo) -> None:
     from git_agentos import memory
     from git_agentos.checkpoint.creation import create_checkpoint
 
-    place = agent(repo, "dev")
+    place = agent_worktree(repo, "dev")
     context = context_of(place)
     log.add(context, "action", "one")
     open_workspace(place.path).checkpoint("c")
@@ -419,7 +419,7 @@ def test_archive_and_revive(repo: Repo) -> None:
     repo.git("worktree", "remove", "--force", str(place.path))
     assert log.entries(context_of(repo), agent="dev") == before
     repo.git("branch", "-q", "-D", "agent/dev")
-    place = agent(repo, "dev")
+    place = agent_worktree(repo, "dev")
     log.revive(context_of(place))
     assert log.entries(context_of(place)) == before
     assert len(memory.items(context_of(place))) == 1
@@ -518,9 +518,9 @@ def follow(repo: Repo, *more: str) -> subprocess.Popen[bytes]:
 
 def test_follow(repo: Repo) -> None:
     """What is there, then what comes, of all worktrees, each once; Ctrl-C ends it with 130."""
-    other = agent(repo, "other")
+    other = agent_worktree(repo, "other")
     log.add(context_of(repo), "action", "before")
-    with by_default(signal.SIGINT):
+    with with_default_handlers(signal.SIGINT):
         process = follow(repo, "--all")
     assert process.stdout is not None
 

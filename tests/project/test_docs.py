@@ -34,7 +34,7 @@ from tests.support.documents import (
     run_shell,
 )  # fmt: skip
 from tests.support.env import PROJECT_ROOT
-from tests.support.lean_python import lean
+from tests.support.lean_python import minimal_venv
 from tests.support.repo import git
 
 ROOT = PROJECT_ROOT
@@ -168,7 +168,7 @@ def test_blocks_not_run_are_few_and_say_why() -> None:
 @pytest.mark.slow
 def test_tdd(tmp_path: Path, scratch: Path, env: dict[str, str]) -> None:
     """Each block goes on where the one before has left off. The project's Python is one that starts quickly."""
-    activated = env | {"VIRTUAL_ENV": str(lean(tmp_path / "venv").parents[1])}
+    activated = env | {"VIRTUAL_ENV": str(minimal_venv(tmp_path / "venv").parents[1])}
     run_shell("\n".join(blocks(ROOT / "docs/tdd.md", "runnable", "sh")), scratch, activated)
 
 

@@ -15,7 +15,7 @@ from git_agentos.run.events import Left, Run
 from tests.support.command_line import Cli
 from tests.support.json_reference import check_document
 from tests.support.repo import Repo
-from tests.support.runs import Worker, context_of, start, worktree
+from tests.support.runs import RunProcess, context_of, start, worktree
 from tests.support.waiting import wait_until
 
 
@@ -128,7 +128,7 @@ def test_a_cancelled_run_with_new_files(repo: Repo, driven: bool) -> None:
         there = Path(service.prepare_pre_run(run_id="T-1").worktree_path)
     else:
         ready = repo.scratch / "ready"
-        worker = Worker(repo, "start", "T-1", spec.from_options([f"touch {ready}; sleep 1000"], []))
+        worker = RunProcess(repo, "start", "T-1", spec.from_options([f"touch {ready}; sleep 1000"], []))
         wait_until(ready.exists, "the agent is at work")
         worker.process.kill()
         worker.ended()

@@ -21,7 +21,7 @@ from git_agentos.run.snapshot import run_context
 from git_agentos.worktree import agent_branch, agent_merge, creation, layout, record, removal, repair, status
 from git_agentos.worktree.agent_merge import Merge
 from tests.support.repo import Repo
-from tests.support.snapshot import assert_nothing_left, whole
+from tests.support.snapshot import assert_nothing_left, snapshot
 
 BRANCH = "feat/issue-87"
 REF = f"refs/heads/{BRANCH}"
@@ -142,7 +142,7 @@ def test_repair_restores_record_and_named_branch(driven: Driven) -> None:
 )
 def test_taken_branch_name_is_refused(repo: Repo, there: str, wanted: str, said: str) -> None:
     repo.git("branch", there)
-    before = whole(repo)
+    before = snapshot(repo)
     with pytest.raises(WorktreeError, match=said) as caught:
         drive(repo, branch=wanted)
     assert "git branch -m" in str(caught.value.hint) or "choose another" in str(caught.value.hint)
@@ -154,7 +154,7 @@ def test_taken_branch_name_is_refused(repo: Repo, there: str, wanted: str, said:
 def test_no_branch_of_git(repo: Repo, name: str) -> None:
     repo.git("checkout", "-q", "-b", "before")
     repo.git("checkout", "-q", "main")
-    before = whole(repo)
+    before = snapshot(repo)
     with pytest.raises(UsageError, match="is not a valid branch name"):
         drive(repo, branch=name)
     assert_nothing_left(before, repo)

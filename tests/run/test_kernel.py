@@ -24,7 +24,7 @@ from tests.support.repo import Repo, git
 from tests.support.runs import (
     IS_RIGHT,
     LEARNS,
-    Listener,
+    RecordingWatcher,
     context_of,
     events,
     kept,
@@ -40,7 +40,7 @@ OK = [("agent", "ok"), ("validate", "ok")]
 
 def test_a_run_that_passes(repo: Repo) -> None:
     before = complete_state(repo.path, strict=True)
-    heard = Listener()
+    heard = RecordingWatcher()
     wanted = spec.from_options(
         ["echo right > answer.txt; echo done"], [IS_RIGHT], run_id="T-1", task="T-42", protected=("release",)
     )
@@ -361,7 +361,7 @@ def test_a_kernel_that_cannot_go_on(repo: Repo, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_watcher_that_fails_stops_the_run(repo: Repo) -> None:
-    class Broken(Listener):
+    class Broken(RecordingWatcher):
         def output(self, line: bytes) -> None:
             raise BrokenPipeError
 

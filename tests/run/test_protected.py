@@ -17,7 +17,7 @@ from git_agentos.guard.configuration import settings
 from git_agentos.guard.identity import Identity
 from git_agentos.run import branches
 from git_agentos.worktree import record
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.repo import Repo, git
 from tests.support.tool import run as tool
 
@@ -70,7 +70,7 @@ def test_looking(repo: Repo) -> None:
 
 def make_run(repo: Repo, run_id: str = "r1", closed: tuple[str, ...] = CLOSED, *, guard: bool = False) -> Repo:
     """A run's worktree as `prepare` makes it, as far as branches go."""
-    made = agent(repo, f"run-{run_id}")
+    made = agent_worktree(repo, f"run-{run_id}")
     made.git("branch", "-m", f"agent/run-{run_id}", f"agentos/run-{run_id}")
     location = open_workspace(str(made.path)).context.location
     known = record.read(location.git_dir)
@@ -101,7 +101,7 @@ REFUSED = [
 @pytest.mark.parametrize("argv", REFUSED)
 def test_the_guard_closes_them_to_the_run(repo: Repo, argv: tuple[str, ...]) -> None:
     repo.git("branch", "release/1")
-    inside, beside = make_run(repo), agent(repo, "beside")
+    inside, beside = make_run(repo), agent_worktree(repo, "beside")
     (inside.path / "deeper").mkdir()
     for where in (inside.path, inside.path / "deeper"):
         assert "protected-branch" in operations(where, *argv)
@@ -319,7 +319,7 @@ def test_run_may_merge_commits_of_others(ground: Ground) -> None:
 
 
 def test_another_run_is_accepted_meanwhile(ground: Ground) -> None:
-    beside = agent(ground.repo, "beside")
+    beside = agent_worktree(ground.repo, "beside")
     beside.write("y", "y\n")
     beside.commit("work")
     done = tool(ground.repo.path, "worktree", "merge", "beside")

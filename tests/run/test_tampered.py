@@ -23,7 +23,7 @@ from git_agentos.run.events import Run
 from git_agentos.run.snapshot import run_context
 from git_agentos.worktree import repair
 from tests.support.repo import Repo
-from tests.support.runs import Worker, context_of, kept, start, worktree
+from tests.support.runs import RunProcess, context_of, kept, start, worktree
 from tests.support.waiting import wait_until
 
 FORGED = [
@@ -132,7 +132,7 @@ def interrupted(repo: Repo, run_id: str = "T-1", validate: str = "false") -> Pat
     """A run that was killed in its validation, which has yet to come; its folder."""
     ready = repo.scratch / f"ready-{run_id}"
     agent = f"echo > new; [ -e {ready} ] || {{ touch {ready}; sleep 60; }}"
-    worker = Worker(repo, "start", run_id, spec.from_options([agent], [validate], guard=False))
+    worker = RunProcess(repo, "start", run_id, spec.from_options([agent], [validate], guard=False))
     wait_until(ready.exists, "the agent is at work")
     worker.send(signal.SIGKILL)
     assert worker.ended() == ""

@@ -39,7 +39,7 @@ from git_agentos.worktree import (
     status,
 )
 from tests.support.repo import Repo, git, remove
-from tests.support.snapshot import assert_nothing_left, whole
+from tests.support.snapshot import assert_nothing_left, snapshot
 
 FIELDS = [each.name for each in fields(WorkspaceContext) if each.name != "task_id"]
 BRANCH = "refs/heads/agentos/run-r"
@@ -179,7 +179,7 @@ def test_base_and_agent_of_the_worktree(repo: Repo) -> None:
     repo.git("checkout", "-q", "--detach")
     assert prepare(repo, "c", base_ref="HEAD")[1].base_ref == repo.oid()
     for bad, error in (({"base_ref": "nowhere"}, WorktreeError), ({"agent_id": "no/pe"}, UsageError)):
-        before = whole(repo)
+        before = snapshot(repo)
         with pytest.raises(error):
             prepare(repo, "d", **bad)
         assert_nothing_left(before, repo)
@@ -206,7 +206,7 @@ def test_refused_workspace_leaves_nothing(repo: Repo, in_the_way: str) -> None:
         (repo.path.parent / f"{repo.path.name}.worktrees/run-r").mkdir(parents=True)
     else:
         creation.create(context_of(repo), "run-r")
-    before = whole(repo)
+    before = snapshot(repo)
     with pytest.raises(WorktreeError):
         prepare(repo)
     assert_nothing_left(before, repo)
@@ -217,14 +217,14 @@ def test_refused_workspace_leaves_nothing(repo: Repo, in_the_way: str) -> None:
 def test_failed_creation_leaves_nothing(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     evidence_store.create(context_of(repo).location, "other").event("begun")
     repo.config("agentos.setup", "echo half >half.txt; exit 3")
-    before = whole(repo)
+    before = snapshot(repo)
     with pytest.raises(WorktreeError, match="exited with 3"):
         prepare(repo)
     assert_nothing_left(before, repo)
     repo.git("config", "--unset", "agentos.setup")
     kernels = evidence_store.create(context_of(repo).location, "r")  # the kernel has begun: what it told stays
     kernels.event("begun", task="T")
-    before = whole(repo)
+    before = snapshot(repo)
     for module, name in ((baseline, "record"), (Evidence, "write_once")):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, _raise)

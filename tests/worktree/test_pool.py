@@ -15,7 +15,7 @@ from git_agentos import open_workspace
 from git_agentos.git.location import locate
 from git_agentos.worktree import creation, journal, pool, pool_filling, record, setup, status
 from tests.support.repo import Repo
-from tests.support.snapshot import assert_nothing_left, whole
+from tests.support.snapshot import assert_nothing_left, snapshot
 from tests.support.tool import run, run_ok
 
 
@@ -146,7 +146,7 @@ def test_a_bad_number(repo: Repo) -> None:
     done = run(repo.path, "worktree", "refill")
     assert (done.code, b"agentos.pool" in done.err) == (1, True)
     # Before anything is made, not after.
-    before = whole(repo)
+    before = snapshot(repo)
     assert run(repo.path, "worktree", "create", "dev").code == 1
     assert_nothing_left(before, repo)
 
@@ -160,7 +160,7 @@ def test_filling_that_was_killed_is_cleaned_up(repo: Repo) -> None:
     repo.config("agentos.pool", "1")
     repo.write(".gitattributes", "* filter=killer\n")
     repo.commit("a filter")
-    before = whole(repo)
+    before = snapshot(repo)
     repo.config(
         "filter.killer.smudge", 'read -r word <"/proc/$PPID/stat"; set -- $(cat "/proc/$PPID/stat"); kill -9 "$4"; cat'
     )

@@ -30,7 +30,7 @@ from git_agentos.git import refs, worktrees
 from git_agentos.worktree import creation, final_checkpoint, journal, losses, removal, revival, status, trash
 from tests.support.operations import OPERATIONS
 from tests.support.repo import Repo, filled, git_run
-from tests.support.snapshot import assert_nothing_left, whole
+from tests.support.snapshot import assert_nothing_left, snapshot
 from tests.support.state import complete_state, differences
 from tests.support.tool import run, run_ok
 from tests.support.waiting import running_process
@@ -253,7 +253,7 @@ def test_a_worktree_that_was_destroyed_comes_back_from_its_last_checkpoint(repo:
 
 
 def test_there_is_nothing_to_revive(repo: Repo) -> None:
-    before = whole(repo)
+    before = snapshot(repo)
     with pytest.raises(WorktreeError, match="nothing to revive"):
         creation.create(context(repo), "dev-001", revive=True)
     assert_nothing_left(before, repo)

@@ -17,7 +17,7 @@ from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.git import worktrees
 from git_agentos.worktree import creation, journal, record, removal, repair, status, trash
 from tests.support.repo import Repo, git_run
-from tests.support.snapshot import whole
+from tests.support.snapshot import snapshot
 from tests.support.state import complete_state, differences
 from tests.support.tool import run, run_ok
 from tests.support.waiting import running_process
@@ -46,11 +46,11 @@ def entry(repo: Repo, id_: str = "dev-001") -> Path:
 def test_repair_of_a_sound_repository_changes_nothing(repo: Repo) -> None:
     there = make(repo)
     there.write("dirty.txt", "dirty\n")
-    before, state = whole(repo), complete_state(there.path, strict=True)
+    before, state = snapshot(repo), complete_state(there.path, strict=True)
     done = run_ok(repo.path, "worktree", "repair")
     assert done == {"schema": "agentos.worktree-repair.v1", "findings": []}
     assert run(repo.path, "worktree", "repair", "dev-001").out == b"Nothing to repair.\n"
-    assert whole(repo) == before
+    assert snapshot(repo) == before
     assert not differences(state, complete_state(there.path, strict=True), strict=True)
 
 

@@ -13,7 +13,7 @@ from git_agentos import open_workspace
 from git_agentos.errors import ConfigurationError, WorktreeError
 from git_agentos.worktree import creation, record, setup
 from tests.support.repo import Repo, filled
-from tests.support.snapshot import assert_nothing_left, whole
+from tests.support.snapshot import assert_nothing_left, snapshot
 from tests.support.tool import run, run_ok
 
 
@@ -125,7 +125,7 @@ def test_git_and_state_folders_are_never_copied(repo: Repo) -> None:
 
 def test_rules_behind_a_link_are_not_followed(repo: Repo) -> None:
     repo.link(".worktreeinclude", "/etc/passwd")
-    before = whole(repo)
+    before = snapshot(repo)
     with pytest.raises(WorktreeError, match="not a regular file"):
         make(repo)
     assert_nothing_left(before, repo)
@@ -175,7 +175,7 @@ def test_failed_setup_command_undoes_the_creation(repo: Repo) -> None:
         "mkdir -p deep/er; echo 1 >deep/er/x; chmod 555 deep/er; git commit -q --allow-empty -m mine; "
         "seq 100; echo 'the end' >&2; exit 3",
     )
-    before = whole(repo)
+    before = snapshot(repo)
     done = run(repo.path, "worktree", "create", "dev")
     assert done.code == 1
     assert b"exited with 3" in done.err
@@ -223,7 +223,7 @@ def test_a_command_from_elsewhere_is_refused(repo: Repo, place: str) -> None:
     else:
         other = make(repo, "other")
         repo.config("include.path", str(other.path / "shared.gitconfig"))
-    before = whole(repo)
+    before = snapshot(repo)
     with pytest.raises(ConfigurationError, match="not your own configuration"):
         make(repo)
     assert_nothing_left(before, repo)
@@ -276,7 +276,7 @@ def test_submodules_are_initialised_without_the_network(deep: Repo, monkeypatch:
 def test_missing_submodule_commit_undoes_the_creation(deep: Repo) -> None:
     deep.git("update-index", "--cacheinfo", "160000," + "1" * 40 + ",sub/mod")
     deep.git("commit", "-q", "-m", "a commit that nobody has")
-    before = whole(deep)
+    before = snapshot(deep)
     done = run(deep.path, "worktree", "create", "dev")
     assert done.code == 1
     assert b"submodule" in done.err

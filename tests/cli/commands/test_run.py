@@ -18,7 +18,7 @@ from tests.support.confirming import set_up
 from tests.support.json_reference import check_document
 from tests.support.repo import Repo
 from tests.support.runs import IS_RIGHT, LEARNS
-from tests.support.signals import by_default
+from tests.support.signals import with_default_handlers
 from tests.support.tool import run, run_ok
 
 RIGHT = "echo right > answer.txt"
@@ -299,7 +299,7 @@ def wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
 @pytest.mark.slow
 def test_interrupted_run_exits_130_and_can_be_resumed(ask: Any, say: Any, repo: Repo, tmp_path: Path) -> None:
     agent = f"echo begun > {tmp_path}/begun; test -e {tmp_path}/go || exec sleep 1000; {RIGHT}"
-    with by_default(signal.SIGINT):
+    with with_default_handlers(signal.SIGINT):
         process = started(repo, "start", "--id", "T-1", "--agent", agent, "--validate", IS_RIGHT)
     wait_for(tmp_path / "begun", process)
     assert ask("run", "show", "T-1")["state"] == "running"

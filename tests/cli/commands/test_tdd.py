@@ -21,9 +21,9 @@ from tests.support.command_line import Answer, Cli
 from tests.support.confirming import set_up
 from tests.support.env import PROJECT_ROOT
 from tests.support.json_reference import check_document
-from tests.support.lean_python import lean
+from tests.support.lean_python import minimal_venv
 from tests.support.repo import Repo
-from tests.support.signals import by_default
+from tests.support.signals import with_default_handlers
 from tests.support.state import assert_same
 from tests.support.tdd_project import CODE, LLD, STUB, TESTS, project, script, users_state
 from tests.support.tool import run
@@ -39,7 +39,7 @@ At = Callable[..., "Terminal"]
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return lean(tmp_path_factory.mktemp("lean") / "venv")
+    return minimal_venv(tmp_path_factory.mktemp("lean") / "venv")
 
 
 @pytest.fixture
@@ -285,7 +285,7 @@ class Terminal:
         self._descriptor, theirs = pty.openpty()
         self.seen = ""
         self._at = 0
-        with by_default(signal.SIGINT):
+        with with_default_handlers(signal.SIGINT):
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "git_agentos", "tdd", *words],
                 cwd=repo.path, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,

@@ -19,9 +19,9 @@ from git_agentos.guard import signing
 from git_agentos.guard.approval import approvals, documents
 from git_agentos.guard.approval.approvals import ApprovalRequest, Store
 from git_agentos.process import table
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.confirming import confirm, set_up
-from tests.support.guard.approvals import AGENT, approve, at_terminal, run_by, together
+from tests.support.guard.approvals import AGENT, approve, at_terminal, in_parallel, run_by
 from tests.support.json_reference import check_document
 from tests.support.repo import Repo
 from tests.support.tool import Result, run, run_ok
@@ -29,7 +29,7 @@ from tests.support.tool import Result, run, run_ok
 
 @pytest.fixture
 def dev(repo: Repo) -> Repo:
-    return agent(repo, "dev")
+    return agent_worktree(repo, "dev")
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_a_grant_can_be_taken_back_until_it_is_used(store: Store) -> None:
 def test_grant_is_used_by_one_of_many_processes(store: Store) -> None:
     request = approvals.file_request(store, asked())
     granted = approvals.grant(store, request.id, by="me")
-    assert together(12, lambda _: approvals.use(store, granted, me())).count(True) == 1
+    assert in_parallel(12, lambda _: approvals.use(store, granted, me())).count(True) == 1
 
 
 def test_request_is_decided_by_one_of_many_processes(store: Store) -> None:
@@ -134,13 +134,13 @@ def test_request_is_decided_by_one_of_many_processes(store: Store) -> None:
             return "refused"
         return made.state
 
-    together(12, decide)
+    in_parallel(12, decide)
     assert approvals.find(store, request.id).state in ("granted", "denied")
     assert len(list((Path(store.folder) / "grants").iterdir())) == 1
 
 
 def test_same_question_of_many_processes_is_one_request(store: Store) -> None:
-    assert len({each.id for each in together(12, lambda _: approvals.file_request(store, asked()))}) == 1
+    assert len({each.id for each in in_parallel(12, lambda _: approvals.file_request(store, asked()))}) == 1
     assert len(approvals.read_all(store)) == 1
 
 
@@ -253,7 +253,7 @@ def test_folders_that_are_links_are_refused(repo: Repo, tmp_path: Path) -> None:
 
 def test_the_key_is_the_users_alone(tmp_path: Path) -> None:
     env = {"HOME": str(tmp_path)}
-    made = together(8, lambda _: signing.key(env))
+    made = in_parallel(8, lambda _: signing.key(env))
     path = tmp_path / ".config" / "git-agentos" / "key"
     assert set(made) == {path.read_bytes()}
     assert (len(made[0]), path.stat().st_mode & 0o777) == (32, 0o600)

@@ -20,7 +20,7 @@ from git_agentos.guard.approval import approvals, documents, requests
 from git_agentos.guard.approval.approvals import ApprovalRequest, Store
 from git_agentos.process import table
 from git_agentos.util import times
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.guard.approvals import AGENT, Sleeper, approve, at_terminal, run_by
 from tests.support.repo import Repo
 from tests.support.tool import Result, run, run_ok
@@ -30,7 +30,7 @@ PUSH = ("push", "origin", "main")
 
 @pytest.fixture
 def dev(repo: Repo) -> Repo:
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     for name in ("remote", "elsewhere"):
         Repo.init(repo.scratch / name, "--bare")
     repo.git("remote", "add", "origin", str(repo.scratch / "remote"))

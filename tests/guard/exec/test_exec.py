@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.confirming import set_up
 from tests.support.guard.approvals import at_terminal
 from tests.support.repo import Repo, git_run
-from tests.support.signals import by_default
+from tests.support.signals import with_default_handlers
 from tests.support.state import complete_state
 from tests.support.tool import Result, run, run_ok
 
@@ -25,7 +25,7 @@ from tests.support.tool import Result, run, run_ok
 @pytest.fixture
 def dev(repo: Repo) -> Repo:
     """An agent's worktree with work in it."""
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     made.append("readme.txt", "unstaged\n")
     made.write("new.txt", "untracked\n")
     return made
@@ -38,7 +38,7 @@ def shell(where: Path, text: str, *options: str, env: dict[str, str] | None = No
 
 def start(where: Path, *words: str) -> subprocess.Popen[bytes]:
     argv = [sys.executable, "-m", "git_agentos", "guard", "exec", "--", *words]
-    with by_default(signal.SIGHUP, signal.SIGINT):
+    with with_default_handlers(signal.SIGHUP, signal.SIGINT):
         return subprocess.Popen(
             argv, cwd=where, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )

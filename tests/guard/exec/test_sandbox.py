@@ -12,7 +12,7 @@ import pytest
 from git_agentos.errors import GuardError
 from git_agentos.git.location import locate
 from git_agentos.guard.exec import sandbox
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.confirming import set_up
 from tests.support.guard.approvals import at_terminal
 from tests.support.repo import Repo, git_run
@@ -28,9 +28,9 @@ TOOL = f"{sys.executable} -m git_agentos"
 @pytest.fixture
 def dev(repo: Repo) -> Repo:
     """An agent's worktree with work in it, beside another agent's and a dirty main worktree."""
-    agent(repo, "other")
+    agent_worktree(repo, "other")
     repo.append("readme.txt", "mine\n")
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     made.append("readme.txt", "unstaged\n")
     made.write("new.txt", "untracked\n")
     return made

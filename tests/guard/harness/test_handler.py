@@ -23,7 +23,7 @@ from git_agentos.guard.approval import approvals
 from git_agentos.guard.harness import handler
 from git_agentos.guard.harness.adapters import HARNESSES
 from git_agentos.guard.harness.events import HookReply
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.confirming import set_up
 from tests.support.repo import Repo
 from tests.support.tool import run_ok
@@ -132,7 +132,7 @@ FORMS = {
 @pytest.fixture
 def worktree(repo: Repo) -> Repo:
     """An agent's worktree with work that is not committed, and a commit in main that it does not have."""
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     repo.git("commit", "-q", "--allow-empty", "-m", "ahead")
     made.write("notes.txt", "changed\n")
     made.write("new.txt", "new\n")

@@ -16,7 +16,7 @@ from git_agentos.git.location import locate
 from git_agentos.guard.diagnosis import checks
 from git_agentos.guard.harness import adapters, integration
 from git_agentos.guard.harness.adapters import HARNESSES
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.command_line import Cli
 from tests.support.guard.shfmt import without_shfmt
 from tests.support.json_reference import check_document
@@ -167,7 +167,7 @@ def test_a_link_stays_one(root: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", JSON_NAMES)
 def test_the_command_that_is_written_runs_and_fails_closed(name: str, repo: Repo, tmp_path: Path) -> None:
     """As a harness would run it: through a shell, with the event on stdin."""
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     add(name, made.path, tmp_path / "home")
     commands = {
         value
@@ -227,7 +227,7 @@ def test_the_command(cli: Cli, repo: Repo, monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 def test_an_agent_needs_approval(repo: Repo) -> None:
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     done = run(made.path, "guard", "integrate", "claude-code", "--remove")
     assert done.code == 3, done
     assert run(made.path, "guard", "integrate", "claude-code", "--print").code == 0
@@ -237,7 +237,7 @@ def test_an_agent_needs_approval(repo: Repo) -> None:
 
 
 def test_check_decides_and_does_nothing(cli: Cli, repo: Repo) -> None:
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     made.write("notes.txt", "changed\n")
     repo.git("commit", "-q", "--allow-empty", "-m", "later")
 

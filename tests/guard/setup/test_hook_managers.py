@@ -17,7 +17,7 @@ from git_agentos import open_workspace
 from git_agentos.git.location import Location, locate
 from git_agentos.guard.diagnosis import checks
 from git_agentos.guard.setup import activation, repository_hooks, scripts
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.confirming import set_up
 from tests.support.repo import Repo, git_run
 
@@ -210,7 +210,7 @@ def test_set_up_in_the_place_of_ours_and_not_noticed(used: Repo, manager: Manage
 
 def test_in_a_guarded_worktree(used: Repo, manager: Manager) -> None:
     """An agent's commits are checked as well, where the manager's hooks reach other worktrees at all."""
-    made = agent(used, "dev")
+    made = agent_worktree(used, "dev")
     set_up(used, "agentos.policy.push", "allow")
     set_up(used, "agentos.policy.push-delete", "allow")
     activation.enable(location(made))

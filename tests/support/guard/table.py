@@ -39,7 +39,7 @@ def rows() -> Iterator[Row]:
 ROWS = list(rows())
 
 
-def call(command: str, cwd: Path) -> Call:
+def call_of(command: str, cwd: Path) -> Call:
     """A command line of the table as a call; assignments in front are its environment."""
     words = shlex.split(command.replace(_SIGN, UNKNOWN))
     words = words[: words.index("<")] if "<" in words else words

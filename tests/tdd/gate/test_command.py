@@ -11,7 +11,7 @@ from git_agentos import open_workspace
 from git_agentos.errors import TddError, UsageError
 from git_agentos.tdd.gate import command
 from git_agentos.tdd.gate.command import GateOptions
-from tests.support.pytest_project import place
+from tests.support.pytest_project import pytest_project
 from tests.support.repo import Repo
 from tests.support.state import complete_state
 from tests.support.tool import Result, run
@@ -25,7 +25,7 @@ KEYS = (
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Repo:
-    repo = place(tmp_path)
+    repo = pytest_project(tmp_path)
     repo.write("shop.py", "def total(prices):\n    raise NotImplementedError\n")
     repo.write("tests/test_old.py", "import shop\n\ndef test_old():\n    assert shop.total.__name__ == 'total'\n")
     repo.commit("base")

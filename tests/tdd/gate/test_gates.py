@@ -22,7 +22,7 @@ from git_agentos.tdd.gate import frozen_files, gates
 from git_agentos.tdd.gate.gates import Base, RedRecord, Verdict
 from git_agentos.tdd.gate.pytest_run import Control
 from git_agentos.tdd.gate.setup import PytestSetup
-from tests.support.lean_python import lean
+from tests.support.lean_python import minimal_venv
 from tests.support.pytest_project import setup_of
 from tests.support.repo import Repo
 from tests.support.sandbox import needs_bubblewrap
@@ -53,7 +53,7 @@ class Shop:
 
     def __init__(self, folder: Path) -> None:
         self.repo = Repo.init(folder / "a 'shop\" of $its")
-        self.python = lean(folder / "venv")
+        self.python = minimal_venv(folder / "venv")
         self.repo.config("agentos.tdd.python", str(self.python))
         self.repo.write("shop/__init__.py", "")
         self.repo.write("shop/names.py", "def upper(name):\n    return name.upper()\n")
@@ -505,7 +505,7 @@ def test_code_that_changes_the_tests_while_they_run(shop: Shop) -> None:
 def test_writing_outside_of_the_worktree_in_a_sandbox(shop: Shop, home: Path, tmp_path: Path) -> None:
     was = shop.ready().record
     assert was is not None
-    shop.repo.config("agentos.tdd.python", str(lean(tmp_path / "copied", copied=True)))
+    shop.repo.config("agentos.tdd.python", str(minimal_venv(tmp_path / "copied", copied=True)))
     setup = setup_of(shop.repo, sandbox=True)
     was = replace(was, frozen=gates.hash_inputs(setup))  # another interpreter
     shop.repo.write("shop/basket.py", f"open({str(home / 'outside')!r}, 'w').close()\n{CODE}")
