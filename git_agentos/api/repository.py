@@ -39,7 +39,7 @@ class OpenRepository:
         self.runs = Runs(workspace)
         self.log = Log(workspace)
         self.guard = Guard(workspace, agent)
-        self.approvals = Approvals(workspace)
+        self.approvals = Approvals(workspace, agent)
 
     @property
     def root(self) -> str:

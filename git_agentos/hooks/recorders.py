@@ -108,7 +108,13 @@ def _record(
             _take(command, trigger, description, meta, commits)
     except (AgentosError, OSError) as error:
         warn(folder, f"no checkpoint {description}: {error}")
-        _log(command, f"no checkpoint {description}", str(error))
+        from git_agentos.guard.enforcement import saving
+
+        # The error may be that the log cannot be used.
+        details = {"reason": str(error)}
+        saving.log_error(
+            command.location, command.who.agent, command.call.environment, f"no checkpoint {description}", details
+        )
         return
     for each in caught:
         warn(folder, str(each.message))
@@ -124,20 +130,3 @@ def _take(command: GitCommand, trigger: str, description: str, meta: Mapping[str
     context = saving.context_at(command.location, command.who.agent, command.call.environment)
     metadata = context.metadata(trigger=trigger, description=description, meta=dict(meta))
     saving.save(context, SaveScope(commits=commits), metadata, whole=False)
-
-
-def _log(command: GitCommand, summary: str, reason: str) -> None:
-    """Write to the log, if there is one. (The error may be that it cannot be used.)"""
-    from git_agentos import log
-    from git_agentos.guard.enforcement import saving
-
-    if command.location is None:
-        return
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            context = saving.context_at(command.location, command.who.agent, command.call.environment)
-            if command.who.agent is not None or log.is_open(context):
-                log.try_add(context, "error", summary, details={"reason": reason})
-    except (AgentosError, OSError):
-        return
