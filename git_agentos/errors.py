@@ -204,4 +204,9 @@ def storage_error(error: OSError) -> StorageError:
         return StorageError(
             f"cannot write{where}: {(error.strerror or '').lower()}", "nothing was changed; check the permissions"
         )
-    return StorageError(f"cannot write{where}: {(error.strerror or str(error)).lower()}", "nothing was changed")
+    return StorageError(f"cannot write{where}: {system_reason(error)}", "nothing was changed")
+
+
+def system_reason(error: OSError) -> str:
+    """What the system says about an error: `no such file or directory`."""
+    return (error.strerror or str(error)).lower()

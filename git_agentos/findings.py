@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from git_agentos.errors import AgentosError
+from git_agentos.errors import AgentosError, system_reason
 
 DOCTOR_FIX = "git agentos doctor --fix"
 
@@ -73,4 +73,4 @@ def reason_of(error: AgentosError | OSError) -> tuple[str, str | None]:
         return error.message, error.hint
     name = error.filename2 or error.filename
     where = f"'{os.fsdecode(name)}': " if isinstance(name, str | bytes) else ""
-    return where + (error.strerror or str(error)).lower(), None
+    return where + system_reason(error), None

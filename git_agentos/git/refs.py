@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from git_agentos.errors import AgentosError, RepositoryError
+from git_agentos.errors import AgentosError, RepositoryError, system_reason
 from git_agentos.git import lockfile, process
 from git_agentos.git.location import Location
 
@@ -64,7 +64,7 @@ def read_head(location: Location) -> Head:
     except FileNotFoundError as error:
         raise RepositoryError("HEAD is missing", "git fsck shows details") from error
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = system_reason(error)
         raise RepositoryError(f"HEAD cannot be read: {reason}", "git fsck shows details") from error
     if content.startswith(b"ref:"):
         name = os.fsdecode(content[4:].strip())
@@ -98,7 +98,7 @@ def resolve(location: Location, name: str) -> str | None:
     try:
         return _resolve(location, name)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = system_reason(error)
         raise RepositoryError(f"the ref '{name}' cannot be read: {reason}", "git fsck shows details") from error
 
 

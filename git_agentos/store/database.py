@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 from urllib.parse import quote
 
-from git_agentos.errors import DamagedDatabase, DatabaseError
+from git_agentos.errors import DamagedDatabase, DatabaseError, system_reason
 from git_agentos.store.migrations import LATEST, MIGRATIONS, SEARCH
 from git_agentos.util import files, locks, times
 
@@ -373,4 +373,4 @@ def _one_line(reason: str) -> str:
 
 
 def _failed(path: str, error: OSError) -> DatabaseError:
-    return DatabaseError(f"the workflow database '{path}' cannot be used: {(error.strerror or str(error)).lower()}")
+    return DatabaseError(f"the workflow database '{path}' cannot be used: {system_reason(error)}")

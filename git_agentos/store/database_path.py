@@ -21,7 +21,7 @@ import stat
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from git_agentos.errors import AgentosError, RepositoryError, WorkflowConfigurationError
+from git_agentos.errors import AgentosError, RepositoryError, WorkflowConfigurationError, system_reason
 from git_agentos.git import gitfile, index_entries, process
 from git_agentos.git.location import Location, locate
 from git_agentos.util import directories, files
@@ -196,7 +196,7 @@ def _create_parent(path: str) -> str:
         os.makedirs(os.path.dirname(path), exist_ok=True)
     except OSError as error:
         raise WorkflowConfigurationError(
-            f"the folder for '{path}' ({VARIABLE}) cannot be created: {(error.strerror or str(error)).lower()}",
+            f"the folder for '{path}' ({VARIABLE}) cannot be created: {system_reason(error)}",
             f"set {VARIABLE} to a file in a folder that you can write to, or unset it",
         ) from error
     return path
@@ -217,7 +217,7 @@ def ensure_folder(root: str) -> str:
             os.close(descriptor)
     except OSError as error:
         raise WorkflowConfigurationError(
-            f"'{folder}' cannot be created: {(error.strerror or str(error)).lower()}",
+            f"'{folder}' cannot be created: {system_reason(error)}",
             f"the workflow database is kept there; {VARIABLE} names another file",
         ) from error
     return folder

@@ -326,6 +326,16 @@ def test_files_that_are_named_exist(name: str) -> None:
         assert any(path.exists() for path in places) or any(path.endswith(f"/{each}") for path in modules), each
 
 
+def test_names_in_contributing_exist() -> None:
+    """Those of functions, constants and classes that one is sent to."""
+    text = (ROOT / "docs/contributing.md").read_text().split("## Where to go\n", 1)[1]
+    names = {each for each in _code(text) if re.fullmatch(r"\w+", each) and (each.lower() != each or "_" in each)}
+    files = [path for folder in ("git_agentos", "tests") for path in (ROOT / folder).rglob("*.py")]
+    words = {word for path in files for word in re.findall(r"\w+", path.read_text())}
+    assert len(names) > 20
+    assert names - words == set()
+
+
 def test_packages_list_their_modules() -> None:
     """The docstring of a package that lists modules names all of them."""
     for package in sorted((ROOT / "git_agentos").rglob("*/__init__.py")):
