@@ -27,7 +27,7 @@ from tests.support.env import PROJECT_ROOT
 EXHAUSTIVE = any(os.environ.get(name) == "1" for name in ("AGENTOS_TEST_EXHAUSTIVE", "SOAK_EXHAUSTIVE"))
 SEED = int(os.environ.get("AGENTOS_TEST_SEED") or 0)
 QUICK_CASES = 4
-_QUICK_LIST = PROJECT_ROOT / "tests" / "quick.txt"
+QUICK_LIST = PROJECT_ROOT / "tests" / "quick.txt"
 
 
 def is_sampled(*place: int, one_in: int) -> bool:
@@ -117,7 +117,7 @@ def _quick(items: list[pytest.Item]) -> list[pytest.Item]:
 
 def _quick_list() -> tuple[set[str], set[str]]:
     """The tests that are left out, and the cases that are run nevertheless: lines with `-` and with `+`."""
-    lines = _QUICK_LIST.read_text().splitlines()
+    lines = QUICK_LIST.read_text().splitlines()
     left_out = {line[2:] for line in lines if line.startswith("- ")}
     return left_out, {line[2:] for line in lines if line.startswith("+ ")}
 

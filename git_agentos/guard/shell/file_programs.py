@@ -102,7 +102,7 @@ def files_written_by(argv: Sequence[str], directory: str = ".") -> Files | None:
         # Of `sed -i SCRIPT FILE…` the script counts as one more, which does not exist.
         return Files(tuple(operands), overwrites=True)
     if name in _OUTPUT:
-        written = values_of(given, *_OUTPUT[name])
+        written = [word for word in values_of(given, *_OUTPUT[name]) if word != "-"]
         return Files(tuple(written), overwrites=True) if written else None
     if name in _EDITORS:
         return Files(tuple(word for word in operands if word[:1] != "+"), overwrites=True)

@@ -20,7 +20,7 @@ _INTERPRETERS = frozenset(
     sbcl groovy scala julia emacs vim nvim vi ex ed pwsh powershell""".split()
 )
 # Options whose value is code, in the next word or joined to them: the letters of most, those of some, and names.
-_LETTERS, _LETTERS_OF_SOME = "eEprB", "c"
+_LETTERS, _LETTERS_OF_SOME = "ceEprB", "c"
 _SOME = ("python", "pypy", "ipython", "vim", "nvim", "vi", "ex", "guile")
 _LONG = r"--?(?:eval|exec|execute|command|Command|EncodedCommand|print|script)"
 _NO_PATH = re.compile(r"[\s()'\"]")
@@ -108,7 +108,7 @@ def _code_in_options(words: Sequence[str], letters: str) -> tuple[list[str], lis
             code.append(word[joined.end() :] if joined else word)
             is_given = True
         elif before == "-m":  # a module of Python's
-            code.append(word.replace(UNKNOWN, "?"))
+            code.append(word)
             is_given = True
         elif word[:1] in ("-", "+") or (known(word) and _NO_PATH.search(word)):
             code.append(word)
