@@ -5,13 +5,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 PREFIX ?=
 PYTEST_ARGS ?=
+QUICK_SECONDS ?= 500
 CLIENTS ?=
 space := $() $()
 SHELL_FILES := install.sh .ci/run $(filter-out %.md,$(wildcard hooks/*))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test test-all test-clients check format format-check lint types layers shellcheck bench soak guard-coverage install uninstall clean
+.PHONY: help test test-all test-clients check format format-check lint types layers shellcheck bench soak quick-list guard-coverage install uninstall clean
 
 help: ## list the targets
 	@echo 'usage: make TARGET [PYTHON=python3.12] [PYTEST_ARGS="-k restore"] [PREFIX=DIR]'
@@ -56,6 +57,11 @@ bench: $(VENV)/.dev ## measure against git; writes bench/RESULTS.md
 soak: $(VENV)/.test ## every test, every case of every table, and 10,000 cases of each law
 	AGENTOS_TEST_EXHAUSTIVE=1 HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n auto --dist worksteal -m law $(PYTEST_ARGS)
 	AGENTOS_TEST_EXHAUSTIVE=1 $(BIN)/pytest -n auto --dist worksteal -m 'not law and not clients' $(PYTEST_ARGS)
+
+quick-list: $(VENV)/.dev ## measure all tests, and choose those of `make test`; writes tests/quick.txt
+	@rm -rf $(VENV)/quick-list && mkdir $(VENV)/quick-list
+	-AGENTOS_TEST_MEASURE=$(CURDIR)/$(VENV)/quick-list $(BIN)/python -m pytest -p tests.support.measure -n auto --dist worksteal $(PYTEST_ARGS)
+	$(BIN)/python -m tests.support.measure $(VENV)/quick-list $(QUICK_SECONDS)
 
 guard-coverage: $(VENV)/.test ## try every destructive command against every layer; writes docs/guard-coverage.md
 	@rm -rf $(VENV)/guard-coverage && mkdir $(VENV)/guard-coverage

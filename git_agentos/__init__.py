@@ -1,4 +1,4 @@
-"""git-agentos: work that agents do in a repository is never lost.
+"""git-agentos: keeps agents' work in a repository from being lost.
 
     from git_agentos import open_repository
 
@@ -6,7 +6,7 @@
     saved = repo.checkpoints.create("before the experiment")
     repo.restore(saved.id)
 
-The names below are loaded when they are first used: importing this package costs nothing.
+The names below are imported when they are first used, so importing this package is fast.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-if not TYPE_CHECKING:  # or mypy would take any name for one of these
+if not TYPE_CHECKING:  # otherwise mypy would accept any name
 
     def __getattr__(name: str) -> Any:
         if name not in _HOMES:

@@ -2,7 +2,7 @@
 
 import sys
 
-# `python -m` looks for modules in the current directory first, and that is a repository: its `queue.py` is not ours.
+# `python -m` searches the current directory for modules first, which is a repository: its `queue.py` is not ours.
 if not sys.flags.safe_path:
     del sys.path[0]
 

@@ -15,7 +15,7 @@ from git_agentos.util.values import parse_boolean, parse_days, parse_duration, p
 DEFAULT_MAX_FILE_SIZE = 100 << 20
 LONGEST_ID = 64
 AGENT_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_ID - 1}}}\Z")
-_LONGEST_RETENTION = 1000 * 365  # days; a longer time means for ever
+_LONGEST_RETENTION = 1000 * 365  # days; a longer time means forever
 
 # A command: `worktree.setup` reads it, with its origin.
 SETUP = "agentos.setup"
@@ -27,8 +27,8 @@ class Settings(NamedTuple):
     """What the domain needs from the configuration of one worktree.
 
     `max_file_size` is in bytes, 0 for no limit; `include_ignored` are gitignore patterns; `committer` is
-    `Name <email>` as bytes; `file_mode` is git's core.fileMode. `workflow_db` is AGENTOS_WORKFLOW_DB, empty
-    where it is unset; `log_retention` how many days log entries are kept in the database, 0 for ever.
+    `Name <email>` as bytes; `file_mode` is git's core.fileMode. `workflow_db` is AGENTOS_WORKFLOW_DB, empty if it is
+    unset; `log_retention` is how many days log entries are kept in the database, 0 forever.
     """
 
     max_file_size: int
@@ -80,12 +80,12 @@ def _size(values: Mapping[str, Sequence[str]], key: str, default: int) -> int:
 
 
 def worktree_root(values: ConfigValues) -> str | None:
-    """agentos.worktreeRoot, the template of paths for worktrees, `~` expanded; None where it is unset or empty."""
+    """agentos.worktreeRoot, the template of paths for worktrees, `~` expanded; None if it is unset or empty."""
     return os.path.expanduser(values.get("agentos.worktreeroot", [""])[-1]) or None
 
 
 def run_base(values: ConfigValues) -> str | None:
-    """agentos.runBase, the branch, tag or commit from which runs start; None where it is unset or empty."""
+    """agentos.runBase, the branch, tag or commit from which runs start; None if it is unset or empty."""
     return values.get("agentos.runbase", [""])[-1] or None
 
 
@@ -95,27 +95,27 @@ def run_cleanup(values: ConfigValues) -> bool:
 
 
 def tdd_agent(values: ConfigValues) -> str | None:
-    """agentos.tdd.agent: the default of `tdd run --agent`; None where it is unset or empty."""
+    """agentos.tdd.agent: the default of `tdd run --agent`; None if it is unset or empty."""
     return values.get("agentos.tdd.agent", [""])[-1] or None
 
 
 def tdd_python(values: ConfigValues) -> str | None:
-    """agentos.tdd.python, the interpreter that tests are run with, `~` expanded; None where it is unset or empty."""
+    """agentos.tdd.python, the interpreter that runs tests, `~` expanded; None if it is unset or empty."""
     return os.path.expanduser(values.get("agentos.tdd.python", [""])[-1]) or None
 
 
 def tdd_pass_environment(values: ConfigValues) -> tuple[str, ...]:
-    """agentos.tdd.passEnvironment: variables that tests get although their names look like secrets."""
+    """agentos.tdd.passEnvironment: variables that are passed to tests although their names look secret."""
     return tuple(" ".join(values.get("agentos.tdd.passenvironment", ())).replace(",", " ").split())
 
 
 def tdd_lint(values: ConfigValues) -> str | None:
-    """agentos.tdd.lint, shell text that exits with 0 where code is well written; None where it is unset or empty."""
+    """agentos.tdd.lint, shell text that must exit with 0; None if it is unset or empty."""
     return values.get("agentos.tdd.lint", [""])[-1] or None
 
 
 def tdd_agent_timeout(values: ConfigValues) -> float | None:
-    """agentos.tdd.agentTimeout: how long an agent may take, in seconds; None for no limit."""
+    """agentos.tdd.agentTimeout: the time limit of an agent's call, in seconds; None for no limit."""
     text = values.get("agentos.tdd.agenttimeout", [""])[-1].strip().lower()
     if text in ("", "0"):
         return None
@@ -141,7 +141,7 @@ def _days(values: ConfigValues, key: str) -> int:
         return 0
     found = parse_days(text)
     if found is None:
-        # No checkpoint depends on it: a bad value does not stop one.
+        # Only a warning: a bad value must not prevent a checkpoint.
         warnings.warn(
             AgentosWarning(
                 f"bad value '{text[:40]}' for 'agentos.logRetention': log entries are kept;"
@@ -154,7 +154,7 @@ def _days(values: ConfigValues, key: str) -> int:
 
 
 def _committer(values: ConfigValues, environment: Mapping[str, str]) -> bytes:
-    """The committer, by git's own precedence; `git-agentos` where none is configured."""
+    """The committer, by git's own precedence; `git-agentos` if none is configured."""
 
     def first(variable: str, *keys: str) -> str | None:
         if environment.get(variable):
@@ -169,12 +169,12 @@ def _committer(values: ConfigValues, environment: Mapping[str, str]) -> bytes:
 
 
 def agent_id(text: str, *, source: str) -> str:
-    """A well-formed agent id; a malformed one is a UsageError that names where it came from."""
+    """Check that an agent id is well formed; else a UsageError that names its `source`."""
     return well_formed(text, "an agent id", source=source)
 
 
 def well_formed(text: str, what: str, *, source: str, longest: int = LONGEST_ID) -> str:
-    """An id with the form of an agent's; what is malformed is a UsageError that says `what` it is not."""
+    """Check that an id has the form of an agent id; else a UsageError that says `what` it is not."""
     if not AGENT_ID.match(text[:LONGEST_ID]) or text.endswith((".lock", ".")) or ".." in text or len(text) > longest:
         shown = text if len(text) <= LONGEST_ID else f"{text[:LONGEST_ID]}..."
         raise UsageError(
@@ -185,16 +185,16 @@ def well_formed(text: str, what: str, *, source: str, longest: int = LONGEST_ID)
 
 
 def identity(environment: Mapping[str, str]) -> str | None:
-    """AGENTOS_AGENT_ID, checked; None where it is unset or empty."""
+    """AGENTOS_AGENT_ID, checked; None if it is unset or empty."""
     text = environment.get("AGENTOS_AGENT_ID")
     return agent_id(text, source="AGENTOS_AGENT_ID") if text else None
 
 
 def mock_llm(environment: Mapping[str, str]) -> bool:
-    """AGENTOS_MOCK_LLM: whether a script replaces the model, where no other was asked for."""
+    """AGENTOS_MOCK_LLM: whether a script replaces the model, unless `--agent` is given."""
     return parse_boolean(environment.get("AGENTOS_MOCK_LLM", "").strip()) is True
 
 
 def mock_script(environment: Mapping[str, str]) -> str | None:
-    """AGENTOS_MOCK_SCRIPT: the path of that script; None where it is unset or empty."""
+    """AGENTOS_MOCK_SCRIPT: the path of that script; None if it is unset or empty."""
     return environment.get("AGENTOS_MOCK_SCRIPT") or None

@@ -2,35 +2,34 @@
 
     AgentosError                 exit 1   base; `kind`, `message`, `hint`
       UsageError                 exit 2   the command line or a value on it is malformed
-      PolicyError                exit 3   policy forbids it, or an approval is missing
+      PolicyError                exit 3   policy forbids the command, or it needs approval
       ConflictError              exit 4   there is a conflict to resolve
       RepositoryError            exit 1   not a repository, bare, refused by git
         DamagedFile              exit 1   a file below the git directory is damaged
-        UnsupportedRepository    exit 1   a repository feature that libgit2 cannot serve
+        UnsupportedRepository    exit 1   a repository feature that libgit2 does not support
       DamagedFile              exit 1   a file that this tool wrote cannot be read; `git agentos doctor --fix` fixes it
       GitCommandError            exit 1   a git command failed
-      ConfigurationError         exit 1   a setting has a value that cannot be used
+      ConfigurationError         exit 1   a setting has an invalid value
         UnreadableConfiguration  exit 1   git cannot read its configuration
       StorageError               exit 1   the object store or the worktree cannot be written
       LockedError                exit 1   another process holds the lock
-      CheckpointNotFound         exit 1   unknown, ambiguous or foreign id
+      CheckpointNotFound         exit 1   the id is unknown, ambiguous, or in another timeline
       CheckpointFormatError      exit 1   a commit that is not a checkpoint, or of a newer format
       MissingObjectsError        exit 1   objects of the checkpoint are not in the object store
       IncompleteCaptureError     exit 1   the state cannot be saved completely
       RestoreError               exit 1   a restore was refused or reverted
         InterruptedRestore       exit 1   a restore was interrupted: `git agentos recover` first
-      WorktreeError              exit 1   a worktree cannot be made, found, finished or removed
+      WorktreeError              exit 1   a worktree cannot be created, found, completed or removed
       RunError                   exit 1   a run cannot be started, found, resumed, rolled back or accepted
       TddError                   exit 1   a workflow cannot be started, found or resumed, or tests cannot be run
       ContextError               exit 1   a file that must not be sent to a model (also a ValueError)
       GuardError                 exit 1   the guard, its hooks or a request for approval cannot be set up, found or read
       DatabaseError              exit 1   the workflow database cannot be used
-        DamagedDatabase          exit 1   it is damaged, or no database; it can be moved aside and rebuilt
-      WorkflowConfigurationError exit 1   there is no place for the workflow database (also a RuntimeError)
+        DamagedDatabase          exit 1   it is damaged, or not a database; it can be moved aside and rebuilt
+      WorkflowConfigurationError exit 1   there is no path for the workflow database (also a RuntimeError)
 
-A message is in git's style: lower case, no full stop, the subject in single quotes; `hint` is the next
-step. Errors are raised where something is known to be wrong and caught only where something can be done about
-them: the boundary is `cli.entry`.
+A message is in git's style: lower case, no full stop, the subject in single quotes; `hint` is the next step. Errors are
+caught only where something can be done about them; `cli.entry` prints all others.
 """
 
 from __future__ import annotations
@@ -40,12 +39,12 @@ import errno
 import os
 from collections.abc import Iterator
 
-# The end of a hint where a command was refused before it changed anything.
+# The end of a hint if a command was refused before it changed anything.
 UNCHANGED = "nothing was changed"
 
 
 class AgentosError(Exception):
-    """Base of all errors that users see; `str(error)` is the message alone."""
+    """Base of all errors that users see; `str(error)` is the message without the hint."""
 
     kind = "error"
     exit_code = 1
@@ -80,7 +79,7 @@ class UnsupportedRepository(RepositoryError):
 
 
 class DamagedFile(RepositoryError):
-    """A file that git-agentos or git wrote below the git directory cannot be read as that; `path` is the file."""
+    """A file of git-agentos or git below the git directory is damaged; `path` is the file."""
 
     def __init__(self, path: str, reason: str, hint: str) -> None:
         super().__init__(f"'{path}' is damaged: {reason}", hint)
@@ -88,7 +87,7 @@ class DamagedFile(RepositoryError):
 
 
 class GitCommandError(AgentosError):
-    """A git command failed; `status` is its exit code, `stderr` its output there."""
+    """A git command failed; `status` is its exit code, `stderr` its output on stderr."""
 
     kind = "git"
 
@@ -170,7 +169,7 @@ class DamagedDatabase(DatabaseError):
     def __init__(self, path: str, reason: str, inode: tuple[int, int] | None = None) -> None:
         super().__init__(
             f"the workflow database '{path}' is damaged: {reason}",
-            "git agentos log rebuild makes it again from what the checkpoints carry",
+            "git agentos log rebuild rebuilds it from the checkpoints",
         )
         self.path = path
         self.reason = reason
@@ -182,8 +181,7 @@ class WorkflowConfigurationError(AgentosError, RuntimeError):
 
 
 class AgentosWarning(UserWarning):
-    """Something went wrong that does not change the result. It is reported by `warnings.warn`; a command prints it on
-    stderr."""
+    """An error that does not change the result. It is reported by `warnings.warn`; a command prints it on stderr."""
 
 
 @contextlib.contextmanager
@@ -197,7 +195,7 @@ def converted_storage_errors() -> Iterator[None]:
 
 def storage_error(error: OSError) -> StorageError:
     """The StorageError for an OSError that a write raised."""
-    # After a rename, the target's name says more.
+    # Of a rename, name the target.
     name = error.filename2 or error.filename
     where = f" '{os.fsdecode(name)}'" if isinstance(name, str | bytes) else ""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -206,4 +204,9 @@ def storage_error(error: OSError) -> StorageError:
         return StorageError(
             f"cannot write{where}: {(error.strerror or '').lower()}", "nothing was changed; check the permissions"
         )
-    return StorageError(f"cannot write{where}: {(error.strerror or str(error)).lower()}", "nothing was changed")
+    return StorageError(f"cannot write{where}: {system_reason(error)}", "nothing was changed")
+
+
+def system_reason(error: OSError) -> str:
+    """What the system says about an error: `no such file or directory`."""
+    return (error.strerror or str(error)).lower()

@@ -1,7 +1,7 @@
-"""What `doctor` and `worktree repair` report, and how it is fixed.
+"""Findings of `doctor` and `worktree repair`, and their fixes.
 
-A check yields a `Finding`, or a `Fixable` where it knows how to correct what it found. `report` lists them; with `fix`
-it also corrects each one before it asks for the next, so that every check sees the corrections before it.
+A check yields a `Finding`, or a `Fixable` if it can fix the problem. `report` lists them; with `fix`, each one is fixed
+before the next check runs, so that every check sees the fixes before it.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from git_agentos.errors import AgentosError
+from git_agentos.errors import AgentosError, system_reason
 
 DOCTOR_FIX = "git agentos doctor --fix"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that the user should know: `severity` is `error`, `warning` or `info`; `hint` says what to do.
+    """One finding: `severity` is `error`, `warning` or `info`; `hint` says what to do.
 
-    `fixed` tells that it has been corrected.
+    `fixed`: it has been fixed.
     """
 
     code: str
@@ -31,9 +31,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class Fixable:
-    """A finding that can be corrected: `fix` does so, and returns in words what it did (empty: nothing to add).
+    """A finding that can be fixed: `fix` does so, and returns a text about what it did (may be empty).
 
-    `finding` is what to report where it is not corrected.
+    `finding` is reported if it is not fixed.
     """
 
     finding: Finding
@@ -46,13 +46,13 @@ def fixable(code: str, severity: str, message: str, fix: Callable[[], str], hint
 
 
 def report(checks: Iterable[Finding | Fixable], *, fix: bool) -> Iterator[Finding]:
-    """The findings of checks; with `fix`, corrected where that is possible."""
+    """The findings of checks; with `fix`, fixed if possible."""
     for each in checks:
         yield resolve(each, fix=fix)
 
 
 def resolve(found: Finding | Fixable, *, fix: bool) -> Finding:
-    """One finding; with `fix`, corrected where that is possible. An error in the fix becomes part of the message."""
+    """One finding; with `fix`, fixed if possible. An error of the fix becomes a part of the message."""
     if isinstance(found, Finding):
         return found
     finding = found.finding
@@ -73,4 +73,4 @@ def reason_of(error: AgentosError | OSError) -> tuple[str, str | None]:
         return error.message, error.hint
     name = error.filename2 or error.filename
     where = f"'{os.fsdecode(name)}': " if isinstance(name, str | bytes) else ""
-    return where + (error.strerror or str(error)).lower(), None
+    return where + system_reason(error), None

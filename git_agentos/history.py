@@ -30,8 +30,8 @@ MOST = 5000  # of a kind, in a review
 
 @dataclass(frozen=True)
 class Event:
-    """One moment: `kind` is `commit`, `checkpoint`, `restore` or `entry`; `type` the entry's type or the checkpoint's
-    trigger; `id` the commit's, the checkpoint's (of a restore: the one restored) or the entry's; `agent` who did it."""
+    """One event: `kind` is `commit`, `checkpoint`, `restore` or `entry`; `type` is the entry's type or the checkpoint's
+    trigger; `id` that of the commit, the checkpoint (of a restore: the restored one) or the entry; `agent` did it."""
 
     time: str
     kind: str
@@ -47,7 +47,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Timeline:
-    """The JSON kind `log-timeline`: the newest first. `complete` is false where entries could not be read."""
+    """The JSON kind `log-timeline`: newest first. `complete` is false if entries could not be read."""
 
     agent: str
     events: list[Event]
@@ -56,7 +56,7 @@ class Timeline:
 
 @dataclass(frozen=True)
 class Restored:
-    """A restore: the checkpoint restored, and the one that saved the state before."""
+    """A restore: the restored checkpoint, and the one that saved the state before."""
 
     time: str
     checkpoint_id: str
@@ -82,7 +82,7 @@ class History:
     complete: bool = True
 
     def events(self) -> list[Event]:
-        """All events, the newest first."""
+        """All events, newest first."""
         known = {each.event.checkpoint_id for each in self.checkpoints}
         restores = {each.restored.saved for each in self.checkpoints if each.restored is not None}
         own = [
@@ -97,9 +97,9 @@ class History:
 
 
 def timeline_of(context: OpenWorktree, agent: str | None = None, *, limit: int | None = 50) -> Timeline:
-    """Commits, checkpoints, restores and log entries of an agent (of this worktree by default), the newest first.
+    """Commits, checkpoints, restores and log entries of an agent (of this worktree by default), newest first.
 
-    CheckpointNotFound where nothing here knows `agent`.
+    CheckpointNotFound if there is no agent or worktree with the name `agent`.
     """
     if limit is not None and limit < 0:
         raise UsageError("the number of events cannot be negative")
@@ -134,7 +134,7 @@ def collect(context: OpenWorktree, agent: str | None, limit: int | None) -> Hist
 
 
 def _range(context: OpenWorktree, name: str) -> tuple[str | None, str | None]:
-    """The agent's commit, and the one at which it began (None: the beginning of history)."""
+    """The agent's commit, and the one at which its worktree started (None: the beginning of history)."""
     location = context.location
     if name == timeline.MAIN:
         return refs.read_head(Location(location.root, location.common_dir, location.common_dir)).commit, None

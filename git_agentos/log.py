@@ -1,6 +1,6 @@
-"""The agent log: what agents did, decided and met, written by themselves and by the commands that they run.
+"""The agent log: what agents did and decided, and errors; written by agents and by the commands that they run.
 
-Entries are rows of the worktree's workflow database. Every checkpoint carries those that none carries yet
+Entries are rows of the worktree's workflow database. Every checkpoint carries those that are in no checkpoint yet
 (`checkpoint.log_sync`), so the log outlives its worktree.
 """
 
@@ -38,8 +38,8 @@ __all__ = [
 
 
 class Fields(TypedDict, total=False):
-    """What a new entry may have beside its summary: `details` any JSON object; `files` paths relative to the worktree's
-    root; `commit` any name of a commit; `checkpoint_id` as in `restore`."""
+    """Optional fields of a new entry: `details` is any JSON object; `files` are paths relative to the worktree's root;
+    `commit` is any name of a commit; `checkpoint_id` is named as in `restore`."""
 
     details: Mapping[str, Any] | None
     files: Sequence[str]
@@ -49,9 +49,9 @@ class Fields(TypedDict, total=False):
 
 
 class Filter(TypedDict, total=False):
-    """Which entries to read: this worktree's; with `agent` those that it made or whose worktree it owns; with `every`
-    all. `kinds` are some of TYPES; `text` has to occur in an entry (case does not matter); `limit` counts from the side
-    that comes first."""
+    """Which entries to read: this worktree's; with `agent`, those that it wrote and those of its worktree; with
+    `every`, all. `kinds` are some of TYPES; `text` must occur in an entry (case does not matter); `limit` counts from
+    the beginning of the result."""
 
     agent: str | None
     every: bool
@@ -74,7 +74,7 @@ class Reading(NamedTuple):
         return not self.problems
 
     def report(self, *, empty: bool) -> None:
-        """Warn of the problems; raise the first where the answer would be `empty`."""
+        """Warn of the problems; raise the first if the result would be `empty`."""
         log_sync.report(self.problems, empty=empty)
 
 
@@ -82,9 +82,9 @@ class Reading(NamedTuple):
 
 
 def add(context: OpenWorktree, kind: str, summary: str, **fields: Unpack[Fields]) -> Entry:
-    """Write an entry of a type of TYPES, made by `context.agent`; it is on disk when this returns.
+    """Write an entry of one of TYPES by `context.agent`; it is on disk when this returns.
 
-    Secrets are removed first. The database is made where there is none.
+    Secrets are removed first. The database is created if there is none.
     """
     if kind not in TYPES:
         raise UsageError(f"'{kind}' is not a type of log entry", f"one of: {', '.join(TYPES)}")
@@ -101,12 +101,12 @@ def add(context: OpenWorktree, kind: str, summary: str, **fields: Unpack[Fields]
 
 
 def is_by_guard(entry: Entry) -> bool:
-    """Whether the decision that an entry records is the guard's, and not its agent's."""
+    """Whether the decision in an entry is the guard's, not the agent's."""
     return entry.type == "decision" and {"layer", "identity", "operations", "run"} <= entry.details.keys()
 
 
 def try_add(context: OpenWorktree, kind: str, summary: str, **fields: Unpack[Fields]) -> None:
-    """Write an automatic entry. An error is a warning (`AgentosWarning`), and the command around it continues."""
+    """Write an automatic entry. An error is only a warning (`AgentosWarning`), and the command continues."""
     try:
         add(context, kind, summary, **fields)
     except (AgentosError, OSError) as error:
@@ -176,7 +176,7 @@ def _using(context: OpenWorktree, work: Callable[[Connection, RowOwner], Any], *
 
 
 def entries(context: OpenWorktree, **wanted: Unpack[Filter]) -> list[Entry]:
-    """The entries that `read` finds. Problems are warnings; where no entry is left, the first is raised."""
+    """The entries that `read` finds. Problems are warnings; if there is no entry, the first is raised."""
     found = read(context, **wanted)
     found.report(empty=not found.entries and wanted.get("limit") != 0)
     return found.entries
@@ -185,8 +185,8 @@ def entries(context: OpenWorktree, **wanted: Unpack[Filter]) -> list[Entry]:
 def read(context: OpenWorktree, **wanted: Unpack[Filter]) -> Reading:
     """Entries by time.
 
-    Worktrees that are gone, and databases that cannot be read, are read from their timelines. CheckpointNotFound where
-    nothing here knows `agent`.
+    Logs of removed worktrees, and databases that cannot be read, are read from the timelines. CheckpointNotFound if
+    there is no agent or worktree with the name `agent`.
     """
     agent, limit = wanted.get("agent"), wanted.get("limit")
     query = _query(wanted)
@@ -228,7 +228,7 @@ def _query(wanted: Filter) -> LogQuery:
 
 
 def _matches(entry: Entry, query: LogQuery, worktree: str) -> bool:
-    """Whether an entry that a checkpoint of this worktree carries meets the query."""
+    """Whether an entry that a checkpoint of `worktree` carries matches the query."""
     return (
         (query.agent is None or query.agent in (entry.agent_id, worktree))
         and (query.kinds is None or entry.type in query.kinds)
@@ -238,9 +238,9 @@ def _matches(entry: Entry, query: LogQuery, worktree: str) -> bool:
 
 
 def last(where: Location, settings: Settings | None = None, repository: Repository | None = None) -> Entry | None:
-    """The last entry of a worktree's log that is in its database; None where there is none. Never an error.
+    """The last entry in the database of a worktree's log; None if there is none. Never raises an error.
 
-    Without `settings` the worktree's own file is read. Where that is missing or cannot be read, the entry is taken from
+    Without `settings`, the worktree's own file is read. If that is missing or cannot be read, the entry is taken from
     the newest checkpoint, if `repository` is given.
     """
     path = database_path.path_of(where, settings.workflow_db if settings is not None else "")
@@ -261,9 +261,9 @@ def last(where: Location, settings: Settings | None = None, repository: Reposito
 def follow(
     context: OpenWorktree, *, stop: Callable[[], bool] = lambda: False, pause: float = 0.3, **wanted: Unpack[Filter]
 ) -> Iterator[Entry]:
-    """The entries that `read` finds (the newest `limit`), the oldest first, then new ones as they are written.
+    """The entries that `read` finds (the newest `limit`), oldest first, then new ones as they are written.
 
-    Ends when `stop()` is true; it is called between two reads, which are at least `pause` seconds apart.
+    Ends when `stop()` returns true; it is called between two reads, which are at least `pause` seconds apart.
     """
     seen: set[str] = set()
     first = True
@@ -280,9 +280,9 @@ def follow(
         first = False
         if stop():
             return
-        # Reading many worktrees takes a while: most of the time this process sleeps.
+        # Reading many worktrees takes time: sleep four times as long.
         time.sleep(max(pause, 4 * (time.monotonic() - began)))
-        # An entry may be written a while after its time: writers wait for each other.
+        # An entry may be written later than its time says, since writers wait for each other.
         recent = datetime.fromtimestamp(time.time() - 2 * database.BUSY_SECONDS, UTC)
         wanted = {**wanted, "since": max(start, recent), "limit": None}
 
@@ -290,6 +290,6 @@ def follow(
 def _refuse_unknown(context: OpenWorktree, agent: str, query: LogQuery) -> None:
     if query.kinds is None and query.since is None and not query.text and query.limit != 0:
         raise CheckpointNotFound(
-            f"there is no agent or worktree '{agent}' in this log", "git agentos log list --all shows everybody's"
+            f"there is no agent or worktree '{agent}' in this log", "git agentos log list --all shows all entries"
         )
     read(context, agent=agent, limit=1)

@@ -1,7 +1,7 @@
 """The working memory: artifacts that agents made, and which work went into which merge.
 
-Items are rows of the worktree's workflow database beside the log's, and are saved in the same way: every checkpoint
-carries those that none carries yet, so they can be read after the worktree is gone.
+Items are rows of the worktree's workflow database, like those of the log: every checkpoint carries those that are in no
+checkpoint yet, so they can be read after the worktree is gone.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class Reading(NamedTuple):
         return not self.problems
 
     def report(self) -> None:
-        """Warn of the problems; raise the first where there is no item."""
+        """Warn of the problems; raise the first if there is no item."""
         log_sync.report(self.problems, empty=not self.items)
 
 
 def artifact(context: OpenWorktree, *, type: str, path: str, description: str) -> Item:  # noqa: A002 (the key's name)
-    """Record a file worth knowing of, with HEAD's commit and the worktree's newest checkpoint.
+    """Record a file as an artifact, with HEAD's commit and the worktree's newest checkpoint.
 
     `path` is relative to the worktree's root; the file need not be tracked.
     """
@@ -66,10 +66,10 @@ def artifact(context: OpenWorktree, *, type: str, path: str, description: str) -
 
 
 def merge(context: OpenWorktree, target: str, sources: Sequence[str], commit: str) -> Item:
-    """Record that the work of worktrees went into `target`, a branch, with the commit that did it.
+    """Record that the work of worktrees was merged into the branch `target` with a commit.
 
-    Of each source all checkpoints are named that no earlier merge into this target has named. CheckpointNotFound for a
-    source that has no timeline.
+    For each source, all checkpoints are recorded that no earlier merge into this target has recorded.
+    CheckpointNotFound if a source has no timeline.
     """
     if not sources:
         raise UsageError("a merge has at least one source")
@@ -79,7 +79,7 @@ def merge(context: OpenWorktree, target: str, sources: Sequence[str], commit: st
         if source not in names:
             raise CheckpointNotFound(
                 f"there is no worktree '{source}' with checkpoints",
-                "git agentos checkpoint list --all shows everybody's",
+                "git agentos checkpoint list --all shows those of all agents",
             )
     oid = _commit(context, commit)
     known = read(context, every=True)
@@ -106,17 +106,17 @@ def merge(context: OpenWorktree, target: str, sources: Sequence[str], commit: st
 
 
 def items(context: OpenWorktree, *, agent: str | None = None, every: bool = False) -> list[Item]:
-    """The items that `read` finds. Problems are warnings; where no item is left, the first is raised."""
+    """The items that `read` finds. Problems are warnings; if there is no item, the first is raised."""
     found = read(context, agent=agent, every=every)
     found.report()
     return found.items
 
 
 def read(context: OpenWorktree, *, agent: str | None = None, every: bool = False) -> Reading:
-    """The items of this worktree, the newest first; with `agent` those that it made or whose worktree it owns; or all.
+    """The items of this worktree, newest first; with `agent`, those that it recorded and those of its worktree; or all.
 
-    Worktrees that are gone, and databases that cannot be read, are read from their timelines. CheckpointNotFound where
-    nothing here knows `agent`.
+    Items of removed worktrees, and databases that cannot be read, are read from the timelines. CheckpointNotFound if
+    there is no agent or worktree with the name `agent`.
     """
     reader = RowReader(
         context, "memory", lambda connection, owner: rows.find(connection, *owner), lambda part, _worktree: part.memory
@@ -130,7 +130,7 @@ def read(context: OpenWorktree, *, agent: str | None = None, every: bool = False
         if not found and agent not in (context.worktree_id, *others):
             raise CheckpointNotFound(
                 f"there is no agent or worktree '{agent}' in this memory",
-                "git agentos memory list --all shows everybody's",
+                "git agentos memory list --all shows all items",
             )
     unique = {item.id: item for item in found}
     return Reading(sorted(unique.values(), key=rows.order, reverse=True), reader.problems)

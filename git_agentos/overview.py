@@ -1,4 +1,4 @@
-"""What `status` and `doctor` report: the worktree, and what is above it: the guard, runs and workflows."""
+"""The data of `status` and `doctor`: the worktree, the guard, runs and workflows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Overview:
     guard_problems: tuple[str, ...] = ()
 
     def fields(self) -> dict[str, object]:
-        """Everything by name, as the JSON document `status` has it."""
+        """All values by name, as in the JSON document `status`."""
         above = {name: value for name, value in vars(self).items() if name != "worktree"}
         return {**vars(self.worktree), **above}
 

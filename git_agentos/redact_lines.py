@@ -1,5 +1,5 @@
-"""Removing secrets from lines of bytes: the output of commands, and files. Beside what `redact` finds in one line,
-private keys over several lines are found, and the values of secret environment variables.
+"""Removing secrets from lines of bytes: the output of commands, and files. In addition to what `redact` finds in a
+line, this finds private keys over several lines, and the values of secret environment variables.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from git_agentos import redact
 MASK = redact.MASK.encode()
 
 _SHORTEST_SECRET = 8
-_NO_SECRETS = ("PWD", "OLDPWD")  # their names look secret
+_NO_SECRETS = ("PWD", "OLDPWD")  # not secret, although their names look so
 _KEY_BEGINS = re.compile(rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")
 _KEY_ENDS = re.compile(rb"-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")
-# A line of a key: base64, a header, or nothing; and its last, or a checksum, which are shorter.
+# A line of a key: base64, a header, or empty; the last line and a checksum are shorter.
 _KEY_LINE = re.compile(
     rb"(?:.*[^A-Za-z0-9+/])?[A-Za-z0-9+/]{32,}={0,2}\W*|.*(?:Proc-Type|DEK-Info|Version|Comment|Hash): .*|"
 )
@@ -25,7 +25,7 @@ _MOST_SHORT = 2
 
 
 def secrets_of(environment: Mapping[str, str]) -> frozenset[bytes]:
-    """The values of variables whose names say that they are secret. A path to a secret is no secret."""
+    """The values of variables with secret names. A path to a secret is not a secret."""
     return frozenset(
         os.fsencode(value)
         for name, value in environment.items()
@@ -44,13 +44,13 @@ class Cleaner:
         self._key: _Key | None = None
 
     def is_plain(self, block: bytes) -> bool:
-        """Whether the next lines have no secret in them. Fast, also for many lines at once."""
+        """Whether the next lines contain no secret. Fast, also for many lines at once."""
         if self._key is not None or any(value in block for value in self._values):
             return False
         return not redact.may_hold(os.fsdecode(block))
 
     def clean(self, line: bytes) -> bytes:
-        """A line without its secrets; its line end stays."""
+        """A line without its secrets; its line ending is kept."""
         text = line.rstrip(b"\r\n")
         clean = os.fsencode(redact.redact(os.fsdecode(text))[0])
         for value in self._values:
@@ -58,7 +58,7 @@ class Cleaner:
         return clean + line[len(text) :]
 
     def hides(self, line: bytes) -> bool:
-        """Whether the next line belongs to a private key and is not its first: that one shows that there was a key."""
+        """Whether the next line belongs to a private key, except its first line, which is kept as a sign of the key."""
         if self._key is None:
             begins = _KEY_BEGINS.search(line)
             if begins is not None and _KEY_ENDS.search(line, begins.end()) is None:
@@ -74,8 +74,8 @@ class Cleaner:
 
 
 class _Key:
-    """A private key that began in an earlier line, at `column`: what is before that in the next lines (a time, a line
-    number) does not belong to it."""
+    """A private key that began in an earlier line at `column`. In the next lines, text before that column (a time, a
+    line number) does not belong to it."""
 
     def __init__(self, column: int) -> None:
         self._column = column
@@ -97,6 +97,6 @@ def clean_lines(lines: list[bytes], values: frozenset[bytes]) -> list[bytes]:
     if cleaner.is_plain(b"\n".join(lines)):
         return lines
     found = [MASK if cleaner.hides(line) else cleaner.clean(line) for line in lines]
-    # A name and its value may be on two lines.
+    # A name and its value can be on two lines.
     whole = os.fsencode(redact.redact(os.fsdecode(b"\n".join(found)))[0]).split(b"\n")
     return whole if len(whole) == len(lines) else found

@@ -1,11 +1,11 @@
 """A review of what an agent did (`history`): errors, decisions, a timeline, and patterns in it.
 
-A review reads the decisions' `details`: `rationale` (text) says why, `alternatives` what else was considered: a list,
-an object of name and objection, or a text with one on each line or between semicolons.
+A review reads the decisions' `details`: `rationale` (text) is the reason, `alternatives` what else was considered: a
+list, an object of names and objections, or a text with one on each line or between semicolons.
 
 The patterns:
 
-    repeated errors   errors whose text is the same but for numbers, ids, quoted names and paths, at least twice
+    repeated errors   errors that occurred at least twice, ignoring numbers, ids, quoted names and paths
     churn             files that have changed at least three times, from checkpoint to checkpoint or in commits
     silences          half an hour or more without an event, and ten times the usual pause
 """

@@ -21,10 +21,10 @@ Row = TypeVar("Row")
 
 
 class RowReader(Generic[Row]):
-    """Reads rows of one kind, named `what` in problems.
+    """Reads rows of one kind, which problems call `what`.
 
-    `find` gives the rows of a worktree from an open database, `carried` those that a checkpoint of the worktree with an
-    id carries. `problems` says why rows are missing; it is empty where none are.
+    `find` returns the rows of a worktree from an open database, `carried` those in a checkpoint of the worktree with an
+    id. `problems` are the errors because of which rows may be missing.
     """
 
     def __init__(
@@ -47,13 +47,13 @@ class RowReader(Generic[Row]):
         try:
             where = (context.repository, context.settings, context.worktree_id)
             found = list(log_sync.with_database(*where, self._find, make=True, problems=problems) or ())
-        except (AgentosError, OSError):  # nothing can be written to it; it may be readable
+        except (AgentosError, OSError):  # the database may be readable, but not writable
             return self.read_worktree(context.worktree_id, context.location)
         self.problems += problems
         return found
 
     def read_worktree(self, id_: str, location: Location | None) -> list[Row]:
-        """The rows of a worktree; `location` is None where it is gone."""
+        """The rows of a worktree; `location` is None if it is gone."""
         variable = self._context.settings.workflow_db
         if location is None or not os.path.lexists(database_path.path_of(location, variable)):
             return self._read_timeline(id_)
@@ -72,7 +72,7 @@ class RowReader(Generic[Row]):
         return found + self._read_timeline(id_, reached)
 
     def _read_timeline(self, id_: str, until: str | None = None) -> list[Row]:
-        """The rows that the checkpoints of a worktree carry, after the timeline commit `until`."""
+        """The rows in the checkpoints of a worktree after the timeline commit `until`."""
         context = self._context
         if until is not None and timeline.tip(context.location, id_) == until:
             return []
@@ -81,7 +81,7 @@ class RowReader(Generic[Row]):
 
 
 def other_worktrees(context: OpenWorktree) -> dict[str, Location | None]:
-    """The other worktrees that this repository knows of, by id; None for those that are gone."""
+    """The other worktrees with a timeline or an entry in this repository, by id; None for those that are gone."""
     core = context.settings.values.get("core.worktree", [None])[-1]
     found: dict[str, Location | None] = dict.fromkeys(timeline.all_names(context.location))
     for where in worktrees.list_existing(context.location, core):

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from git_agentos.checkpoint.restore.request import Restoration
     from git_agentos.findings import Finding
 
-# Start-up is most of what a checkpoint costs, so what it does not need is imported where it is used; these are the
-# homes of the result types.
+# Most of the time of a checkpoint is start-up, so modules that it does not need are imported where they are used. These
+# modules define the result types.
 _HOMES = {
     "Diff": "checkpoint.queries",
     "FileChange": "checkpoint.queries",
@@ -54,7 +54,7 @@ _HOMES = {
 }
 
 
-if not TYPE_CHECKING:  # or mypy would take any name for one of these
+if not TYPE_CHECKING:  # otherwise mypy would accept any name
 
     def __getattr__(name: str) -> Any:
         if name not in _HOMES:
@@ -65,7 +65,7 @@ if not TYPE_CHECKING:  # or mypy would take any name for one of these
 
 
 class Workspace:
-    """One worktree of one repository, and who acts in it."""
+    """One worktree of one repository, and the agent that acts in it."""
 
     def __init__(self, location: Location, scan: Scan | None, start: str, agent: str | None) -> None:
         self._scan = scan
@@ -89,7 +89,7 @@ class Workspace:
 
     @property
     def agent(self) -> str:
-        """Who acts: the id that checkpoints are made by."""
+        """The id of the agent that creates checkpoints."""
         return self._agent
 
     @property
@@ -99,7 +99,8 @@ class Workspace:
 
     @property
     def context(self) -> OpenWorktree:
-        """What the functions of `git_agentos.worktree`, `git_agentos.log` and `git_agentos.memory` are given."""
+        """The open worktree, for the functions of `git_agentos.worktree`, `git_agentos.log` and
+        `git_agentos.memory`."""
         return OpenWorktree(self._repository, self._settings, self._agent, self._timeline)
 
     # -- saving ---------------------------------------------------------------------------------------------
@@ -117,8 +118,8 @@ class Workspace:
     ) -> Checkpoint:
         """Save the complete working state; nothing in it changes.
 
-        An automatic `trigger` (any but `manual` and `milestone`) that finds nothing new returns the newest checkpoint,
-        with `unchanged` set.
+        With an automatic `trigger` (any but `manual` and `milestone`), if nothing has changed, the newest checkpoint is
+        returned, with `unchanged` set.
         """
         self._record_pending(None, every=False)
         metadata = self.context.metadata(
@@ -131,7 +132,7 @@ class Workspace:
         )
         return creation.create_checkpoint(self.context, metadata, scan=self._started()).checkpoint
 
-    # -- looking --------------------------------------------------------------------------------------------
+    # -- reading --------------------------------------------------------------------------------------------
 
     def checkpoints(
         self,
@@ -143,7 +144,7 @@ class Workspace:
         agent: str | None = None,
         all_timelines: bool = False,
     ) -> list[Checkpoint]:
-        """Checkpoints, newest first: this worktree's; with `agent` those it made (if none: its worktree's); or all.
+        """Checkpoints, newest first: this worktree's; with `agent`, those it created (if none: its worktree's); or all.
 
         `since` is a time as git reads it (`2 hours ago`, ISO 8601).
         """
@@ -190,7 +191,7 @@ class Workspace:
         agent: str | None = None,
         all_timelines: bool = False,
     ) -> Diff:
-        """What changed in the visible worktree from checkpoint `older` to `newer`, or to now."""
+        """The changes of the visible worktree from checkpoint `older` to `newer`, or to the current state."""
         from git_agentos.checkpoint import queries
 
         first = self._link(older, agent, all_timelines)
@@ -208,7 +209,7 @@ class Workspace:
             raise UsageError(f"'{spec}' does not name a file", "give ID:PATH")
         return queries.read_file(self._repository, self._settings, self._link(name, agent, all_timelines), path)
 
-    # -- going back -----------------------------------------------------------------------------------------
+    # -- restoring ------------------------------------------------------------------------------------------
 
     @authorize.entry("restore", named=("spec", "paths"))
     def restore(  # noqa: PLR0913 - the options of the command, documented
@@ -224,24 +225,24 @@ class Workspace:
         agent: str | None = None,
         all_timelines: bool = False,
     ) -> Restoration:
-        """Bring the state of a checkpoint back, on a new branch; `no_branch` and `paths` leave HEAD where it is.
+        """Restore the state of a checkpoint, on a new branch; with `no_branch` or `paths`, HEAD does not move.
 
-        `worktree` restores into a new worktree of that name instead, and leaves this one alone.
+        `worktree` restores into a new worktree of that name instead, and does not change this one.
 
-        The state before is saved and named in the result; `undo` goes back to it.
+        The state before is saved and named in the result; `undo` restores it.
         """
         from git_agentos.checkpoint.restore import commands
 
         if branch is not None:
             if no_branch or paths:
-                raise UsageError("--branch goes neither with --no-branch nor with paths")
+                raise UsageError("--branch cannot be combined with --no-branch or paths")
             from git_agentos.worktree import layout
 
             layout.check_branch_name(self.context, branch)
         checkpoint = self._link(spec, agent, all_timelines).checkpoint
         if worktree is not None:
             if no_branch or paths or branch is not None or keep_new or dry_run:
-                raise UsageError("--worktree goes with no other option and no paths")
+                raise UsageError("--worktree cannot be combined with other options or paths")
             from git_agentos.worktree import creation
 
             self._discard()
@@ -261,7 +262,7 @@ class Workspace:
 
     @authorize.entry("undo")
     def undo(self, *, dry_run: bool = False) -> Restoration:
-        """Go back to the state before the last restore or undo, HEAD's branch included; twice is redo."""
+        """Restore the state before the last restore or undo, HEAD's branch included; a second undo undoes the first."""
         self._discard()
         from git_agentos.checkpoint.restore import commands
 
@@ -272,7 +273,7 @@ class Workspace:
 
     @authorize.entry("recover")
     def recover(self, *, abort: bool = False) -> Recovery:
-        """Finish an interrupted restore, or with `abort` go back to before it; remove stale locks of git-agentos."""
+        """Finish an interrupted restore, or with `abort` restore the state before it; remove our stale locks."""
         self._discard()
         from git_agentos.checkpoint.restore import commands
 
@@ -284,7 +285,7 @@ class Workspace:
 
     @authorize.entry("pick")
     def pick(self, commits: Sequence[str]) -> Pick:
-        """Cherry-pick commits after a `before_risky` checkpoint; a conflict is told in the result."""
+        """Cherry-pick commits after a `before_risky` checkpoint; the result says whether there is a conflict."""
         self._discard()
         self._refuse_interrupted()
         from git_agentos.checkpoint import pick
@@ -293,7 +294,7 @@ class Workspace:
 
     @authorize.entry("pick")
     def pick_continue(self) -> Pick:
-        """Go on after conflicts were resolved and added."""
+        """Continue after conflicts were resolved and added."""
         self._discard()
         self._refuse_interrupted()
         from git_agentos.checkpoint import pick
@@ -302,17 +303,17 @@ class Workspace:
 
     @authorize.entry("pick")
     def pick_abort(self) -> Pick:
-        """Take an unfinished pick back."""
+        """Abort an unfinished pick."""
         self._discard()
         self._refuse_interrupted()
         from git_agentos.checkpoint import pick
 
         return pick.abort(self.context, self.context.metadata())
 
-    # -- how it stands --------------------------------------------------------------------------------------
+    # -- status ---------------------------------------------------------------------------------------------
 
     def status(self) -> Status:
-        """Agent, branch, what is dirty, the last checkpoint, what is interrupted."""
+        """Agent, branch, changes, the last checkpoint, and interrupted commands."""
         from git_agentos.checkpoint import queries
 
         started = self._started() or Scan(self._location)
@@ -324,21 +325,21 @@ class Workspace:
             waiting = approvals.pending(self._location.common_dir, os.environ)
             now = replace(now, pending_approvals=waiting)
         if not os.path.isdir(os.path.join(self._location.shared_state_dir, "worktrees")):
-            return now  # no worktree of an agent was ever made here
+            return now  # there never was an agent's worktree here
         from git_agentos.worktree import journal
 
         return replace(now, interrupted_worktrees=[each.id for each in journal.interrupted(self._location)])
 
     @authorize.entry("doctor")
     def doctor(self, *, fix: bool = False) -> tuple[Finding, ...]:
-        """What is wrong with this repository's set-up, and what to do; with `fix`, what can be corrected safely is."""
+        """Problems of this repository's set-up, with hints; with `fix`, those are fixed that can be fixed safely."""
         from git_agentos import findings
         from git_agentos.checkpoint import doctor
         from git_agentos.guard.diagnosis import checks as guard
         from git_agentos.worktree import repair
 
         self._discard()
-        # Their locks first: what is corrected need not be reported again.
+        # Worktrees and their locks first: what is fixed here is not reported again.
         found = repair.report(self.context, fix=fix)
         found += guard.examine(self._location, os.environ, fix=fix)
         return (*findings.report(doctor.examine(self._repository, self._settings), fix=fix), *found)
@@ -346,7 +347,7 @@ class Workspace:
     # -- inside ---------------------------------------------------------------------------------------------
 
     def _started(self) -> Scan | None:
-        """The scan that was started at opening, once: later calls look anew."""
+        """The scan that was started when the workspace was opened; None after the first call."""
         scan, self._scan = self._scan, None
         return scan
 
@@ -356,7 +357,7 @@ class Workspace:
             scan.discard()
 
     def _note(self, summary: str, done: Restoration | Recovery, details: dict[str, Any]) -> None:
-        """Tell the log what was restored, where there is one; sqlite3 is not loaded where there is none."""
+        """Log what was restored, if there is a log; sqlite3 is not imported otherwise."""
         from git_agentos.store import database_path
 
         if not os.path.lexists(database_path.path_of(self._location, self._settings.workflow_db)):
@@ -385,7 +386,7 @@ class Workspace:
         return [self._timeline] if agent is None else [agent]
 
     def _record_pending(self, agent: str | None, every: bool) -> None:
-        """Let timelines hold what git commands that are over were to add to them (`hooks.pending`)."""
+        """Record the pending checkpoints of git commands that have ended (`hooks.pending`)."""
         from git_agentos.hooks import pending
 
         if agent in (None, self._timeline) and not every:
@@ -410,7 +411,7 @@ class Workspace:
         return queries.list_checkpoints(self._repository, self._timeline, agent, every=every)
 
     def moment(self, text: str) -> datetime:
-        """The time that `text` means, as git reads it: `2 hours ago`, ISO 8601. UsageError for what is no time."""
+        """The time that `text` means, as git reads it: `2 hours ago`, ISO 8601. UsageError if it is not a time."""
         from git_agentos.git import dates
 
         return dates.parse(self._location, text)
@@ -428,8 +429,8 @@ def open_workspace(
 ) -> Workspace:
     """The workspace of the worktree that `path` is in. Deprecated: use `git_agentos.open_repository`.
 
-    `agent` says who acts; without it AGENTOS_AGENT_ID, else the worktree's own id. `scan` is one that was started for
-    this path before. Raises RepositoryError outside of a worktree, UnsupportedRepository where libgit2 cannot serve.
+    `agent` is the acting agent; by default AGENTOS_AGENT_ID, else the worktree's own id. `scan` was started for this
+    path before. Raises RepositoryError outside a worktree, UnsupportedRepository if libgit2 cannot open it.
     """
     start = os.path.realpath(os.fspath(path))
     location = scan.location if scan is not None else locate(os.fspath(path))

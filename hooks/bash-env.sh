@@ -1,8 +1,8 @@
 #!/bin/sh
-# git-agentos: bash reads this (BASH_ENV) when it runs a command below `git agentos guard exec`: after the profile of a
-# login shell, which may have set PATH anew, the guard's git is found first again.
+# git-agentos: bash reads this file (BASH_ENV) when it runs a command below `git agentos guard exec`. It puts the guard's
+# git first on PATH again, since the profile of a login shell may have changed PATH.
 #
-# A file that BASH_ENV named before is read as it would have been. What git itself starts (hooks, aliases) meets git.
+# The file that BASH_ENV named before is read as well. Programs that git itself starts (hooks, aliases) find git directly.
 # shellcheck disable=SC1090 # the user's own
 if [ -n "${AGENTOS_BASH_ENV-}" ] && [ -r "$AGENTOS_BASH_ENV" ]; then . "$AGENTOS_BASH_ENV"; fi
 case :${PATH-}: in

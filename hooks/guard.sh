@@ -1,15 +1,15 @@
 # git-agentos: functions of its git hooks, which source this file. Placed by `git agentos guard enable` or `hooks install`.
 # shellcheck shell=sh
 #
-# Programs are taken from the system's own folders (`command -p`), not from wherever an agent's PATH leads.
+# Programs are run from the system's own folders (`command -p`), not from an agent's PATH.
 #
-# POSIX sh and its builtins: most calls are allowed here, before any other program is started. What is not plainly
-# harmless goes to Python (`agentos`), which decides, saves and records.
+# This is POSIX sh with builtins only: most calls are allowed here, without starting another program. What is not plainly
+# harmless is passed to Python (`agentos`), which decides, saves and records.
 #
-# After `begin`: $guard is our folder, $git_pid the git that called, $git_dir its git directory; $agent is set where the
-# caller is known to be an agent (Python checks further). After `load`: $user_hooks is what core.hooksPath would be
-# without us, $user_fsmonitor and $user_fsmonitor_version the same of core.fsmonitor (none, auto, 1, 2); $strict is `all`
-# or `some` where a policy stops read-only commands, or others that are allowed by default; $record is set where commits
+# After `begin`: $guard is our folder, $git_pid the calling git, $git_dir its git directory; $agent is set if the caller
+# is known to be an agent (Python examines this further). After `load`: $user_hooks is what core.hooksPath would be
+# without ours; $user_fsmonitor and $user_fsmonitor_version the same of core.fsmonitor (none, auto, 1, 2); $strict is
+# `all` or `some` if a policy stops read-only commands, or others that are allowed by default; $record is set if commits
 # are recorded.
 # shellcheck disable=SC2034 # some are for the scripts that source this
 
@@ -18,18 +18,18 @@ guard=${hooks%/hooks}
 nl='
 '
 
-# The process that called: its pid, parent, start time and name, from /proc; without /proc only the parent is known.
+# The calling process: its pid, parent, start time and name, from /proc; without /proc, only its pid is known.
 begin() {
 	git_pid=$PPID
-	look "$git_pid"
+	read_process "$git_pid"
 	case $comm in
 	git* | '') ;;
 	*)
-		# A path with a blank in it is started through a shell, which may stay in between: it is this shell's program,
-		# not a git under another name.
-		# shellcheck disable=SC3013 # every known sh has it; where it is missing, the answer is no
+		# git starts a hook whose path contains a blank through a shell, which may remain as our parent. It runs the
+		# same program as this shell; so it is not a git with another name.
+		# shellcheck disable=SC3013 # every known sh has it; without it, the answer is no
 		if [ "$parent" != 0 ] && [ "/proc/$git_pid/exe" -ef "/proc/$$/exe" ]; then
-			git_pid=$parent && look "$git_pid"
+			git_pid=$parent && read_process "$git_pid"
 		fi
 		;;
 	esac
@@ -48,9 +48,9 @@ begin() {
 }
 
 # PID: sets $comm, $parent and $start of that process.
-look() {
+read_process() {
 	comm='' parent=0 start=''
-	# The name is in parentheses and may contain any character: it ends at the last one.
+	# The name is in parentheses and may contain any character, so it ends at the last parenthesis.
 	read -r stat 2>/dev/null <"/proc/$1/stat" || return 0
 	comm=${stat#*"("}
 	comm=${comm%")"*}
@@ -65,26 +65,26 @@ look() {
 	start=$2
 }
 
-# Load what Python noted about the configuration; let Python read it again if a file of it is newer.
+# Load the cache that Python has written of the configuration; if a configuration file is newer, let Python rewrite it.
 load() {
 	case $git_dir in
 	*/worktrees/*) cache=$guard/chain/${git_dir##*/} ;;
 	*) cache=$guard/chain/main ;;
 	esac
 	if [ -f "$cache" ]; then
-		# shellcheck disable=SC1090 # written by git_agentos.hooks.user_hooks_cache; its last command tells whether it is up to date
+		# shellcheck disable=SC1090 # written by git_agentos.hooks.user_hooks_cache; its last command fails if it is out of date
 		. "$cache" && return 0
 	fi
-	# Two files of the same second, a fraction apart: not every shell sees which is newer.
+	# Not every shell compares fractions of a second: try it with two files.
 	precise=
-	# shellcheck disable=SC3013 # every known sh has it; where it is missing, the answer is no
+	# shellcheck disable=SC3013 # every known sh has it; without it, the answer is no
 	[ "$guard/chain/.later" -nt "$guard/chain/.sooner" ] && precise=1
 	if text=$(agentos refresh "$git_pid" "$cache" "$precise") && [ -n "$text" ]; then
-		# The text is current, whatever its last command returns.
+		# The text is up to date, whatever its last command returns.
 		eval "$text" || :
 		return 0
 	fi
-	# Without our program: the last value that is not ours, as git would read it.
+	# Our program failed: use the last value of core.hooksPath that is not ours, as git would.
 	user_fsmonitor='' user_fsmonitor_version=none strict=some record=1
 	user_hooks=$guard
 	user_hooks=${user_hooks%/agentos/guard}/hooks
@@ -95,11 +95,11 @@ $(git config --type=path --get-all core.hooksPath 2>/dev/null)
 EOF
 }
 
-# NAME GIT_PID ARGS…: run our program. 0: continue; 3: stop; any other: it could not decide. With $background it keeps
-# running in a session of its own, with no file open that another process could wait for.
+# NAME GIT_PID ARGS…: run our program. Exit code 0: continue; 3: stop; any other: it could not decide. With $background,
+# it continues in a session of its own, without open files for which another process could wait.
 agentos() {
 	if [ -x @PYTHON@ ] && [ -n "${background-}" ]; then
-		# A command that removes the worktree looks for processes in it.
+		# Do not run in the worktree: a command that removes it looks for processes there.
 		AGENTOS_RECORD_IN=$PWD
 		export AGENTOS_RECORD_IN
 		if command -pv setsid >/dev/null 2>&1; then
@@ -117,8 +117,8 @@ agentos() {
 	fi
 }
 
-# NAME ARGS…: let our program decide. Fails where the command must stop. If the program fails, an agent's command stops
-# and a person's continues.
+# NAME ARGS…: let our program decide. Fails if the command must stop. If the program itself fails, an agent's command is
+# stopped, and a person's continues.
 decide() {
 	name=$1
 	shift
@@ -138,9 +138,10 @@ decide() {
 	return 1
 }
 
-# NAME ARGS…: let our program record something; the command continues in any case. It does not wait for post-… hooks:
-# these are noted, for readers of the timeline to record first. In a run it waits: a run leaves no process.
-recorded() {
+# NAME ARGS…: let our program record something; the command continues in any case. Post-… hooks write a note and record
+# in the background; whoever reads the timeline first records what is noted. In a run they wait, since no process may
+# remain after a run.
+run_recorder() {
 	name=$1
 	shift
 	print_deferred
@@ -154,7 +155,7 @@ recorded() {
 	[ $code = 0 ] || warn_once "$name: nothing was recorded, its program failed (exit code $code)"
 }
 
-# NAME: note the command that called this hook (git_agentos/hooks/notes.py).
+# NAME: write a note of the command that called this hook (git_agentos/hooks/notes.py).
 note() {
 	folder=$git_dir/agentos/recording
 	[ -d "$folder" ] || (umask 077 && command -p mkdir -p "$folder") || return 1
@@ -162,12 +163,12 @@ note() {
 	while :; do
 		arguments_of "$each"
 		text=$text$nl$words$nl$(printf '\002')
-		look "$each"
+		read_process "$each"
 		each=$parent
-		look "$each"
+		read_process "$each"
 		case $comm in git | git-*) ;; *) break ;; esac
 	done
-	look "$git_pid"
+	read_process "$git_pid"
 	{ printf '%s\n' "$text" >"$folder/$git_pid.$start.$1"; } 2>/dev/null
 }
 
@@ -187,7 +188,7 @@ warn_once() {
 	{ echo "$1" >"$guard/warned"; } 2>/dev/null || :
 }
 
-# NAME ARGS…: exec the user's own hook of that name, with the rest of stdin; exit where there is none.
+# NAME ARGS…: exec the user's own hook of that name, with the rest of stdin; exit if there is none.
 chain() {
 	if [ -f "$user_hooks/$1" ] && [ -x "$user_hooks/$1" ]; then
 		hook=$user_hooks/$1
@@ -197,42 +198,42 @@ chain() {
 	exit 0
 }
 
-# Whether the git that called was allowed before; $passed is `all`, or `files` where only its changes of files were
-# judged.
+# PID: whether that git was allowed before; $passed is `all`, or `files` if that was decided only about its changes of
+# files.
 passed() {
 	passed=
 	[ -n "$start" ] && [ -f "$guard/passed/$1.$start" ] && [ -r "$guard/passed/$1.$start" ] && read -r passed <"$guard/passed/$1.$start"
 }
 
-# Whether the `git gc` that `split` has parsed may prune without a grace period: by an option, or by any configuration
-# of expiry.
-gc_forgets() {
+# Whether the `git gc` that `split` has parsed may prune without a grace period, because of an option or any setting of
+# expiry.
+gc_may_prune() {
 	case $rest in *--pr*) return 0 ;; esac
 	[ -n "$(command -p git config --name-only --get-regexp '^gc\..*expire' 2>/dev/null)" ]
 }
 
-# Sets $words to the arguments of $git_pid, a line each (a newline in one is \001), $1 of `split` begins with its name.
+# Set $words to the arguments of $git_pid, one per line (a newline in one becomes \001), beginning with its name.
 arguments() {
 	arguments_of "$git_pid"
 }
 
-# PID: the same for that process.
+# PID: `arguments` for that process.
 arguments_of() {
 	words=$(command -p tr '\0\n' '\n\001' 2>/dev/null <"/proc/$1/cmdline") || words=
 	[ -n "$words" ] && return 0
-	# Without /proc, words with a blank are split: that makes a command look worse, never better.
+	# Without /proc, words are split at blanks: then a command may look more dangerous, never less.
 	words=$(command -p ps -o args= -p "$1" 2>/dev/null | command -p tr -s ' ' '\n')
 }
 
-# Sets $subcommand of a git command line, $rest to the words after it, a line each, and $moved if it has -C. Options of
-# git itself that name another repository or run a program make it `?`.
+# Split the git command line $words: set $subcommand, $rest to the words after it, one per line, and $moved if it has -C.
+# $subcommand is `?` if an option of git itself names another repository or runs a program.
 split() {
 	subcommand='?' rest='' moved=''
 	old_ifs=$IFS
 	IFS='
 '
 	set -f
-	# shellcheck disable=SC2086 # split on purpose; an empty argument vanishes, which matters nowhere here
+	# shellcheck disable=SC2086 # split on purpose; that empty arguments vanish does not matter here
 	set -- $words
 	set +f
 	IFS=$old_ifs

@@ -16,6 +16,7 @@ import pytest
 
 from git_agentos import api, open_repository
 from git_agentos.errors import CheckpointNotFound, PolicyError, UsageError
+from tests.support.confirming import set_up
 from tests.support.repo import Repo
 
 CLIENT = Path(__file__).parents[1] / "docs" / "examples" / "client.py"
@@ -165,6 +166,25 @@ def test_an_agent_cannot_decide(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> 
     for decide in (guarded.approvals.grant, guarded.approvals.deny):
         with pytest.raises(PolicyError):
             decide(request.id)
+
+
+def test_an_orchestrator_decides_by_a_key(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = open_repository(repo.path)
+    guarded = open_repository(str(opened.worktrees.create("dev-1").path))
+    with monkeypatch.context() as agent:
+        agent.setenv("AGENTOS_AGENT_ID", "dev-1")
+        with pytest.raises(PolicyError):
+            guarded.worktrees.merge(["dev-1"], into="main")
+        with pytest.raises(PolicyError):
+            guarded.worktrees.archive("dev-1")
+    (tmp_path / "key").write_text("key\n")
+    set_up(repo, "agentos.approvalKey", str(tmp_path / "key"))
+    first, second = opened.approvals.list()
+    assert opened.approvals.grant(first.id).state == "granted"
+    denied = opened.approvals.deny(second.id, note="not today")
+    assert (denied.state, denied.note, denied.decided_by) == ("denied", "not today", "key")
+    assert [each.state for each in opened.approvals.list()] == ["granted"]
+    check(opened.approvals.list(all_states=True))
 
 
 def test_messages_are_in_words_of_the_api(repo: Repo) -> None:

@@ -115,7 +115,7 @@ def test_other_secrets(text: str, expected: str) -> None:
         "",
     ],
 )
-def test_what_is_no_secret_stays(text: str) -> None:
+def test_text_without_a_secret_stays(text: str) -> None:
     assert redact(text) == (text, 0)
 
 
@@ -139,7 +139,7 @@ def test_a_token_is_a_credential_beyond_doubt(token: str) -> None:
         ("api_key = 'qqqqqqqqq111qqqqqqqqqqq'", []),
     ],
 )
-def test_only_what_is_beyond_doubt_is_a_credential(text: str, expected: list[Credential]) -> None:
+def test_only_certain_tokens_are_credentials(text: str, expected: list[Credential]) -> None:
     assert list(credentials(text)) == expected
 
 

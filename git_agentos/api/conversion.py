@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 
-# Fields of the API's results that the domain's results call otherwise.
+# Fields of the API's results that have another name in the domain's results.
 _NAMES = {
     "SavedCheckpoint": {
         "worktree_id": "timeline",
@@ -36,7 +36,7 @@ _NAMES = {
 
 
 def convert(result: type[T], source: object, **given: Any) -> T:
-    """The `result` with the values of a result of the domain; those in `given` are taken as they are."""
+    """The `result` with the values of a result of the domain; values in `given` are used unchanged."""
     names = _NAMES.get(result.__name__, {})
     types_ = _types(cast(Any, result))
     values = {

@@ -35,17 +35,18 @@ class Guard:
 
 
 class Approvals:
-    """Approval requests of agents. Agents may list them, and decide about none.
+    """Approval requests of agents. Agents may list them, but not decide about them.
 
-    Whoever decides needs a terminal, or the key that `agentos.approvalKey` names (docs/guard.md); else a PolicyError is
+    A decision needs a terminal, or the key that `agentos.approvalKey` names (docs/guard.md); otherwise a PolicyError is
     raised. A request is named by its id, or the beginning of it.
     """
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, agent: str | None) -> None:
         self._workspace = workspace
+        self._agent = agent
 
     def list(self, *, all_states: bool = False) -> tuple[ApprovalStatus, ...]:
-        """Pending requests and unused grants; with `all_states` also what was denied, used or has expired."""
+        """Pending requests and unused grants; with `all_states` also those that were denied, used or have expired."""
         from git_agentos.guard.approval import approvals
 
         found = approvals.read_all(self._store())
@@ -54,7 +55,7 @@ class Approvals:
         return tuple(convert(ApprovalStatus, each) for each in found)
 
     def show(self, request: str) -> ApprovalStatus:
-        """One request. GuardError if there is none of that id."""
+        """One request. GuardError if there is none with that id."""
         from git_agentos.guard.approval import approvals
 
         return convert(ApprovalStatus, approvals.find(self._store(), request))
@@ -64,32 +65,22 @@ class Approvals:
         from git_agentos.guard.approval import approvals
 
         created = times.to_seconds(approvals.find(self._store(), request).created_at)
-        by = self._require_person("granting", since=created)
+        by = self._require_operator("granting", since=created)
         return convert(ApprovalStatus, approvals.grant(self._store(create=True), request, by=by))
 
     def deny(self, request: str, *, note: str | None = None) -> ApprovalStatus:
         """Deny a request, or withdraw an unused grant; `note` is for the agent."""
         from git_agentos.guard.approval import approvals
 
-        by = self._require_person("denying")
+        by = self._require_operator("denying")
         return convert(ApprovalStatus, approvals.deny(self._store(create=True), request, by=by, note=note))
 
     def _store(self, *, create: bool = False) -> Store:
-        from git_agentos.guard.approval import documents
-        from git_agentos.guard.configuration import settings
+        from git_agentos.guard import operator
 
-        location = self._workspace.context.location
-        expiry = settings.read(location.root, os.environ).approval_expiry
-        return documents.open_store(location.common_dir, os.environ, expiry=expiry, create=create)
+        return operator.approval_store(self._workspace.context.location, create=create)
 
-    def _require_person(self, action: str, *, since: float | None = None) -> str:
-        from git_agentos.guard import authorize
-        from git_agentos.guard.approval import authority
-        from git_agentos.guard.configuration import settings
+    def _require_operator(self, action: str, *, since: float | None = None) -> str:
+        from git_agentos.guard import operator
 
-        location = self._workspace.context.location
-        key_file = settings.read(location.root, os.environ).approval_key
-        terminal = 0 if os.isatty(0) else None
-        return authority.require_person(
-            authorize.current(), location, terminal=terminal, key_file=key_file, what=action, since=since
-        )
+        return operator.require_operator(self._workspace.context.location, self._agent, action, since=since)

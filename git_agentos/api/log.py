@@ -13,7 +13,7 @@ from git_agentos.workspace import Workspace
 
 
 class Log:
-    """The agents' log: what they did, decided and met. It outlives their worktrees."""
+    """The agents' log: their actions, decisions and errors. It outlives their worktrees."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace

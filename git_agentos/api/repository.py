@@ -1,4 +1,4 @@
-"""`open_repository()`: the way into the API."""
+"""`open_repository()`: the entry point of the API."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def open_repository(path: str | os.PathLike[str] = ".", *, agent: str | None = N
     """Open the repository of the worktree that `path` is in.
 
     `agent` is the id of the agent that acts; by default AGENTOS_AGENT_ID, else the worktree's own id. Raises
-    RepositoryError outside of a worktree, UnsupportedRepository if libgit2 cannot open it.
+    RepositoryError outside a worktree, UnsupportedRepository if libgit2 cannot open it.
     """
     return OpenRepository(open_workspace(path, agent=agent), agent)
 
@@ -39,7 +39,7 @@ class OpenRepository:
         self.runs = Runs(workspace)
         self.log = Log(workspace)
         self.guard = Guard(workspace, agent)
-        self.approvals = Approvals(workspace)
+        self.approvals = Approvals(workspace, agent)
 
     @property
     def root(self) -> str:
@@ -74,7 +74,7 @@ class OpenRepository:
     ) -> RestoreResult:
         """Restore the state of a checkpoint, on a new branch (named `branch`). The state before is saved.
 
-        `paths` limits it to files and directories, relative to the path that was opened. HEAD stays where it is with
+        `paths` limits it to files and directories, relative to the path that was opened. HEAD does not move with
         `paths` or `keep_head`. `keep_new` keeps files that the checkpoint does not have.
         """
         if branch is not None and (keep_head or paths):
@@ -85,7 +85,7 @@ class OpenRepository:
         return convert(RestoreResult, done)
 
     def undo(self, *, dry_run: bool = False) -> RestoreResult:
-        """Go back to the state before the last restore or undo, HEAD's branch included."""
+        """Restore the state before the last restore or undo, HEAD's branch included."""
         return convert(RestoreResult, self._workspace.undo(dry_run=dry_run))
 
     def recover(self, *, abort: bool = False) -> RecoverResult:

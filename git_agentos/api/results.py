@@ -1,7 +1,7 @@
-"""What the API returns: frozen, with tuples for sequences and aware datetimes for times.
+"""Results of the API: frozen, with tuples for sequences and aware datetimes for times.
 
-Paths are text as `os.fsdecode` gives it; those of files are relative to the worktree's root. Ids are full. None
-stands for what does not apply or cannot be known.
+Paths are text as by `os.fsdecode`; those of files are relative to the worktree's root. Ids are full. None means that a
+value does not apply or is unknown.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class SavedCheckpoint:
 
 @dataclass(frozen=True)
 class RestoreResult:
-    """What a restore or an undo did, or would do (`dry_run`).
+    """The result of a restore or undo, or of a dry run (`dry_run`).
 
-    `checkpoint` is the checkpoint restored, `saved` the one that holds the state before; `branch` and `head` are where
-    HEAD is afterwards.
+    `checkpoint` is the restored checkpoint, `saved` that of the state before; `branch` and `head` are HEAD's branch and
+    commit afterwards.
     """
 
     checkpoint: str
@@ -63,7 +63,8 @@ class RestoreResult:
 
 @dataclass(frozen=True)
 class RecoverResult:
-    """What a recovery did: `outcome` is `nothing`, `finished` or `went-back`; `cleaned` are the stale files removed."""
+    """The result of `recover`: `outcome` is `nothing`, `finished` or `went-back`; `cleaned` are the stale files
+    removed."""
 
     outcome: str
     checkpoint: str | None
@@ -188,10 +189,11 @@ class ProcessInfo:
 
 @dataclass(frozen=True)
 class WorktreeStatus:
-    """An agent's worktree. `state` is `active`, `complete`, `archived` or `broken`; `path` where it is, or was.
+    """An agent's worktree. `state` is `active`, `complete`, `archived` or `broken`; `path` its current or former
+    folder.
 
-    `ahead` and `behind` count commits, compared with the present tip of the base; `integrated` says how its commits are
-    in the base (None: they are not); `process` is one that works in it. `guard` is `on`, `off` or `broken`.
+    `ahead` and `behind` count commits, compared with the current tip of the base; `integrated` says how its commits are
+    in the base (None: they are not); `process` is one that uses it. `guard` is `on`, `off` or `broken`.
     """
 
     id: str
@@ -242,7 +244,7 @@ class ConflictReport:
 @dataclass(frozen=True)
 class MergeSource:
     """One agent's part of a merge: `state` is `merged`, `up-to-date`, `nothing-to-add` or `not-merged`; `uncommitted`
-    counts the paths in its worktree that no commit has."""
+    counts the uncommitted paths in its worktree."""
 
     id: str
     branch: str | None
@@ -270,8 +272,8 @@ class MergeResult:
 
 @dataclass(frozen=True)
 class RemovalResult:
-    """A worktree that was archived or removed. `checkpoint` holds everything that was in it, but for `discarded`
-    (ignored files, where that was asked for) and `not_saved` (sockets, what could not be read)."""
+    """A worktree that was archived or removed. `checkpoint` contains everything in it, except `discarded` (ignored
+    files, if that was requested) and `not_saved` (sockets, files that could not be read)."""
 
     id: str
     path: str
@@ -307,10 +309,10 @@ class RunStep:
 
 @dataclass(frozen=True)
 class RunResult:
-    """A run. `state` is as in docs/json.md (`passed`, `failed`, `accepted` …), `reason` says why it is so.
+    """A run. `state` is as in docs/json.md (`passed`, `failed`, `accepted` …), `reason` says why it is in this state.
 
-    `worktree_path`, `branch` and `base_commit` are None before the worktree was made. `final_checkpoint` has the
-    evidence; `rolled_back_to` is the point that the worktree was rolled back to, with nothing done since.
+    `worktree_path`, `branch` and `base_commit` are None before the worktree is created. `final_checkpoint` contains the
+    evidence; `rolled_back_to` is the point to which the worktree was rolled back, if nothing was done since.
     """
 
     id: str
@@ -339,8 +341,8 @@ class RunResult:
 
 @dataclass(frozen=True)
 class RollbackResult:
-    """What a rollback did. `checkpoint` is the state of `point`, `saved` holds everything before; `recreated`: the
-    folder or git's entry of the worktree was damaged, and was made again."""
+    """The result of a rollback. `checkpoint` is the state of `point`, `saved` the complete state before; `recreated`:
+    the folder or git's entry of the worktree was damaged, and was created again."""
 
     run_id: str
     point: str
@@ -358,7 +360,7 @@ class RollbackResult:
 
 @dataclass(frozen=True)
 class AcceptResult:
-    """What accepting a run did. With conflicts in `merge`, nothing was changed."""
+    """The result of accepting a run. With conflicts in `merge`, nothing was changed."""
 
     run: RunResult
     merge: MergeResult
@@ -366,7 +368,7 @@ class AcceptResult:
 
 @dataclass(frozen=True)
 class VerifyResult:
-    """Whether the evidence of a run is complete and as it was sealed: `ok` if there are no `problems`."""
+    """Whether the evidence of a run is complete and unchanged since it was sealed: `ok` if there are no `problems`."""
 
     run_id: str
     ok: bool

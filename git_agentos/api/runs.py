@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class RunObserver(Protocol):
-    """What is told about the progress of a run."""
+    """Is called with the progress of a run."""
 
     def prepared(self, run: RunResult) -> None:
         """The worktree of the run is ready."""
@@ -30,11 +30,11 @@ class RunObserver(Protocol):
 
 
 class RunOptions(TypedDict, total=False):
-    """How a run is done.
+    """Options of a run.
 
-    `run_id` is its id, by default the time; `base_ref` where it begins, by default HEAD; `on_failure` is `keep` (the
-    default) or `rollback`, `retry_from` `here` (the default) or `pre_run`; `timeout` is in seconds, for each command;
-    `protected` are patterns of branches that the run must not move.
+    `run_id` is its id, by default the time; `base_ref` is the commit at which it starts, by default HEAD; `on_failure`
+    is `keep` (the default) or `rollback`, `retry_from` `here` (the default) or `pre_run`; `timeout` is in seconds, for
+    each command; `protected` are patterns of branches that the run must not move.
     """
 
     run_id: str
@@ -47,7 +47,7 @@ class RunOptions(TypedDict, total=False):
     protected: tuple[str, ...]
 
 
-_NAMES = {"task_id": "task"}  # what the domain calls them
+_NAMES = {"task_id": "task"}  # the domain's names
 
 
 class Runs:
@@ -75,13 +75,13 @@ class Runs:
         return _run(commands.start(self._workspace.context, wanted, _observer(observer)))
 
     def resume(self, run_id: str, *, observer: RunObserver | None = None) -> RunResult:
-        """Continue an interrupted run at the step that it was in."""
+        """Continue an interrupted run at its current step."""
         from git_agentos.run import commands
 
         return _run(commands.resume(self._workspace.context, run_id, _observer(observer)))
 
     def cancel(self, run_id: str) -> RunResult:
-        """End a run that is running (in another process) or interrupted, for good."""
+        """End a run permanently that is running (in another process) or interrupted."""
         from git_agentos.run import commands
 
         return _run(commands.cancel(self._workspace.context, run_id))
@@ -95,7 +95,7 @@ class Runs:
     def accept(self, run_id: str, *, into: str | None = None, squash: bool = False) -> AcceptResult:
         """Merge the work of a run that passed into `into`, by default the branch of its base.
 
-        With conflicts in the result nothing was changed. RunError if the run has not passed, or its worktree has
+        With conflicts in the result, nothing was changed. RunError if the run has not passed, or its worktree has
         changed since.
         """
         from git_agentos.run import accept
@@ -110,13 +110,13 @@ class Runs:
         return tuple(map(_run, query.list_runs(self._workspace.context)))
 
     def show(self, run_id: str) -> RunResult:
-        """One run. RunError if there is none of that id."""
+        """One run. RunError if there is none with that id."""
         from git_agentos.run import query
 
         return _run(query.show(self._workspace.context, run_id))
 
     def diff(self, run_id: str) -> bytes:
-        """What the run changed, compared with its base: a patch."""
+        """The changes of the run since its base, as a patch."""
         from git_agentos.run import query
 
         return query.diff(self._workspace.context, run_id)

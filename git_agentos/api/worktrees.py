@@ -27,7 +27,7 @@ class Worktrees:
     ) -> WorktreeStatus:
         """Create a worktree on its branch `agent/<id>`, at `from_ref` or HEAD, with a first checkpoint.
 
-        `sparse` are the folders to check out, all by default. On any error nothing is left.
+        `sparse` are the folders to check out, all by default. After an error, nothing is left behind.
         """
         from git_agentos.worktree import creation
 
@@ -49,13 +49,14 @@ class Worktrees:
         return tuple(convert(WorktreeStatus, each) for each in found)
 
     def show(self, worktree_id: str) -> WorktreeStatus:
-        """One agent's worktree. WorktreeError if there is none of that id."""
+        """One agent's worktree. WorktreeError if there is none with that id."""
         from git_agentos.worktree import status
 
         return convert(WorktreeStatus, status.show(self._workspace.context, worktree_id))
 
     def conflicts(self, worktree_ids: Sequence[str] = (), *, uncommitted: bool = False) -> ConflictReport:
-        """Which branches conflict, of all agents or of these; with `uncommitted` of their latest checkpoints."""
+        """Which branches of all agents, or of these, conflict; with `uncommitted`, which of their latest
+        checkpoints."""
         from git_agentos.worktree import conflicts
 
         return convert(ConflictReport, conflicts.conflicts(self._workspace.context, worktree_ids, dirty=uncommitted))
@@ -65,7 +66,7 @@ class Worktrees:
     ) -> MergeResult:
         """Merge the committed work of agents into a branch, by default HEAD's: all of them or none.
 
-        With `conflicts` in the result nothing was changed.
+        With `conflicts` in the result, nothing was changed.
         """
         from git_agentos.worktree import agent_merge
 
@@ -75,13 +76,13 @@ class Worktrees:
         return convert(MergeResult, done)
 
     def archive(self, worktree_id: str) -> RemovalResult:
-        """Remove a worktree after a checkpoint of everything in it; its branch stays, and `revive` creates it again."""
+        """Remove a worktree after a checkpoint of everything in it; its branch is kept, and `revive` restores it."""
         from git_agentos.worktree import removal
 
         return convert(RemovalResult, removal.archive(self._workspace.context, worktree_id))
 
     def remove(self, worktree_id: str, *, delete_branch: bool = False, discard_ignored: bool = False) -> RemovalResult:
-        """Remove a worktree for good, after a checkpoint of everything in it."""
+        """Remove a worktree that is not needed any more, after a checkpoint of everything in it."""
         from git_agentos.worktree import removal
 
         done = removal.remove(

@@ -4,7 +4,7 @@ model           the values: `State`, `Checkpoint`, `Metadata`, `Skipped`
 open_worktree   one worktree, opened: what every operation on it is given
 capture/        worktree -> state; nothing is changed
 creation        capture, write, append: the only place where a checkpoint is created
-format          state <-> commits; its docstring specifies the on-disk format
+format          state <-> commits; its docstring specifies the on-disk format. state_fields: <-> meta.json
 timeline        the chain of a worktree's checkpoints: append, list, find
 restore/        state -> worktree, as one transaction: restore, undo, rollback, recover
 journal         the record of a restore that is going on: a killed one is finished or aborted by it

@@ -93,7 +93,7 @@ def _read(location: Location, name: str, fields: Mapping[str, Callable[[Any], bo
     if os.path.islink(folder):
         raise RepositoryError(f"'{folder}' is a symbolic link", "remove it: git-agentos does not follow it")
     try:
-        data = json.loads(files.read(path, limit=_LIMIT))
+        data = files.read_object(path, limit=_LIMIT)
         version = data.pop("version")
         wrong = sorted(key for key, value in data.items() if key in fields and not fields[key](value))
         if version == _VERSION and not wrong and data.keys() <= fields.keys():
@@ -105,7 +105,7 @@ def _read(location: Location, name: str, fields: Mapping[str, Callable[[Any], bo
         raise DamagedFile(path, what, _FIX) from error
     except OSError as error:
         raise DamagedFile(path, os.strerror(error.errno or 0).lower(), _FIX) from error
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise DamagedFile(path, "it is not valid", _FIX) from error
     if isinstance(version, int) and version > _VERSION:
         raise RepositoryError(f"'{path}' was written by another version of git-agentos", "use that version to recover")

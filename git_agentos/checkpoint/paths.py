@@ -1,4 +1,4 @@
-"""Paths as users give them, and which paths a restore may touch: none of ours, none that git would not check out."""
+"""Paths as users give them, and which paths a restore may change: not our own, nor those that git never checks out."""
 
 from __future__ import annotations
 

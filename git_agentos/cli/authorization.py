@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from git_agentos.guard import authorize
@@ -38,20 +38,9 @@ def require_operator(invocation: Invocation, location: Location, action: str, *,
 
     `action` is for the message (`granting`); `since` is when the request was made that is decided.
     """
-    from git_agentos.guard.approval import authority
-    from git_agentos.guard.configuration import settings
+    from git_agentos.guard import operator
 
-    key_file = settings.read(location.root, os.environ).approval_key
-    who = authorize.current(invocation.agent)
-    return authority.require_person(who, location, terminal=_terminal(), key_file=key_file, what=action, since=since)
-
-
-def _terminal() -> int | None:
-    """The descriptor of stdin if it is a terminal."""
-    with suppress(AttributeError, OSError, ValueError):
-        descriptor = sys.stdin.fileno()
-        return descriptor if os.isatty(descriptor) else None
-    return None
+    return operator.require_operator(location, invocation.agent, action, since=since)
 
 
 def request(context: Any, invocation: Invocation) -> Request:

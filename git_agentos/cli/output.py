@@ -18,7 +18,7 @@ from typing import TextIO
 
 from git_agentos.cli import quote
 from git_agentos.cli.text import Style, Text
-from git_agentos.errors import AgentosError, AgentosWarning
+from git_agentos.errors import AgentosError, AgentosWarning, system_reason
 
 
 @dataclass
@@ -191,7 +191,7 @@ class Output:
             self.stdout = None
             _silence(1)
         except OSError as error:
-            raise AgentosError(f"the result could not be written: {(error.strerror or str(error)).lower()}") from error
+            raise AgentosError(f"the result could not be written: {system_reason(error)}") from error
 
     def _write_prefixed(self, prefix: str, colour: str, text: str) -> None:
         style = _style(self.stderr)

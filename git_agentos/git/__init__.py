@@ -6,7 +6,7 @@ gitfile         the small files by which a worktree and its repository find each
 worktrees       the worktrees of a repository, and who uses a branch
 repository      the open repository: objects, ancestry; libgit2: the part of pygit2 that it uses
 configuration   reading git's configuration
-objects         writing objects so that they are on disk when a checkpoint is reported
+objects         writing objects so that they are on disk when a checkpoint is reported; pack: as one pack
 gc              packing the loose objects of many checkpoints; saving beside a running `git gc`
 trees           trees as mappings: parse, edit, walk, compare
 refs            reading refs, and moving them by compare-and-swap; reflog: reading reflogs

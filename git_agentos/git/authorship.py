@@ -25,10 +25,7 @@ def variables(root: str, users: Mapping[str, str], theirs: Mapping[str, str]) ->
     if any(name.startswith(_CONFIGURATION) for name in users):
         wanted, there = _configured(root, users), _configured(root, theirs)
         different = [(key, value) for key, value in wanted.items() if there.get(key) != value]
-        for n, (key, value) in enumerate(different):
-            found |= {f"GIT_CONFIG_KEY_{n}": key, f"GIT_CONFIG_VALUE_{n}": value}
-        if different:
-            found["GIT_CONFIG_COUNT"] = str(len(different))
+        found |= configuration.as_variables(different) if different else {}
     return found
 
 

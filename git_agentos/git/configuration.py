@@ -52,6 +52,15 @@ def parse_with_origins(out: bytes) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
+def as_variables(pairs: Sequence[tuple[str, str]], *, behind: int = 0) -> dict[str, str]:
+    """The variables by which git's environment sets keys to values (git-config(1), GIT_CONFIG_COUNT), behind as many
+    pairs that are there already."""
+    found = {"GIT_CONFIG_COUNT": str(behind + len(pairs))}
+    for number, (key, value) in enumerate(pairs, behind):
+        found |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return found
+
+
 def read(location: Location) -> dict[str, list[str]]:
     """The configuration as git reads it in this worktree."""
     return parse(process.run(LIST, cwd=location.root, env=location.environment(), neutral_config=False))

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from git_agentos.errors import AgentosError, RepositoryError
+from git_agentos.errors import AgentosError, RepositoryError, system_reason
 from git_agentos.git import lockfile, process
 from git_agentos.git.location import Location
 
@@ -64,7 +64,7 @@ def read_head(location: Location) -> Head:
     except FileNotFoundError as error:
         raise RepositoryError("HEAD is missing", "git fsck shows details") from error
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = system_reason(error)
         raise RepositoryError(f"HEAD cannot be read: {reason}", "git fsck shows details") from error
     if content.startswith(b"ref:"):
         name = os.fsdecode(content[4:].strip())
@@ -98,7 +98,7 @@ def resolve(location: Location, name: str) -> str | None:
     try:
         return _resolve(location, name)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = system_reason(error)
         raise RepositoryError(f"the ref '{name}' cannot be read: {reason}", "git fsck shows details") from error
 
 
@@ -159,20 +159,16 @@ def list_refs(location: Location, prefix: str, *, skip_broken: bool = False) -> 
     # The files first: `git pack-refs` writes packed-refs before it removes them.
     loose: dict[str, str] = {}
     damaged = set()
-    top = _path(location, prefix)
-    for folder, _, files in os.walk(top):
-        for file in files:
-            if not file.endswith(".lock"):
-                name = prefix + os.path.relpath(os.path.join(folder, file), top)
-                try:
-                    oid = resolve(location, name)
-                except RepositoryError:
-                    if not skip_broken:
-                        raise
-                    damaged.add(name)
-                    continue
-                if oid is not None:
-                    loose[name] = oid
+    for name, _ in _loose_files(location, prefix):
+        try:
+            oid = resolve(location, name)
+        except RepositoryError:
+            if not skip_broken:
+                raise
+            damaged.add(name)
+            continue
+        if oid is not None:
+            loose[name] = oid
     found = {name: oid for name, oid in _packed(location).items() if name.startswith(prefix)} | loose
     return {name: oid for name, oid in sorted(found.items()) if name not in damaged}
 
@@ -180,16 +176,22 @@ def list_refs(location: Location, prefix: str, *, skip_broken: bool = False) -> 
 def symbolic(location: Location) -> dict[str, str]:
     """Name -> target of every symbolic ref below `refs/`, dangling ones included."""
     found = {}
-    top = _path(location, "refs/")
+    for name, path in _loose_files(location, "refs/"):
+        with contextlib.suppress(FileNotFoundError):
+            content = os.fsencode(os.readlink(path)) if os.path.islink(path) else _read(path)
+            if content.startswith(b"ref:") or os.path.islink(path):
+                found[name] = os.fsdecode(content.removeprefix(b"ref:").strip())
+    return dict(sorted(found.items()))
+
+
+def _loose_files(location: Location, prefix: str) -> Iterator[tuple[str, str]]:
+    """The refs below `prefix` that have a file of their own, with its path."""
+    top = _path(location, prefix)
     for folder, _, files in os.walk(top):
         for file in files:
-            path = os.path.join(folder, file)
-            with contextlib.suppress(FileNotFoundError):
-                content = os.fsencode(os.readlink(path)) if os.path.islink(path) else _read(path)
-                if content.startswith(b"ref:") or os.path.islink(path):
-                    target = os.fsdecode(content.removeprefix(b"ref:").strip())
-                    found["refs/" + os.path.relpath(path, top)] = target
-    return dict(sorted(found.items()))
+            if not file.endswith(".lock"):
+                path = os.path.join(folder, file)
+                yield prefix + os.path.relpath(path, top), path
 
 
 def _lock(location: Location, path: str) -> lockfile.LockFile:
@@ -264,15 +266,11 @@ def transaction(
 def damaged(location: Location, prefix: str) -> dict[str, str]:
     """Name -> error message of every ref below `prefix` that cannot be read."""
     found = {}
-    top = _path(location, prefix)
-    for folder, _, files in os.walk(top):
-        for file in files:
-            if not file.endswith(".lock"):
-                name = prefix + os.path.relpath(os.path.join(folder, file), top)
-                try:
-                    resolve(location, name)
-                except RepositoryError as error:
-                    found[name] = error.message
+    for name, _ in _loose_files(location, prefix):
+        try:
+            resolve(location, name)
+        except RepositoryError as error:
+            found[name] = error.message
     return found
 
 

@@ -36,15 +36,12 @@ def remove_abandoned(location: Location) -> list[str]:
 
 
 def refuse_planted(location: Location) -> None:
-    """RepositoryError if a folder of ours is a link or not a directory: a hostile repository may have contained it."""
-    path = os.path.join(location.root, ".agentos")
-    if os.path.lexists(path):
-        directories.make_own(path)
+    """RepositoryError where a link, or anything else than a folder, has the name of one of our folders."""
+    directories.is_own(os.path.join(location.root, ".agentos"))
     refuse_planted_state(location)
 
 
 def refuse_planted_state(location: Location) -> None:
-    """`refuse_planted` for the folders in the git directory."""
+    """The same for those in the git directory."""
     for folder in {location.state_dir, location.shared_state_dir}:
-        if os.path.lexists(folder):
-            directories.make_own(folder)
+        directories.is_own(folder)

@@ -54,7 +54,7 @@ def parse(data: bytes) -> dict[bytes, Entry]:
 
 
 def folders_above(paths: Iterable[bytes]) -> set[bytes]:
-    """Every folder that one of `paths` lies in, however deep; `b""`, the root, is always among them."""
+    """All folders above `paths`; `b""`, the root, is always among them."""
     found = {b""}
     for path in paths:
         folder = path.rpartition(b"/")[0]

@@ -16,7 +16,7 @@ from git_agentos.git import configuration
 from git_agentos.git.location import Location
 from git_agentos.util.values import parse_boolean
 
-# How a user's fsmonitor is asked: by version 1 or 2 of the hook's protocol, by 2 and then 1, or not at all.
+# How a user's fsmonitor is called: with version 1 or 2 of the protocol, with 2 and then 1, or not at all.
 NONE, AUTO, BUILTIN = "none", "auto", "builtin"
 _GUARD = ("/agentos/guard/hooks", "/agentos/guard/hooks/fsmonitor")
 _COMMAND_LINE = ("GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT", "GIT_CONFIG")

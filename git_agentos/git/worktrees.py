@@ -34,6 +34,8 @@ __all__ = [
     "root_of",
     "root_or_none",
     "unreadable_file",
+    "write_common_dir",
+    "write_entry",
 ]  # fmt: skip
 
 _HEADS = "refs/heads/"
@@ -68,6 +70,18 @@ def relink(git_dir: str, root: str) -> None:
             mine, theirs = os.path.relpath(mine, git_dir), os.path.relpath(git_dir, root)
     files.replace(os.path.join(root, ".git"), os.fsencode(f"gitdir: {theirs}\n"))
     files.replace(pointer, os.fsencode(f"{mine}\n"))
+
+
+def write_entry(git_dir: str, root: str, head: bytes) -> None:
+    """Write the files of an entry, which git needs to see the worktree at `root`; `head` is the content of HEAD."""
+    write_common_dir(git_dir)
+    files.replace(os.path.join(git_dir, "HEAD"), head)
+    files.replace(os.path.join(git_dir, "gitdir"), os.fsencode(f"{os.path.join(root, '.git')}\n"))
+
+
+def write_common_dir(git_dir: str) -> None:
+    """Make an entry name the repository in which it is."""
+    files.replace(os.path.join(git_dir, "commondir"), b"../..\n")
 
 
 def leads_to_common_dir(git_dir: str, common_dir: str) -> bool:

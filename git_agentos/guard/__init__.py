@@ -5,6 +5,7 @@
     identity.py            who gives a command: an agent or a person; ancestry.py: which process started it
     ownership.py           which worktrees are an agent's own
     authorize.py           whether an agent may run a command of git-agentos itself
+    operator.py            whether the caller may decide for agents
     messages.py            what is printed when a command is stopped, saved or waits
     operation_table.py     the operations, and what is decided about each by default
     protected_files.py     the settings of harnesses, which an agent may not change

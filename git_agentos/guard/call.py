@@ -8,6 +8,10 @@ from typing import NamedTuple
 
 from git_agentos.process import table
 
+UNKNOWN = "\0"
+"""In a word of a command line: text that is known only at run time (`"$MSG"`, `$(date)`). No argument of a real process
+can contain it, so no command can imitate it."""
+
 
 class Call(NamedTuple):
     """A command as a process starts it: `argv` with the program first, as text (`os.fsdecode`); `cwd`, absolute; the

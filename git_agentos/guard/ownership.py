@@ -10,7 +10,6 @@ agent has made are its own as well, and those made from these.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -163,10 +162,9 @@ def _managed(common_dir: str) -> dict[str, str]:
 def read_record(git_dir: str) -> dict[str, Any]:
     """The record of an agent's worktree (`worktree.record`); empty if there is none, or it is damaged."""
     try:
-        body = json.loads(files.read(os.path.join(git_dir, "agentos", "worktree.json"), limit=1 << 20))
-    except (OSError, ValueError, RecursionError):
+        return files.read_object(os.path.join(git_dir, "agentos", "worktree.json"), limit=1 << 20)
+    except (OSError, ValueError):
         return {}
-    return body if isinstance(body, dict) else {}
 
 
 def _made_by(git_dir: str) -> str | None:

@@ -14,7 +14,7 @@ import stat
 from collections.abc import Mapping
 from typing import Any
 
-from git_agentos.errors import GuardError
+from git_agentos.errors import GuardError, system_reason
 from git_agentos.guard import ancestry
 from git_agentos.util import files
 
@@ -65,7 +65,7 @@ def problem(environment: Mapping[str, str]) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        return f"the key '{path}' cannot be read: {(error.strerror or str(error)).lower()}"
+        return f"the key '{path}' cannot be read: {system_reason(error)}"
     if not stat.S_ISREG(found.st_mode):
         return f"the key '{path}' is {DAMAGED}"
     if len(data) != _SIZE:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -61,7 +60,9 @@ def report(location: Location, agent: str | None, environment: Mapping[str, str]
         message += f"; and {len(sentences) - _MAX_SENTENCES} more"
     mac = signing.sign(json.dumps(sentences).encode(), process.environment())
     if mac is None or _read(logged) != mac:
-        problem = _log(location, agent, environment, sentences)
+        from git_agentos.guard.enforcement import saving
+
+        problem = saving.log_error(location, agent, environment, _SUMMARY, {"found": sentences})
         if problem is not None:
             message += f" (this was not logged: {problem})"
         elif mac is not None:
@@ -85,20 +86,3 @@ def _read(path: str) -> str | None:
         return files.read(path).decode("ascii", "replace")
     except OSError:
         return None
-
-
-def _log(location: Location, agent: str | None, environment: Mapping[str, str], sentences: list[str]) -> str | None:
-    """Write to the log of an agent's worktree, or to any log that exists; why that failed, None where it did not."""
-    from git_agentos import log
-    from git_agentos.guard import identity
-    from git_agentos.guard.enforcement import saving
-
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            context = saving.context_at(location, agent, environment)
-            if agent is not None or identity.worktree_agent_id(location.git_dir) is not None or log.is_open(context):
-                log.try_add(context, "error", _SUMMARY, details={"found": sentences})
-    except (AgentosError, OSError) as error:
-        return str(error)
-    return str(caught[0].message) if caught else None

@@ -1,8 +1,8 @@
-"""Which git processes were allowed: one small file each, so that a script asks Python once a command.
+"""Records which git processes were allowed, in one small file each, so that scripts start Python once per command.
 
-`<common dir>/agentos/guard/passed/<pid>.<start time>` holds `all`, or `files` where only what the command does to files
-was judged, and its changes of refs still are. A number and a start time are one process, for as long as the system
-runs. It is no secret and no proof: a process that can write here can edit the hooks as well (docs/security.md).
+`<common dir>/agentos/guard/passed/<pid>.<start time>` contains `all`, or `files` if the decision covers only changes of
+files, and changes of refs are still decided. Pid and start time identify a process until the next boot. The file is
+neither secret nor a proof: a process that can write it can edit the hooks as well (docs/security.md).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ALL, FILES = "all", "files"
 
 
 def record(common_dir: str, pid: int, what: str) -> None:
-    """Record that the git process `pid` was allowed. If that cannot be written, the next hook asks again."""
+    """Record that the git process `pid` was allowed. If that cannot be written, the next hook decides again."""
     process = table.identify(pid)
     if process is None or not table.has_proc():
         return

@@ -20,10 +20,10 @@ def decide(
     allows: str,
     targets: Sequence[str] = (),
 ) -> tuple[int, Verdict]:
-    """Decide about the command, and print the message: the exit code and the verdict.
+    """Decide about the command, and print the message. Returns the exit code and the verdict.
 
-    `targets` are the commits that refs are about to be moved to. An approved command is recorded as allowed altogether;
-    any other that continues as allowed for `allows` (`allowed.ALL` or `allowed.FILES`).
+    `targets` are the commits to which refs will move. An approved command is recorded as allowed completely; any other
+    that may run is recorded as allowed for `allows` (`allowed.ALL` or `allowed.FILES`).
     """
     settings = command.settings
     assessment = assess(command)

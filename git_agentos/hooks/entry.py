@@ -1,4 +1,4 @@
-"""Running a hook by its name, and the one boundary for its errors."""
+"""Running a hook by its name. All errors of hooks are handled here."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _MODULES = {
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the hook `argv[0]`: the exit code. What follows are the pid of the git that called, and what git gave the
-    hook; `shim` has arguments of its own."""
+    """Run the hook `argv[0]`; returns the exit code. The other arguments are the pid of the calling git, and the hook's
+    own; `shim` has only arguments of its own."""
     if argv and argv[0] == "shim":
         from git_agentos.hooks import shim
 
@@ -51,7 +51,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _failed(name: str, pid: int) -> int:
-    """The exit code of a hook that failed: an agent's command stops, also where the script does not see the agent."""
+    """The exit code of a hook that failed: an agent's command is stopped, even if the script did not detect the
+    agent."""
     if name.startswith(("post-", "new-worktree", "refresh", "stash", "unlock")):
         return FAILED
     from git_agentos.guard import identity

@@ -1,4 +1,4 @@
-"""The git command that called a hook: its command line, where it was given, and by whom."""
+"""The git command that called a hook: its command line, its directory, and its agent."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from git_agentos.util import git_command_line
 
 
 class GitCommand(NamedTuple):
-    """The git command that called a hook. `pid` is its process: the outermost git of which `caller_pid`, which called
-    the hook, is a part; `location` its worktree, None where there is none (a bare repository)."""
+    """The git command that called a hook. `pid` is its process: the outermost git above `caller_pid`, the git that
+    called the hook. `location` is its worktree; None if there is none (a bare repository)."""
 
     pid: int
     caller_pid: int
@@ -31,7 +31,8 @@ class GitCommand(NamedTuple):
     common_dir: str
 
     def with_index(self) -> Call:
-        """The call, with the index that git names to its hook: `commit -a` and `commit PATH` have one of their own."""
+        """The call, with the index that git passes to its hooks: `commit -a` and `commit PATH` use an index of their
+        own."""
         index = os.environ.get("GIT_INDEX_FILE")
         if index is None:
             return self.call
@@ -40,22 +41,22 @@ class GitCommand(NamedTuple):
 
 
 def read(pid: int) -> GitCommand:
-    """The command of the git process `pid`, which called a hook. ConfigurationError where the guard's settings
-    are invalid, GuardError where the process is gone."""
+    """The command of the git process `pid`, which called a hook. ConfigurationError if the guard's settings
+    are invalid, GuardError if the process is gone."""
     outermost = ancestry.outermost_git(pid)
     call = _call_of(outermost, pid)
     if call is None:
-        raise GuardError("the git command that started this hook is gone")
+        raise GuardError("the git command that started this hook has ended")
     location = locate_worktree()
     git_dir = location.git_dir if location is not None else os.path.abspath(os.environ.get("GIT_DIR", "."))
     common_dir = location.common_dir if location is not None else git_dir
-    # What the command was started with and what git hands on: an agent can take a variable out of neither.
+    # The environment of the command, and the one that git passes on: an agent cannot change both.
     who = identity.identify({**os.environ, **call.environment}, git_dir, outermost)
     return GitCommand(outermost, pid, call, who, settings_.read(call.cwd, call.environment), location, common_dir)
 
 
 def locate_worktree(root: str | None = None) -> Location | None:
-    """The worktree that a hook runs in; `root` is where git has started it, if this process stands elsewhere."""
+    """The worktree of a hook; `root` is the directory in which git started it, if this process is in another one."""
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR"):
         if root is not None and name in os.environ:
             os.environ[name] = os.path.join(root, os.environ[name])
@@ -66,8 +67,8 @@ def locate_worktree(root: str | None = None) -> Location | None:
 
 
 def _call_of(outermost: int, caller: int) -> Call | None:
-    """The call of the git process `outermost`, with the folder that it was given in: git itself has gone to the top of
-    the worktree by now."""
+    """The call of the git process `outermost`, with the directory in which the command was given; git itself has
+    changed to the top of the worktree."""
     call = calls.call_of_process(outermost)
     if call is None:
         return None
@@ -79,12 +80,12 @@ def _call_of(outermost: int, caller: int) -> Call | None:
     for given in _candidates(outermost, call.environment):
         if os.path.realpath(os.path.join(given, *changes)) == os.path.realpath(here):
             return call._replace(cwd=given)
-    # Nobody knows where it was given: as if it were given where it went.
+    # The directory is unknown: assume the one to which git has changed.
     return call._replace(argv=_without_changes(call.argv), cwd=here)
 
 
 def _prefix(outermost: int, caller: int) -> str:
-    """How far below the top the command was given, by what git sets for those that it starts."""
+    """The directory of the command, relative to the top (GIT_PREFIX, which git sets for its children)."""
     if outermost == caller:
         return os.environ.get("GIT_PREFIX", "")
     below = caller
@@ -106,7 +107,7 @@ def _without_changes(argv: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _candidates(pid: int, environment: Mapping[str, str]) -> Iterator[str]:
-    """Where a command may have been given: the shell's notion of it, and where those stand that started it."""
+    """Directories in which a command may have been given: the shell's PWD, and those of the processes above."""
     if os.path.isabs(environment.get("PWD", "")):
         yield environment["PWD"]
     for each in table.parents(pid)[:3]:

@@ -1,10 +1,10 @@
-"""The hooks that git runs before it acts, and that can stop it.
+"""The hooks that git runs before it does something, and that can stop it.
 
-fsmonitor                            core.fsmonitor: git asks what has changed before it changes any file itself
+fsmonitor                            core.fsmonitor: git calls it before it changes any file
 reference-transaction                before refs change
 pre-commit, pre-merge-commit,
-pre-rebase, pre-push                 before what their names say
-unlock                               after the script of core.fsmonitor has killed a git
+pre-rebase, pre-push                 before a commit, a merge commit, a rebase, a push
+unlock                               after the core.fsmonitor script has killed a git
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from git_agentos.util import git_command_line
 
 
 def fsmonitor(hook: HookCall) -> int:
-    """Judge a git command before it has changed a file.
+    """Decide about a git command before it changes a file.
 
-    Checkpoints that earlier commands left to be recorded are recorded first: they are of the files as they are now.
+    Pending checkpoints of earlier commands are recorded first, since they must contain the files as they are now.
     """
     command = git_command.read(hook.pid)
     if command.location is not None:
@@ -36,7 +36,7 @@ def fsmonitor(hook: HookCall) -> int:
 
 
 def unlock(hook: HookCall) -> int:
-    """Remove the index.lock of a git that had to be killed, where no living process can be its owner."""
+    """Remove the index.lock of a git that was killed, if no living process can be its owner."""
     location = git_command.locate_worktree()
     if location is None or os.path.isdir(f"/proc/{hook.pid}"):
         return CONTINUE
@@ -47,7 +47,7 @@ def unlock(hook: HookCall) -> int:
 
 
 def pre_commit(hook: HookCall) -> int:
-    """Judge a commit, by the branch and by the index that is being committed; then record the state before it."""
+    """Decide about a commit, by the branch and by the index that is committed; then record the state before it."""
     command = git_command.read(hook.pid)
 
     def assess(command: GitCommand) -> Assessment:
@@ -60,12 +60,12 @@ def pre_commit(hook: HookCall) -> int:
 
 
 def pre_rebase(hook: HookCall) -> int:
-    """Judge a rebase before it begins."""
+    """Decide about a rebase before it begins."""
     return _decide_whole(hook.pid)
 
 
 def pre_merge_commit(hook: HookCall) -> int:
-    """Judge a merge that is about to be committed; the worktree has it already."""
+    """Decide about a merge before it is committed; the worktree is merged already."""
     return _decide_whole(hook.pid)
 
 
@@ -79,8 +79,8 @@ def _assess_command(command: GitCommand) -> Assessment:
 
 
 def pre_push(hook: HookCall) -> int:
-    """Judge a push: `args` are the remote's name and URL, stdin has `<local ref> <oid> <remote ref> <oid>` for each ref
-    that is pushed; the rest is on the command line."""
+    """Decide about a push: `args` are the remote's name and URL, stdin has `<local ref> <oid> <remote ref> <oid>` for
+    each pushed ref; options are on the command line."""
     name, url = (*hook.args, "", "")[:2]
     lines = [os.fsdecode(line) for line in sys.stdin.buffer.read().split(b"\n") if line]
 
@@ -92,8 +92,8 @@ def pre_push(hook: HookCall) -> int:
 
 
 def reference_transaction(hook: HookCall) -> int:
-    """Judge the updates on stdin, `<old> <new> <ref>` each, which git is prepared to make: what loses commits, and
-    merges before they change a file."""
+    """Decide about prepared ref updates (lines `<old> <new> <ref>` on stdin): those that lose commits, and merges
+    before they change a file."""
     command = git_command.read(hook.pid)
     updates = _updates(sys.stdin.buffer.read())
     if len(updates) == 1 and updates[0].name.startswith(scripts.PROBE_REF):
@@ -104,11 +104,11 @@ def reference_transaction(hook: HookCall) -> int:
 
     def assess(command: GitCommand) -> Assessment:
         found = assessor.assess_ref_updates(updates, command.call, command.who, command.settings)
-        # The state before the command was saved then; the middle of a rebase is no state to restore.
+        # The state before the command was saved then; do not save the middle of a rebase.
         was_saved = found.relies_on_checkpoint and allowed.is_recorded(command.common_dir, command.pid)
         return found._replace(save=None) if was_saved else found
 
-    # A merge moves its own branch and no other afterwards.
+    # Afterwards, a merge moves only its own branch.
     allows = allowed.ALL if merges else allowed.FILES
     targets = [update.new for update in updates if not update.new.startswith("ref:")]
     code, verdict = decision.decide(command, assess, layer="hook", allows=allows, targets=targets)
@@ -118,7 +118,7 @@ def reference_transaction(hook: HookCall) -> int:
 
 
 def is_merge(argv: tuple[str, ...]) -> bool:
-    """Whether a git command line is one that merges."""
+    """Whether a git command line merges."""
     return git_command_line.parse(argv).command in ("merge", "pull")
 
 

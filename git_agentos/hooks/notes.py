@@ -1,11 +1,11 @@
-"""The notes of commands that have to be recorded.
+"""Notes of commands for which a checkpoint must be recorded.
 
     <git dir>/agentos/recording/<pid>.<start>.<hook>    one command (git dir: that of the worktree)
-        line 1    the agent, as the environment says; empty where it says nothing
-        then      the words of the git that called the hook and of those above it, one a line, `\\002` after each git
+        line 1    the agent by the environment; empty if there is none
+        then      the words of the calling git and of those above it, one per line, `\\002` after each git
                   (a newline in a word is `\\001`)
 
-`hooks/guard.sh` writes them, for `post-commit` and the like; the command does not wait for what follows (`pending`).
+`hooks/guard.sh` writes them for `post-commit` and others. `pending` records them; the command does not wait for that.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FOLDER = "recording"
 
 
 class Noted(NamedTuple):
-    """One command that waits. `argvs` are those of the git that called the hook and of the ones above it."""
+    """One pending command. `argvs` are those of the calling git and of the ones above it."""
 
     path: str
     hook: str
@@ -30,7 +30,7 @@ class Noted(NamedTuple):
 
     @property
     def command(self) -> tuple[str, ...]:
-        """The command line that a user gave, of which the others are steps."""
+        """The command line that the user gave; the others are its steps."""
         from git_agentos.guard import ancestry
 
         found: tuple[str, ...] = self.argvs[0] if self.argvs else ()
@@ -42,7 +42,7 @@ class Noted(NamedTuple):
 
 
 def paths(location: Location) -> list[str]:
-    """The files of the notes of a worktree, the newest last."""
+    """The files of a worktree's notes, newest last."""
     try:
         with os.scandir(os.path.join(location.state_dir, _FOLDER)) as entries:
             found = [(each.stat().st_mtime_ns, each.path) for each in entries if each.is_file(follow_symlinks=False)]

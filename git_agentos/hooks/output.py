@@ -1,4 +1,4 @@
-"""Output of a hook: messages on stderr, beside those of git itself; on stdout the answer to the script."""
+"""Output of a hook: messages on stderr, like git's own, and the result for the script on stdout."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 
 def to_stderr(text: str) -> None:
-    """Print a message on stderr; nothing happens where stderr is closed."""
+    """Print a message on stderr; nothing happens if stderr is closed."""
     if text:
         with contextlib.suppress(OSError, ValueError):
             sys.stderr.write(text + "\n")
@@ -16,13 +16,13 @@ def to_stderr(text: str) -> None:
 
 
 def to_stdout(text: str) -> None:
-    """Print the answer to the script."""
+    """Print the result for the script."""
     sys.stdout.buffer.write(os.fsencode(text))
     sys.stdout.flush()
 
 
 def warn_once(folder: str, text: str) -> None:
-    """Print a warning, unless one was printed since `forget_warning`; the guard's `folder` has the note."""
+    """Print a warning, unless one was printed since `forget_warning`; that is recorded in the guard's `folder`."""
     path = os.path.join(folder, "warned")
     if not os.path.lexists(path):
         to_stderr(f"git-agentos: warning: {text} (see: git agentos doctor; said once)")
@@ -31,7 +31,7 @@ def warn_once(folder: str, text: str) -> None:
 
 
 def warn_later(folder: str, text: str) -> None:
-    """As `warn_once`, but the next hook prints it (`guard.sh`): nobody reads stderr of a background process."""
+    """As `warn_once`, but the next hook prints it (`guard.sh`), because nobody reads stderr of a background process."""
     path = os.path.join(folder, "warned")
     if not os.path.lexists(path):
         for each in (path, os.path.join(folder, "unsaid")):
@@ -40,6 +40,6 @@ def warn_later(folder: str, text: str) -> None:
 
 
 def forget_warning(folder: str) -> None:
-    """Print the next warning again."""
+    """Let `warn_once` print the next warning."""
     with contextlib.suppress(OSError):
         os.unlink(os.path.join(folder, "warned"))

@@ -1,8 +1,8 @@
-"""What is still to be recorded: the work of `post-commit` and the like, done in the background.
+"""Pending checkpoints: the work of `post-commit` and others, done in the background.
 
-A hook writes a note (`notes`) and starts `record` in the background. If that is killed, the notes stay, and the next
-reader of the timeline (`record` again) does its work: so a command that was noted is recorded before anybody sees the
-timeline without it. Several that wait are one checkpoint, by the last one of them: the states between them are gone.
+A hook writes a note (`notes`) and starts `record` in the background. If that is killed, the notes stay, and whoever
+reads the timeline next calls `record` first. So nobody sees the timeline without the checkpoint of a noted command. If
+several commands are noted, one checkpoint is created for the last of them: the states in between are gone.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _LOCK = "recording"
 
 
 def record(location: Location) -> None:
-    """Record what is pending in a worktree, after any process that is recording there. Nothing is raised: errors are in
-    the log, and the next hook prints them."""
+    """Create the pending checkpoints of a worktree, after any other process that does so. Nothing is raised: errors are
+    logged, and the next hook prints them."""
     if not notes.paths(location):
         return
     with contextlib.suppress(OSError), state_dir.lock(location, _LOCK):
@@ -35,7 +35,7 @@ def record(location: Location) -> None:
 
 
 def post_commit(_hook: HookCall) -> int:
-    """Record what is noted (`notes`), after a commit or another command."""
+    """Create the checkpoint of a noted command (`notes`), after a commit or another command."""
     from git_agentos.hooks import git_command
 
     root = os.environ.pop("AGENTOS_RECORD_IN", None)
@@ -44,7 +44,7 @@ def post_commit(_hook: HookCall) -> int:
         return CONTINUE
     if root is not None:
         with contextlib.suppress(OSError):
-            os.setsid()  # the command has ended: signals of its terminal are not for us
+            os.setsid()  # the command has ended: ignore signals of its terminal
     record(location)
     return CONTINUE
 

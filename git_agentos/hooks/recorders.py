@@ -3,11 +3,11 @@
     post-commit, post-merge, post-rewrite   after_commit     agentos.auto.afterCommit
     post-checkout                           after_checkout   agentos.auto.afterCommit
     pre-commit                              pre_commit       agentos.auto.beforeRisky
-    a merge, before it touches a file       before_merge     agentos.auto.beforeMerge
+    a merge, before it changes a file       before_merge     agentos.auto.beforeMerge
     an agent's push to the stash            before_risky     agentos.auto.beforeRisky
 
-A command does not wait for those after it: the hook writes a note (`notes`) and starts them in the background
-(`pending`). Errors are printed once (by the next hook, where nobody waits any more) and written to the log; git
+A command does not wait for the post-… recorders: the hook writes a note (`notes`) and starts them in the background
+(`pending`). Errors are printed once (those of background processes by the next hook) and written to the log; git
 continues.
 """
 
@@ -55,7 +55,7 @@ def record_noted(location: Location, noted: Noted) -> None:
 
 
 def new_worktree(hook: HookCall) -> int:
-    """Record which agent made a worktree by `git worktree add`: it is the agent's own."""
+    """Record which agent created a worktree by `git worktree add`: it is the agent's own."""
     command = git_command.read(hook.pid)
     if command.location is not None and not command.location.is_main and command.who.agent is not None:
         caller = ownership.Caller(command.who, command.call.environment, command.call.cwd, os.getpid())
@@ -80,7 +80,7 @@ def stash(hook: HookCall) -> int:
 
 
 def before_commit(command: GitCommand) -> None:
-    """Create a checkpoint before a commit, which may replace what is staged."""
+    """Create a checkpoint before a commit, which may replace staged content."""
     if command.settings.auto_on("beforeRisky", person=command.who.agent is None):
         _record(command, "pre_commit", "before a commit")
 
@@ -108,7 +108,13 @@ def _record(
             _take(command, trigger, description, meta, commits)
     except (AgentosError, OSError) as error:
         warn(folder, f"no checkpoint {description}: {error}")
-        _log(command, f"no checkpoint {description}", str(error))
+        from git_agentos.guard.enforcement import saving
+
+        # The error may be that the log cannot be used.
+        details = {"reason": str(error)}
+        saving.log_error(
+            command.location, command.who.agent, command.call.environment, f"no checkpoint {description}", details
+        )
         return
     for each in caught:
         warn(folder, str(each.message))
@@ -124,20 +130,3 @@ def _take(command: GitCommand, trigger: str, description: str, meta: Mapping[str
     context = saving.context_at(command.location, command.who.agent, command.call.environment)
     metadata = context.metadata(trigger=trigger, description=description, meta=dict(meta))
     saving.save(context, SaveScope(commits=commits), metadata, whole=False)
-
-
-def _log(command: GitCommand, summary: str, reason: str) -> None:
-    """Write to the log, if there is one. The reason of the error may also be that there is none."""
-    from git_agentos import log
-    from git_agentos.guard.enforcement import saving
-
-    if command.location is None:
-        return
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            context = saving.context_at(command.location, command.who.agent, command.call.environment)
-            if command.who.agent is not None or log.is_open(context):
-                log.try_add(context, "error", summary, details={"reason": reason})
-    except (AgentosError, OSError):
-        return

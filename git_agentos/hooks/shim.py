@@ -1,7 +1,8 @@
-"""The shim's question (`hooks/git-shim`): may this git command run? Answers 0 for yes, 3 for no, and 10 for yes without
-the configuration by which an agent's client has switched the guard off (`guard.exec.client_configuration`).
+"""Decides for the shim (`hooks/git-shim`) whether a git command may run. The exit code is 0 for yes, 3 for no, and 10
+for yes, but without the configuration by which an agent's client has switched the guard off
+(`guard.exec.client_configuration`).
 
-The process that asks becomes git when the answer is yes, so it is the one that a grant is used up for.
+If the command may run, the calling process becomes git; so a grant is used for that process.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def main(args: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except (AgentosError, OSError) as error:
-        output.to_stderr(f"git-agentos: stopped: it cannot be decided whether this may run: {error}")
+        output.to_stderr(f"git-agentos: stopped: cannot decide whether this command may run: {error}")
         if isinstance(error, AgentosError) and error.hint:
             output.to_stderr(f"  {error.hint}")
         return STOP
@@ -42,7 +43,7 @@ def _decide(args: tuple[str, ...], pid: int) -> int:
     above = table.parents(pid)[:1]
     git = shutil.which("git")
     if above and git is not None and ancestry.is_inner_step(args, above[0], git):
-        return RUN  # what git starts itself, on a system where it finds its own commands by PATH
+        return RUN  # started by git itself, on a system where it finds its own commands by PATH
     request = call.current_call(("git", *args))
     run = RUN
     if "GIT_CONFIG_COUNT" in request.environment:
@@ -79,7 +80,7 @@ def _answer(request: Call, pid: int, run: int) -> int:
     )
     output.to_stderr(verdict.message)
     if verdict.run and assessment.root is not None:
-        # The process is going to be this git: its hooks need not save and ask again.
+        # The process becomes this git: its hooks need not save and decide again.
         what = allowed.ALL if assessment.decision.decision != ALLOW else allowed.FILES
         allowed.record(locate(assessment.root, use_environment=False).common_dir, pid, what)
     return run if verdict.run else STOP

@@ -1,7 +1,7 @@
-"""A cache of where the user's own hooks are, so that the scripts need not ask git each time.
+"""A cache of where the user's own hooks are, so that the scripts need not run git each time.
 
 `<common dir>/agentos/guard/chain/<worktree>` is sourced by `load` in `hooks/guard.sh`: it sets the script's variables,
-and its last command fails where a configuration file is newer than it, or the environment names other files.
+and its last command fails if a configuration file is newer than the cache, or the environment names other files.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from git_agentos.util import directories, files
 
 # The variables that decide which files git reads; the shell compares them with those of the cache.
 _LEADING = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
-# A configuration file that was written so shortly before it was read may change again without a newer time.
+# A configuration file that was written less than this before it was read may change again without a newer time.
 _CLOCK_TICK = 0.02  # seconds; file systems count in smaller steps
 _WHOLE_SECONDS = 2.0  # for a shell that compares seconds
 
 
 def refresh(hook: HookCall) -> int:
-    """Rewrite the cache, and answer with its text: `args` are its path, and whether this shell compares fractions of
+    """Rewrite the cache, and print its text: `args` are its path, and whether this shell compares fractions of
     seconds."""
     cache, precise = hook.args[0], any(hook.args[1:])
     begun = time.time()
@@ -68,8 +68,8 @@ def _text(found: user_hooks.UserHooks, strict: str, record: bool) -> str:
 
 
 def _policy() -> tuple[str, bool]:
-    """Which commands that are allowed by default are not allowed here (`all`: not even read-only ones; `some`; or
-    empty), and whether commits are recorded. Settings that cannot be read are reported when a command is judged."""
+    """Whether policy stops commands that are allowed by default (`all`: even read-only ones; `some`; or empty), and
+    whether commits are recorded. Invalid settings are reported by the decision about a command."""
     from git_agentos.guard.configuration import settings
     from git_agentos.guard.decision import ALLOW
     from git_agentos.guard.policy import operations
@@ -100,7 +100,7 @@ def _write(path: str, text: str, as_of: float) -> None:
 
 
 def _create_probes(folder: str) -> None:
-    """Create two files by which a shell finds out whether it compares fractions of seconds."""
+    """Create two files with which a shell tests whether it compares fractions of seconds."""
     for name, fraction in ((".sooner", 0), (".later", 500_000_000)):
         path = os.path.join(folder, name)
         if not os.path.lexists(path):

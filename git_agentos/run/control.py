@@ -59,11 +59,11 @@ def cancel_requested(location: Location, run_id: str) -> bool:
     if not os.path.lexists(path):
         return False
     try:
-        document = json.loads(files.read(path, limit=1 << 16))
-    except (OSError, ValueError, RecursionError):
+        document = files.read_object(path, limit=1 << 16)
+    except (OSError, ValueError):
         return False
     known = signing.key(os.environ, make=False)
-    if not isinstance(document, dict) or document.get("repository") != location.common_dir:
+    if document.get("repository") != location.common_dir:
         return False
     return known is None or signing.verify_document(_CANCEL, run_id, document, known)
 

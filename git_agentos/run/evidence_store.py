@@ -8,12 +8,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import stat
 import warnings
 from typing import Any
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.errors import AgentosError, AgentosWarning, RepositoryError, RunError, converted_storage_errors
+from git_agentos.errors import AgentosError, AgentosWarning, RunError, converted_storage_errors
 from git_agentos.git.location import Location
 from git_agentos.process import deletion
 from git_agentos.run import evidence_copy, journal, lock, sealing
@@ -24,7 +23,7 @@ from git_agentos.run.evidence_folder import Folder
 from git_agentos.run.journal import Journal
 from git_agentos.run.sealing import Verification
 from git_agentos.store import database_path
-from git_agentos.util import files
+from git_agentos.util import directories, files
 from git_agentos.worktree import layout
 
 
@@ -45,11 +44,11 @@ def create(location: Location, run_id: str) -> Evidence:
     with converted_storage_errors():
         with contextlib.suppress(FileExistsError):
             os.mkdir(runs)
-        _is_folder(runs)
+        directories.is_own(runs)
         try:
             os.mkdir(path)
         except FileExistsError:
-            if not _is_folder(path) or os.listdir(path):
+            if not directories.is_own(path) or os.listdir(path):
                 raise id_taken(run_id) from None
         files.sync_directory(runs)
         made = Evidence(path, run_id, location)
@@ -92,7 +91,7 @@ def open_existing(location: Location, run_id: str) -> Evidence:
     check_id(run_id)
     runs = runs_folder(location)
     path = os.path.join(runs, run_id)
-    if not all(_is_folder(each) for each in (os.path.dirname(runs), runs, path)):
+    if not all(directories.is_own(each) for each in (os.path.dirname(runs), runs, path)):
         raise RunError(f"there is no run '{run_id}'", "git agentos run list shows the runs")
     return Evidence(path, run_id, location)
 
@@ -100,7 +99,7 @@ def open_existing(location: Location, run_id: str) -> Evidence:
 def ids(location: Location) -> list[str]:
     """The ids of all runs that have a folder, oldest first."""
     runs = runs_folder(location)
-    if not (_is_folder(os.path.dirname(runs)) and _is_folder(runs)):
+    if not (directories.is_own(os.path.dirname(runs)) and directories.is_own(runs)):
         return []
     folders = [each for each in os.scandir(runs) if each.is_dir(follow_symlinks=False) and is_id(each.name)]
     found = [(begun_at(each.path), each.name) for each in folders]
@@ -155,18 +154,6 @@ def sealed_events(context: OpenWorktree, run_id: str) -> list[dict[str, Any]] | 
     """The events of a run whose folder is gone, as its final checkpoint has them; None where it has none."""
     found = sealing.read_sealed(context.repository, run_id, EVENTS)
     return None if found is None else journal.parse(found, run_id)
-
-
-def _is_folder(path: str) -> bool:
-    """Whether a folder of git-agentos is there; RepositoryError for anything else in its place."""
-    try:
-        mode = os.lstat(path).st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    if not stat.S_ISDIR(mode):
-        what = "a symbolic link" if stat.S_ISLNK(mode) else "not a directory"
-        raise RepositoryError(f"'{path}' is {what}", "remove it: git-agentos did not make it and does not follow it")
-    return True
 
 
 def begun_at(folder: str) -> str:

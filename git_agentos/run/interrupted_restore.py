@@ -17,11 +17,6 @@ from git_agentos.git.location import Location
 from git_agentos.run.context import WorkspaceContext
 
 
-def is_interrupted(location: Location) -> bool:
-    """Whether there is a journal, readable or not."""
-    return os.path.lexists(path_of(location))
-
-
 def path_of(location: Location) -> str:
     """The journal's file."""
     return os.path.join(location.state_dir, "journal.json")

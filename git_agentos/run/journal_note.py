@@ -90,9 +90,9 @@ class NoteFile:
 def _load(name: str, known: bytes) -> dict[str, Any] | None:
     """A note that is whole, and signed."""
     with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, RecursionError):
-        body = json.loads(files.read(_path(name), limit=_LIMIT))
+        body = files.read_object(_path(name), limit=_LIMIT)
         if signing.verify_document("run-note", name, body, known):
-            return dict(body)
+            return body
     return None
 
 

@@ -226,9 +226,7 @@ class _Rebuilding:
             name = f"{base}{n}"
         git_dir = os.path.join(folder, name)
         os.mkdir(git_dir)
-        record.put(os.path.join(git_dir, "commondir"), "../..\n")
-        record.put(os.path.join(git_dir, "HEAD"), f"ref: {self.ref}\n")
-        record.put(os.path.join(git_dir, "gitdir"), os.path.join(root, ".git") + "\n")
+        worktrees.write_entry(git_dir, root, os.fsencode(f"ref: {self.ref}\n"))
         record.name(git_dir, self.id)
         return git_dir
 
@@ -245,7 +243,7 @@ class _Rebuilding:
             worktrees.relink(location.git_dir, location.root)
         if not worktrees.leads_to_common_dir(location.git_dir, location.common_dir):
             self._require_write()
-            record.put(os.path.join(location.git_dir, "commondir"), "../..\n")
+            worktrees.write_common_dir(location.git_dir)
 
     def _move_inner_worktrees(self) -> None:
         """Move other worktrees of the repository, which were made inside of this one, beside it: no checkpoint holds
@@ -339,7 +337,7 @@ class _Rebuilding:
             self._add_not_saved("HEAD", f"{reason}: the file is at '{kept}' now")
         else:
             self._add_not_saved("HEAD", _MISSING)
-        record.put(path, f"ref: {self.ref}\n")
+        files.replace(path, os.fsencode(f"ref: {self.ref}\n"))
         self.result.commits += self._last_commits()
 
     def _index(self) -> None:
@@ -422,7 +420,7 @@ class _Rebuilding:
 
     def _interrupted(self, goal: str) -> None:
         inner = self.result.inner
-        if inner is None or not interrupted_restore.is_interrupted(self.location):
+        if inner is None or not journal.exists(self.location):
             return
         settled, self.result.finished = interrupted_restore.finish(inner, self.run, goal)
         if not settled:

@@ -24,7 +24,7 @@ from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.creation import create_checkpoint, write_checkpoint
 from git_agentos.checkpoint.model import Metadata
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.errors import AgentosError, RunError, converted_storage_errors
+from git_agentos.errors import AgentosError, RunError, converted_storage_errors, system_reason
 from git_agentos.git import trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
@@ -266,7 +266,7 @@ class _Check:
                 digest.update(part)
                 length += len(part)
         except OSError as error:
-            self.problems.append(f"'{name}' cannot be read: {(error.strerror or str(error)).lower()}")
+            self.problems.append(f"'{name}' cannot be read: {system_reason(error)}")
             return
         if length < size and name == EVENTS:
             self.problems.append(f"'{name}' was cut off")
@@ -365,5 +365,5 @@ class _Check:
         except RunError as error:
             self.problems.append(error.message)
         except OSError as error:
-            self.problems.append(f"'{name}' cannot be read: {(error.strerror or str(error)).lower()}")
+            self.problems.append(f"'{name}' cannot be read: {system_reason(error)}")
         return None

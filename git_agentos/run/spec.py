@@ -39,7 +39,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from git_agentos.errors import UsageError
+from git_agentos.errors import UsageError, system_reason
 from git_agentos.run.context import check_id
 from git_agentos.util.values import parse_duration
 
@@ -96,7 +96,7 @@ def from_file(path: str, **given: Any) -> RunSpec:
         with open(path, "rb") as file:
             body = tomllib.load(file)
     except OSError as error:
-        raise UsageError(f"'{path}' cannot be read: {(error.strerror or str(error)).lower()}") from error
+        raise UsageError(f"'{path}' cannot be read: {system_reason(error)}") from error
     except (ValueError, RecursionError) as error:  # not TOML, or not UTF-8
         raise UsageError(f"'{path}' is not TOML: {error}") from error
     found: dict[str, Any] = {}

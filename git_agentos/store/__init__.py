@@ -5,10 +5,10 @@ database       opening it: WAL, migrations, damage
 migrations     the tables, version by version
 entries        rows of the agent log
 items          rows of the working memory
-salvage        rows of a damaged database that no checkpoint carries yet
+salvage        rows of a damaged database that are in no checkpoint yet
 threads        LangGraph's rows of one workflow
 
-The three functions below are the public part; they load neither sqlite3 nor pygit2.
+The three functions below are public; they import neither sqlite3 nor pygit2.
 """
 
 from git_agentos.store.database_path import ensure_agentos_dir, get_checkpoint_db_path, get_repo_root

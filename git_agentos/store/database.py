@@ -1,11 +1,11 @@
 """Opening the workflow database: WAL, busy timeout, foreign keys, migrations; and what to do with a damaged one.
 
 A process that has the file open holds a shared flock(2) on `<file>.lock`; one that sets it up or moves a damaged one
-aside holds an exclusive lock. SQLite does not notice that a file is renamed: a process that still had it open would end
-by removing the write-ahead log of the file that took its place.
+aside holds an exclusive lock. SQLite does not notice that a file is renamed: a process that still has it open would
+finally remove the write-ahead log of the new file.
 
-A file of a newer version is refused before anything in it or beside it is written. A file without our tables is given
-them, whatever else is in it.
+A file of a newer version is refused before anything in it or beside it is written. Our tables are added to a file that
+does not have them, whatever else it contains.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 from urllib.parse import quote
 
-from git_agentos.errors import DamagedDatabase, DatabaseError
+from git_agentos.errors import DamagedDatabase, DatabaseError, system_reason
 from git_agentos.store.migrations import LATEST, MIGRATIONS, SEARCH
 from git_agentos.util import files, locks, times
 
@@ -27,7 +27,7 @@ _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _ENDS = ("-wal", "-shm", "-journal")
 
 Inode = tuple[int, int]
-Connection = sqlite3.Connection  # for the signatures of those who must not import sqlite3
+Connection = sqlite3.Connection  # for signatures in modules that must not import sqlite3
 
 
 class InUse(DatabaseError):
@@ -39,11 +39,11 @@ class Newer(DatabaseError):
 
 
 class NotSetUp(DatabaseError):
-    """There is no database yet, or none that has our tables."""
+    """There is no database yet, or it does not have our tables."""
 
 
 class Database(NamedTuple):
-    """An open database; `lock` is the descriptor of the lock that keeps the file where it is."""
+    """An open database; `lock` is the descriptor of the lock that keeps the file from being moved."""
 
     connection: sqlite3.Connection
     path: str
@@ -52,11 +52,11 @@ class Database(NamedTuple):
 
 @contextlib.contextmanager
 def opened(path: str, *, across_threads: bool = False) -> Iterator[Database]:
-    """The database at `path`, made and brought up to date if need be. Writes are durable when they return.
+    """The database at `path`, created and migrated if necessary. Writes are durable when they return.
 
-    `across_threads` is for a library that does as Python's sqlite3 has it: its threads use the connection one after the
-    other, and what it writes is one transaction until it commits. Raises DamagedDatabase, or DatabaseError where it
-    cannot be used.
+    `across_threads` is for a library that relies on the defaults of Python's sqlite3: its threads use the connection
+    one after the other, and its writes are one transaction until it commits. Raises DamagedDatabase, or DatabaseError
+    if the database cannot be used.
     """
     database = _open(path, across_threads=across_threads)
     try:
@@ -68,7 +68,7 @@ def opened(path: str, *, across_threads: bool = False) -> Iterator[Database]:
 
 @contextlib.contextmanager
 def opened_to_read(path: str) -> Iterator[Database]:
-    """A database that is only read; DatabaseError where it has not been set up."""
+    """A database for reading only; DatabaseError if it has not been set up."""
     lock = None
     with sqlite_errors(path):
         with contextlib.suppress(FileNotFoundError):
@@ -102,7 +102,7 @@ def sqlite_errors(path: str) -> Iterator[None]:
             raise DamagedDatabase(path, _one_line(str(error)), inode) from error
         if code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise InUse(
-                f"the workflow database '{path}' is kept locked by another process", "try again when it has finished"
+                f"another process keeps the workflow database '{path}' locked", "try again when it has finished"
             ) from error
         if code & 0xFF == sqlite3.SQLITE_FULL:
             raise DatabaseError(
@@ -115,7 +115,7 @@ def sqlite_errors(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All or nothing; other writers wait."""
+    """A transaction: all or nothing; other writers wait."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -127,12 +127,12 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def relax_sync(database: Database) -> None:
-    """Do not wait for the disk after each write from here on: checkpoints hold the same rows."""
+    """From here on, do not wait for the disk after each write: checkpoints contain the same rows."""
     database.connection.execute("PRAGMA synchronous = NORMAL")
 
 
 def check(database: Database) -> None:
-    """Read the whole file; DamagedDatabase where SQLite finds it inconsistent."""
+    """Check the whole file; DamagedDatabase if SQLite finds it inconsistent."""
     inode = _inode(database.path)
     answer = database.connection.execute("PRAGMA integrity_check(1)").fetchone()
     if answer is None or answer[0] != "ok":
@@ -140,7 +140,7 @@ def check(database: Database) -> None:
 
 
 def move_aside(path: str, inode: Inode | None) -> str | None:
-    """Rename a damaged database, never deleting it; its new path. None where another file has its name by now."""
+    """Rename a damaged database (it is never deleted); its new path, or None if `path` is another file by now."""
     stamp = times.name_stamp()
     with sqlite_errors(path):
         lock = _lock(path, exclusive=True)
@@ -151,7 +151,7 @@ def move_aside(path: str, inode: Inode | None) -> str | None:
             while any(os.path.lexists(target + end) for end in ("", *_ENDS)):
                 n += 1
                 target = f"{path}.damaged-{stamp}-{n}"
-            # Its log first: a log that is left alone could be taken for the next database's.
+            # Its log first: a log that is left behind could be used for the next database.
             for end in (*_ENDS, ""):
                 with contextlib.suppress(FileNotFoundError):
                     os.rename(path + end, target + end)
@@ -168,16 +168,16 @@ def moved_aside(path: str) -> list[str]:
 
 
 def backup(database: Database, path: str) -> None:
-    """Write a copy of the whole database, without a log beside it, as a new file."""
+    """Write a copy of the whole database as a new file, without a write-ahead log."""
     database.connection.execute("VACUUM INTO ?", (path,))
 
 
 def install_copy(path: str, data: bytes) -> None:
-    """Make `data`, a copy made by `backup`, the database at `path`, where there is none."""
+    """Install `data`, a copy made by `backup`, as the database at `path`, if there is none."""
     with sqlite_errors(path):
         lock = _lock(path, exclusive=True)
         try:
-            # The lock is exclusive: no other process makes a database here meanwhile.
+            # The lock is exclusive, so no other process creates a database here meanwhile.
             if not os.path.lexists(path):
                 files.replace(path, data)
         finally:
@@ -188,10 +188,10 @@ def install_copy(path: str, data: bytes) -> None:
 
 
 def _open(path: str, *, across_threads: bool = False) -> Database:
-    """The lock is taken shared to use the database, exclusive to set it up; then from the beginning, as it is now.
+    """Open the database with a shared lock. If it must be set up, do that with an exclusive lock, and start again.
 
-    A complete one without a write-ahead log, on a file system that cannot have one, is used as it is while another
-    process has it open.
+    A complete database without a write-ahead log, on a file system that does not support one, is used as it is while
+    another process has it open.
     """
     set_up = False
     while True:
@@ -240,7 +240,7 @@ def _connect(path: str, *, across_threads: bool = False, read_only: bool = False
     level: Literal["DEFERRED"] | None = "DEFERRED" if across_threads else None
     name = path
     if read_only:
-        # Without a log beside it nothing is missing in the file; SQLite would want to make one.
+        # Without a log beside it, the file is complete; without `immutable`, SQLite would try to create a log.
         name = f"file:{quote(os.fsencode(path))}?mode=ro" + ("" if os.path.exists(path + "-wal") else "&immutable=1")
     connection = sqlite3.connect(
         name, timeout=BUSY_SECONDS, isolation_level=level, check_same_thread=not across_threads, uri=read_only
@@ -261,14 +261,14 @@ def _is_read_only(path: str) -> bool:
 
 
 def _check_header(path: str) -> None:
-    """Look at the file before SQLite does, which may already write beside it."""
+    """Check the file before SQLite opens it, which may write files beside it."""
     try:
         with open(path, "rb") as file:
             head = file.read(64)
     except FileNotFoundError:
         return
     if head and head[:16] != _MAGIC:
-        raise DamagedDatabase(path, "it does not begin as a database does", _inode(path))
+        raise DamagedDatabase(path, "it does not have the header of a database", _inode(path))
     if len(head) == 64:
         _check_version(path, int.from_bytes(head[60:64], "big", signed=True))
 
@@ -277,18 +277,18 @@ def _check_version(path: str, found: int) -> int:
     if found > LATEST:
         raise Newer(
             f"the workflow database '{path}' has version {found}; this version of git-agentos reads up to {LATEST}",
-            "install a newer git-agentos; the database was not touched",
+            "install a newer git-agentos; the database was not changed",
         )
     return found
 
 
 def _version(connection: sqlite3.Connection, path: str) -> int:
-    """The version that the database has; refused where it is newer, or not ours."""
+    """The version of the database; an error if it is newer, or not ours."""
     found = _check_version(path, connection.execute("PRAGMA user_version").fetchone()[0])
     if found and not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'agentos_worktrees'").fetchone():
         raise DatabaseError(
-            f"the database '{path}' has version {found}, but was not made by git-agentos",
-            "name another file in AGENTOS_WORKFLOW_DB; this one was not touched",
+            f"the database '{path}' has version {found}, but git-agentos did not create it",
+            "name another file in AGENTOS_WORKFLOW_DB; this one was not changed",
         )
     return found
 
@@ -298,11 +298,11 @@ def _is_wal(connection: sqlite3.Connection) -> bool:
 
 
 def _set_up(path: str) -> None:
-    """Make the file and its tables, each version in a transaction of its own; the lock is held exclusively."""
+    """Create the file and its tables, each version in a transaction of its own. The lock must be held exclusively."""
     connection = _connect(path)
     try:
         _version(connection, path)
-        # Some file systems cannot do it: then there is a rollback journal, and one writer keeps readers waiting.
+        # On file systems that do not support it, there is a rollback journal, and readers wait for a writer.
         connection.execute("PRAGMA journal_mode = WAL")
         while (version := _version(connection, path)) < LATEST:
             with transaction(connection):
@@ -327,7 +327,7 @@ def _has_trigrams(connection: sqlite3.Connection) -> bool:
 
 
 def _refuse_foreign(path: str) -> None:
-    """A file that is no database and that git-agentos has never opened belongs to somebody: it is not moved aside."""
+    """Refuse a file that is not a database and that git-agentos has never opened: it is a user's, and is not moved."""
     if os.path.lexists(path + ".lock"):
         return
     try:
@@ -335,7 +335,7 @@ def _refuse_foreign(path: str) -> None:
     except DamagedDatabase as error:
         if os.path.basename(os.path.dirname(path)) != ".agentos":
             raise DatabaseError(
-                f"'{path}' is not a database", "name another file in AGENTOS_WORKFLOW_DB; this one was not touched"
+                f"'{path}' is not a database", "name another file in AGENTOS_WORKFLOW_DB; this one was not changed"
             ) from error
 
 
@@ -373,4 +373,4 @@ def _one_line(reason: str) -> str:
 
 
 def _failed(path: str, error: OSError) -> DatabaseError:
-    return DatabaseError(f"the workflow database '{path}' cannot be used: {(error.strerror or str(error)).lower()}")
+    return DatabaseError(f"the workflow database '{path}' cannot be used: {system_reason(error)}")

@@ -1,11 +1,11 @@
-"""Where the workflow database of a worktree is, and the folder that it lies in.
+"""The path of a worktree's workflow database, and its folder.
 
     AGENTOS_WORKFLOW_DB                          a file for all worktrees of its user (or a postgresql:// URL,
                                                  which is for the workflow state of `tdd` alone)
     <worktree root>/.agentos/issue_workflow.db   otherwise
     neither                                      WorkflowConfigurationError; never any other folder
 
-`.agentos/` is made by `ensure_agentos_dir` and holds a `.gitignore` with `*`, so git sees nothing of it. A repository
+`ensure_agentos_dir` creates `.agentos/` with a `.gitignore` that contains `*`, so git ignores all of it. A repository
 could contain a `.agentos` to make this tool write through a link or read foreign rows: one that is not a directory, or
 that git tracks, is refused.
 
@@ -21,10 +21,10 @@ import stat
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from git_agentos.errors import AgentosError, RepositoryError, WorkflowConfigurationError
+from git_agentos.errors import AgentosError, RepositoryError, WorkflowConfigurationError, system_reason
 from git_agentos.git import gitfile, index_entries, process
 from git_agentos.git.location import Location, locate
-from git_agentos.util import files
+from git_agentos.util import directories, files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,7 @@ _MENTIONED = "global-database-told"
 def get_repo_root() -> Path:
     """The root of the worktree that the current directory is in: a linked worktree's own, never the main one's.
 
-    Raises WorkflowConfigurationError (a RuntimeError) outside of a repository, in a bare one, and without git.
+    Raises WorkflowConfigurationError (a RuntimeError) outside a repository, in a bare one, and without git.
     """
     from pathlib import Path
 
@@ -50,10 +50,10 @@ def get_repo_root() -> Path:
 
 
 def ensure_agentos_dir(repo_root: Path) -> Path:
-    """Make `<repo_root>/.agentos` with its inner `.gitignore`, or complete the one that is there; its path.
+    """Create `<repo_root>/.agentos` with its `.gitignore`, or complete the existing one; its path.
 
-    Any number of processes may do so at once. Raises WorkflowConfigurationError where `.agentos` is a symbolic link or
-    a file, where git tracks something in it, and where it cannot be made.
+    Any number of processes may do so at once. Raises WorkflowConfigurationError if `.agentos` is a symbolic link or a
+    file, if git tracks something in it, or if it cannot be created.
     """
     from pathlib import Path
 
@@ -63,8 +63,8 @@ def ensure_agentos_dir(repo_root: Path) -> Path:
 def get_checkpoint_db_path() -> str:
     """The workflow database for the current directory: AGENTOS_WORKFLOW_DB, or the file in the worktree's `.agentos`.
 
-    The folder is there afterwards, the file need not be. A `postgresql://` URL is returned as it is. Raises
-    WorkflowConfigurationError where neither exists.
+    The folder exists afterwards; the file need not. A `postgresql://` URL is returned unchanged. Raises
+    WorkflowConfigurationError if there is neither.
     """
     return from_environment(".", os.environ)
 
@@ -91,8 +91,8 @@ def from_variable(value: str) -> str:
     """The absolute path that a value of AGENTOS_WORKFLOW_DB means."""
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", value):
         raise WorkflowConfigurationError(
-            f"{VARIABLE} names a database server of a kind that is not known: '{value.partition('://')[0]}://…'",
-            f"it takes postgresql://…, or the path of a file; unset {VARIABLE} to use the worktree's own",
+            f"{VARIABLE} names an unknown kind of database server: '{value.partition('://')[0]}://…'",
+            f"give postgresql://…, or the path of a file; unset {VARIABLE} to use the worktree's own",
         )
     expanded = os.path.expanduser(value)
     if expanded.startswith("~"):
@@ -103,8 +103,8 @@ def from_variable(value: str) -> str:
 
 
 def shared_file(value: str) -> str | None:
-    """The file that a value of AGENTOS_WORKFLOW_DB names for log, memory and runs; None where each worktree has its
-    own: a URL is only for the workflow state."""
+    """The file that a value of AGENTOS_WORKFLOW_DB names for log, memory and runs; None if each worktree has its own (a
+    URL is only for the workflow state)."""
     return from_variable(value) if value and not is_url(value) else None
 
 
@@ -134,22 +134,20 @@ def check(location: Location, variable: str) -> str:
 
 
 def refuse_links(path: str) -> None:
-    """WorkflowConfigurationError where a database file, or one that SQLite keeps beside it, is not a plain file."""
+    """WorkflowConfigurationError if a database file, or one that SQLite keeps beside it, is not a regular file."""
     for each in (path, path + "-wal", path + "-shm", path + "-journal", path + ".lock"):
         with contextlib.suppress(FileNotFoundError):
             if not stat.S_ISREG(os.lstat(each).st_mode):
                 raise WorkflowConfigurationError(
-                    f"'{each}' is not a plain file", "remove it: git-agentos did not make it and does not follow it"
+                    f"'{each}' is not a regular file", "remove it: git-agentos did not create it and does not follow it"
                 )
 
 
 def repository_id(location: Location, *, make: bool = True) -> str:
     """The id of this repository for its rows in a shared file; it survives a move of the repository.
 
-    Empty where there is none and `make` is false.
+    Empty if there is none and `make` is false.
     """
-    from git_agentos.util import directories
-
     folder = directories.make_own(location.shared_state_dir) if make else location.shared_state_dir
     path = os.path.join(folder, "repository-id")
     for _ in range(3):
@@ -186,7 +184,7 @@ def _locate(start: str) -> Location:
     except AgentosError as error:
         hint = f"{error.hint}\nor set {VARIABLE} to the file to use" if error.hint else None
         raise WorkflowConfigurationError(
-            f"there is no place for the workflow database: {error.message}, and {VARIABLE} is not set",
+            f"there is no path for the workflow database: {error.message}, and {VARIABLE} is not set",
             hint or f"set {VARIABLE} to the file to use",
         ) from error
 
@@ -198,7 +196,7 @@ def _create_parent(path: str) -> str:
         os.makedirs(os.path.dirname(path), exist_ok=True)
     except OSError as error:
         raise WorkflowConfigurationError(
-            f"the folder for '{path}' ({VARIABLE}) cannot be made: {(error.strerror or str(error)).lower()}",
+            f"the folder for '{path}' ({VARIABLE}) cannot be created: {system_reason(error)}",
             f"set {VARIABLE} to a file in a folder that you can write to, or unset it",
         ) from error
     return path
@@ -219,14 +217,14 @@ def ensure_folder(root: str) -> str:
             os.close(descriptor)
     except OSError as error:
         raise WorkflowConfigurationError(
-            f"'{folder}' cannot be made: {(error.strerror or str(error)).lower()}",
+            f"'{folder}' cannot be created: {system_reason(error)}",
             f"the workflow database is kept there; {VARIABLE} names another file",
         ) from error
     return folder
 
 
 def _ignore_everything(folder: int) -> None:
-    """Put the inner `.gitignore` into an open `.agentos` that has none."""
+    """Write the `.gitignore` of an open `.agentos` that has none."""
     try:
         os.stat(".gitignore", dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -235,22 +233,16 @@ def _ignore_everything(folder: int) -> None:
 
 def _refuse_planted(folder: str) -> None:
     try:
-        mode = os.lstat(folder).st_mode
-    except FileNotFoundError:
-        return
-    if not stat.S_ISDIR(mode):
-        what = "a symbolic link" if stat.S_ISLNK(mode) else "not a directory"
-        raise WorkflowConfigurationError(
-            f"'{folder}' is {what}",
-            "remove it: git-agentos did not make it and does not follow it; "
-            f"or set {VARIABLE} to the file to use for the workflow database",
-        )
+        directories.is_own(folder)
+    except RepositoryError as error:
+        hint = f"{error.hint}; or set {VARIABLE} to the file to use for the workflow database"
+        raise WorkflowConfigurationError(error.message, hint) from error
 
 
 def _refuse_tracked(root: str) -> None:
-    """WorkflowConfigurationError where git tracks files in `.agentos`: these came with the repository."""
+    """WorkflowConfigurationError if git tracks files in `.agentos`: they came with the repository."""
     git_dir = gitfile.resolve(os.path.join(root, ".git"))
-    blind = os.path.lexists(os.path.join(root, FOLDER.upper()))  # a file system to which upper and lower case are one
+    blind = os.path.lexists(os.path.join(root, FOLDER.upper()))  # a file system that ignores case
     if git_dir is not None and not blind and not index_entries.may_name(git_dir, FOLDER.encode()):
         return
     args = ["ls-files", "-z", "--cached", "--", FOLDER]
@@ -268,7 +260,7 @@ def _refuse_tracked(root: str) -> None:
         with contextlib.suppress(OSError):
             if first == FOLDER or os.path.samefile(os.path.join(root, first), os.path.join(root, FOLDER)):
                 raise WorkflowConfigurationError(
-                    f"git tracks '{os.fsdecode(path)}' in '{root}': what is in there came with the repository",
-                    f"git rm -r --cached {first}, and look at what it holds; "
+                    f"git tracks '{os.fsdecode(path)}' in '{root}': these files came with the repository",
+                    f"git rm -r --cached {first}, and check its contents; "
                     f"or set {VARIABLE} to the file to use for the workflow database",
                 )

@@ -1,7 +1,7 @@
 """Rows of the agent log: `Entry` <-> row <-> line of `log.jsonl`.
 
 A line is the entry as one JSON object in ASCII; its keys are the fields of `Entry`. A reader ignores keys that it does
-not know and leaves out lines that are no entry. Entries are the same where their ids are.
+not know, and lines that are not an entry. Entries with the same id are the same entry.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
 TYPES = ("action", "decision", "error", "checkpoint", "nudge")
-_MOST = (1 << 63) - 1  # what SQLite takes for a number
-_SHORTEST = 3  # characters that the search index knows at least
+_MOST = (1 << 63) - 1  # the largest integer of SQLite
+_SHORTEST = 3  # the shortest text that the search index finds
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Entry:
     """One entry of an agent's log; the fields are the keys of the JSON kind `log-entry`.
 
     `timestamp` is ISO 8601 UTC; `type` one of TYPES; `details` any JSON object; `files_changed` are paths relative to
-    the worktree's root; `redacted` counts the secrets that were taken out before it was written. `id` sorts by time.
+    the worktree's root; `redacted` counts the secrets that were removed before it was written. `id` sorts by time.
     """
 
     id: str
@@ -47,8 +47,8 @@ _FIELDS = frozenset(each.name for each in fields(Entry))
 
 
 class LogQuery(NamedTuple):
-    """Which entries to find: those that meet all conditions. `agent` made them or owns their worktree; `text` occurs in
-    them; `since` is a timestamp; `after` a row number."""
+    """Conditions that entries must meet: `agent` wrote them or owns their worktree; `text` occurs in them; `since` is a
+    timestamp, `after` a row number."""
 
     worktree: str | None = None
     agent: str | None = None
@@ -61,12 +61,12 @@ class LogQuery(NamedTuple):
 
 
 def line(entry: Entry) -> str:
-    """The entry as it stands in `log.jsonl`."""
+    """The entry as a line of `log.jsonl`."""
     return json.dumps(vars(entry), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
 def parse(text: str | bytes) -> Entry | None:
-    """The entry that a line holds; None where it is no entry."""
+    """The entry in a line; None if it is not an entry."""
     try:
         body: dict[str, Any] = json.loads(text)
         known = {name: body[name] for name in _FIELDS if name in body}
@@ -88,8 +88,8 @@ def _is_sound(known: dict[str, Any]) -> bool:
 
 
 def _of_row(body: str) -> Entry:
-    """The entry of a row, which was valid when it was written. Not by `Entry(...)`: a frozen dataclass sets its fields
-    one by one, which takes long for a whole log."""
+    """The entry of a row, which was valid when it was written. It is not created by `Entry(...)`, because a frozen
+    dataclass sets its fields one by one, which is slow for a whole log."""
     known = json.loads(body)
     if known.keys() != _FIELDS:
         known = {name: known[name] for name in _FIELDS if name in known}
@@ -105,7 +105,7 @@ def order(entry: Entry) -> tuple[str, str]:
 
 
 def insert(connection: Connection, scope: RowOwner, entries: Iterable[Entry], carried: str | None) -> int:
-    """Add entries, within a transaction; those that exist are not changed. How many were new."""
+    """Add entries, within a transaction; existing ones are not changed. Returns how many were new."""
     before = last_row(connection)
     done = connection.executemany(
         "INSERT OR IGNORE INTO agentos_log (repository, worktree, id, timestamp, type, agent, body, text, carried)"
@@ -159,7 +159,7 @@ def find(connection: Connection, repository: str, query: LogQuery) -> list[Entry
 
 
 def first_by_other_agent(connection: Connection, scope: RowOwner, agent: str, after: str) -> Entry | None:
-    """The first entry about files that another agent made in a worktree after a time, checkpoints left out."""
+    """The first entry about files, other than checkpoints, that another agent wrote in a worktree after a time."""
     rows = connection.execute(
         "SELECT body FROM agentos_log WHERE repository = ? AND worktree = ? AND timestamp > ? AND agent != ?"
         " AND type != 'checkpoint' ORDER BY timestamp, id",
@@ -170,13 +170,13 @@ def first_by_other_agent(connection: Connection, scope: RowOwner, agent: str, af
 
 
 def last_row(connection: Connection) -> int:
-    """The highest row number that was ever given."""
+    """The highest row number ever used."""
     row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'agentos_log'").fetchone()
     return int(row[0]) if row is not None else 0
 
 
 def drop_older(connection: Connection, scope: RowOwner, timestamp: str) -> int:
-    """Remove entries from before a time that checkpoints carry, within a transaction; how many."""
+    """Delete entries from before a time that are in a checkpoint, within a transaction; how many."""
     which = "repository = ? AND worktree = ? AND timestamp < ? AND carried IS NOT NULL"
     if has_index(connection):
         connection.execute(
@@ -188,7 +188,7 @@ def drop_older(connection: Connection, scope: RowOwner, timestamp: str) -> int:
 
 
 def _containing(connection: Connection, text: str) -> tuple[str, str]:
-    """The condition that `text` occurs: by the search index where that is possible, else by LIKE."""
+    """The condition that `text` occurs: by the search index if possible, else by LIKE."""
     plain = storable(text)
     if len(plain) >= _SHORTEST and has_index(connection):
         phrase = '"' + plain.replace('"', '""') + '"'
@@ -203,12 +203,12 @@ def has_index(connection: Connection) -> bool:
 
 
 def contains(entry: Entry, text: str) -> bool:
-    """Whether `text` occurs in an entry, for one that is in no database."""
+    """Whether `text` occurs in an entry that is not in a database."""
     return storable(text).casefold() in searchable(entry).casefold()
 
 
 def searchable(entry: Entry) -> str:
-    """The text that a search looks into."""
+    """The text that is searched."""
     parts = [entry.summary, *_texts(entry.details), *entry.files_changed, entry.task_id, entry.commit]
     parts += [entry.checkpoint_id, entry.agent_id, entry.type]
     return storable("\n".join(part for part in parts if part))

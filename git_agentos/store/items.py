@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Contribution:
-    """What one worktree brought to a merge: its checkpoints, the oldest first."""
+    """What one worktree contributed to a merge: its checkpoints, oldest first."""
 
     worktree: str
     checkpoints: list[str]
@@ -25,9 +25,9 @@ class Contribution:
 class Item:
     """One item of the working memory; the fields are the keys of the JSON kind `memory-item`.
 
-    An `artifact` is a file worth knowing of: its `type`, `path` and `description`, the `commit` and `checkpoint_id`
-    that it was recorded at. A `merge` says what came from where: `commit` is the merge's, `target` the branch,
-    `sources` the worktrees, `contributions` their checkpoints.
+    An `artifact` is a file: its `type`, `path` and `description`, and the `commit` and `checkpoint_id` when it was
+    recorded. Of a `merge`, `commit` is the merge commit, `target` the branch, `sources` are the worktrees and
+    `contributions` their checkpoints.
     """
 
     id: str
@@ -46,13 +46,13 @@ class Item:
 
 
 def line(item: Item) -> str:
-    """The item as it stands in `memory.jsonl`."""
+    """The item as a line of `memory.jsonl`."""
     body = {**vars(item), "contributions": [vars(each) for each in item.contributions]}
     return json.dumps(body, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
 def parse(text: str | bytes) -> Item | None:
-    """The item that a line holds; None for what is none."""
+    """The item in a line; None if it is not an item."""
     try:
         body: dict[str, Any] = json.loads(text)
         known = {each.name: body[each.name] for each in fields(Item) if each.name in body}
@@ -81,7 +81,7 @@ def order(item: Item) -> tuple[str, str]:
 
 
 def insert(connection: Connection, scope: RowOwner, items: Iterable[Item], carried: str | None) -> int:
-    """Add items; those that exist are not changed. How many were new."""
+    """Add items; existing ones are not changed. Returns how many were new."""
     done = connection.executemany(
         "INSERT OR IGNORE INTO agentos_memory (repository, worktree, id, created_at, body, carried)"
         " VALUES (?, ?, ?, ?, ?, ?)",
@@ -91,7 +91,7 @@ def insert(connection: Connection, scope: RowOwner, items: Iterable[Item], carri
 
 
 def find(connection: Connection, repository: str, worktree: str | None = None) -> list[Item]:
-    """The items of a repository, or of one of its worktrees, the newest first."""
+    """The items of a repository, or of one of its worktrees, newest first."""
     where, values = "repository = ?", [repository]
     if worktree is not None:
         where, values = where + " AND worktree = ?", [repository, worktree]

@@ -1,17 +1,17 @@
 """The tables of the workflow database, version by version: `MIGRATIONS[n]` leads from version n to n + 1.
 
-The version is SQLite's `user_version`. A migration runs in a transaction of its own (`database.open_`), and is never
-changed once it was released. All tables of this tool begin with `agentos_`: others may have theirs in the same file.
+The version is SQLite's `user_version`. A migration runs in a transaction of its own (`database.opened`), and is never
+changed after its release. The names of our tables begin with `agentos_`, since other programs may use the same file.
 
-`repository` is `database_path.repository_id`, `worktree` the worktree's id: a file that several worktrees share keeps
-their rows apart by these. `body` is the row as JSON, the line that a checkpoint carries; `carried` the checkpoint that
-does, NULL while none does.
+`repository` is `database_path.repository_id`, `worktree` the worktree's id: they separate the rows of several worktrees
+in a shared file. `body` is the row as JSON, the line that a checkpoint carries; `carried` is that checkpoint, NULL
+while there is none.
 """
 
 from __future__ import annotations
 
 _FIRST = (
-    # How far the timeline of a worktree has been read into this file: a timeline commit.
+    # The timeline commit up to which a worktree's timeline has been read into this file.
     """CREATE TABLE agentos_worktrees (
         repository TEXT NOT NULL,
         worktree TEXT NOT NULL,
@@ -46,8 +46,8 @@ _FIRST = (
     "CREATE INDEX agentos_memory_waiting ON agentos_memory (repository, worktree) WHERE carried IS NULL",
 )
 
-# The index for `log search`: every substring of three characters. Without FTS5 a search reads all rows instead. It is
-# kept by `entries`, not by triggers, which SQLite refuses to let write to it where a schema is not trusted.
+# The index for `log search`: every substring of three characters. Without FTS5, a search reads all rows instead.
+# `entries` updates it; triggers cannot, because SQLite does not let them write to it if the schema is not trusted.
 SEARCH = (
     """CREATE VIRTUAL TABLE agentos_log_search USING fts5 (
         text, content = 'agentos_log', content_rowid = 'seq', tokenize = 'trigram'

@@ -1,4 +1,5 @@
-"""What rows of the agent log and of the working memory have in common: whose they are, and who carries them."""
+"""What rows of the agent log and of the working memory have in common: their owner, and the checkpoint that carries
+them."""
 
 from __future__ import annotations
 
@@ -12,21 +13,21 @@ LOG, MEMORY = "agentos_log", "agentos_memory"  # tables
 
 
 class RowOwner(NamedTuple):
-    """Whose rows: a repository's id (`database_path.repository_id`) and a worktree's."""
+    """The owner of rows: a repository's id (`database_path.repository_id`) and a worktree's."""
 
     repository: str
     worktree: str
 
 
 class PendingRow(NamedTuple):
-    """A row that no checkpoint carries yet."""
+    """A row that is in no checkpoint yet."""
 
     seq: int
     line: str
 
 
 def pending(connection: Connection, table: str, owner: RowOwner) -> list[PendingRow]:
-    """The rows that no checkpoint carries yet, in the order in which they were added."""
+    """The rows that are in no checkpoint yet, in the order in which they were added."""
     rows = connection.execute(
         f"SELECT seq, body FROM {table} WHERE repository = ? AND worktree = ? AND carried IS NULL ORDER BY seq", owner
     )
@@ -34,7 +35,7 @@ def pending(connection: Connection, table: str, owner: RowOwner) -> list[Pending
 
 
 def mark_saved(connection: Connection, table: str, owner: RowOwner, ids: Iterable[str], checkpoint: str) -> None:
-    """Note the checkpoint that carries the rows with these ids, where none was noted."""
+    """Record the checkpoint that carries the rows with these ids, unless one is recorded."""
     connection.executemany(
         f"UPDATE {table} SET carried = ? WHERE repository = ? AND worktree = ? AND id = ? AND carried IS NULL",
         ((checkpoint, *owner, storable(each)) for each in ids),
@@ -42,14 +43,14 @@ def mark_saved(connection: Connection, table: str, owner: RowOwner, ids: Iterabl
 
 
 def mark_rows_saved(connection: Connection, table: str, numbers: Iterable[int], checkpoint: str) -> None:
-    """Note the checkpoint that carries the rows with these numbers, where none was noted."""
+    """Record the checkpoint that carries the rows with these numbers, unless one is recorded."""
     connection.executemany(
         f"UPDATE {table} SET carried = ? WHERE seq = ? AND carried IS NULL", ((checkpoint, seq) for seq in numbers)
     )
 
 
 def storable(text: str) -> str:
-    """Text that SQLite takes: bytes that are not UTF-8 are replaced, and NUL, at which its functions stop."""
+    """Text that SQLite can store: bytes that are not UTF-8, and NUL, at which its functions stop, are replaced."""
     if text.isascii() and "\0" not in text:
         return text
     return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace").replace("\0", "\ufffd")

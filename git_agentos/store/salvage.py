@@ -1,4 +1,4 @@
-"""Reading a damaged database that was moved aside: the rows that no checkpoint carries."""
+"""Reading a damaged database that was moved aside: the rows that are in no checkpoint."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from git_agentos.store.rows import LOG, MEMORY, RowOwner
 
 
 class Rows(NamedTuple):
-    """Rows that no checkpoint carries: whose, and the line of each."""
+    """Rows that are in no checkpoint, each with its owner and its line."""
 
     log: list[tuple[RowOwner, str]]
     memory: list[tuple[RowOwner, str]]
 
 
 def pending_rows(path: str) -> Rows:
-    """The rows that no checkpoint carries, as far as the file can be read. Nothing is written to it."""
+    """The rows that are in no checkpoint, as far as the file can be read. Nothing is written to it."""
     with contextlib.suppress(sqlite3.Error, ValueError):
         connection = sqlite3.connect(f"file:{quote(os.fsencode(path))}?mode=ro", uri=True, isolation_level=None)
         try:
@@ -30,7 +30,7 @@ def pending_rows(path: str) -> Rows:
 
 
 def _read(connection: sqlite3.Connection, table: str) -> list[tuple[RowOwner, str]]:
-    """Read by the index; where that is damaged, row by row from either end as far as possible."""
+    """Read by the index; if that is damaged, row by row from both ends as far as possible."""
     found: dict[int, tuple[RowOwner, str]] = {}
     query = f"SELECT seq, repository, worktree, body FROM {table}"
     for rest in (

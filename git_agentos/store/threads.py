@@ -1,7 +1,7 @@
-"""Rows of one workflow in LangGraph's tables, taken out of a database and put into another.
+"""Rows of one workflow in LangGraph's tables: copied out of a database, and into another.
 
-The newest row of a thread has its whole state, the first says whose it is: these two, and what waits at the newest. A
-row is carried as it is, its code included: where it was changed, reading it in the new place says so.
+Copied are the newest row of a thread, which has its whole state, the first row, which says to whom it belongs, and the
+pending writes of the newest. Rows are copied unchanged, with their MAC: if one was changed, reading it reports that.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _CHECKPOINTS = ("thread_id", "checkpoint_ns", "checkpoint_id", "parent_checkpoint_id", "type", "checkpoint", "metadata")
 _WRITES = ("thread_id", "checkpoint_ns", "checkpoint_id", "task_id", "task_path", "idx", "channel", "type", "value")
-_TABLES = (  # as LangGraph makes them
+_TABLES = (  # as LangGraph creates them
     """CREATE TABLE IF NOT EXISTS checkpoints (
         thread_id TEXT NOT NULL,
         checkpoint_ns TEXT NOT NULL DEFAULT '',
@@ -47,14 +47,14 @@ MISSING, FRESH, WITHOUT, THERE = "missing", "fresh", "without", "there"
 
 
 def names(connection: Connection) -> list[str]:
-    """The ids of all threads; none where no workflow was ever in the database."""
+    """The ids of all threads; none if the database never had a workflow."""
     if not _has_table(connection):
         return []
     return [str(row[0]) for row in connection.execute("SELECT DISTINCT thread_id FROM checkpoints ORDER BY thread_id")]
 
 
 def take(connection: Connection, thread: str) -> bytes | None:
-    """The rows of a thread as a document; None where there are none. Nothing else may write to it meanwhile."""
+    """The rows of a thread as a document; None if there are none. Nothing else may write to it meanwhile."""
     columns = ", ".join(_CHECKPOINTS)
     found = connection.execute(
         f"SELECT {columns} FROM checkpoints WHERE thread_id = ?1 AND checkpoint_ns = '' AND checkpoint_id IN"
@@ -78,8 +78,8 @@ def take(connection: Connection, thread: str) -> bytes | None:
 
 
 def give(path: str, thread: str, data: bytes) -> None:
-    """Put the rows in a document into the database at `path`, which is made if need be; those of other threads, and
-    what is no row, are left out. DatabaseError where it is no such document."""
+    """Insert the rows of a document into the database at `path`, which is created if necessary. Rows of other threads
+    and invalid rows are left out. DatabaseError if it is not such a document."""
     try:
         body = json.loads(data)
         checkpoints = [[_unpacked(each) for each in row] for row in body["checkpoints"]]
@@ -98,8 +98,8 @@ def give(path: str, thread: str, data: bytes) -> None:
 
 
 def state(path: str, thread: str) -> str:
-    """Whether a database has a thread: MISSING (there is no file), FRESH (it never had a workflow), WITHOUT (it had
-    others), or THERE. A damaged or foreign file is not completed: THERE."""
+    """Whether a database has a thread: MISSING (there is no file), FRESH (it never had a workflow), WITHOUT (it has
+    others), or THERE. THERE also for a damaged or foreign file, to which nothing may be added."""
     if not os.path.lexists(path):
         return MISSING
     try:

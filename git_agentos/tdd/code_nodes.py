@@ -27,12 +27,12 @@ from git_agentos.tdd.node_run import (
     Session,
     Update,
     changed_files,
-    count,
     run_node,
     unlock,
 )
 from git_agentos.tdd.state import N0, N1, N2, N3, N4, N5, ExitCode, ImplementationState
 from git_agentos.util import files, times
+from git_agentos.util.values import count
 
 _MAX_TEST_BYTES = 256 << 10  # of a test file that a model is shown; the prompt bounds it once more
 _MAX_OUTPUT = 64 << 10  # characters of test output in the state; the evidence has all of it

@@ -358,7 +358,3 @@ def changed_files(worktree: OpenWorktree, base: str, tree: str) -> list[str]:
     """The paths in which a tree of visible files differs from the base."""
     changed = trees.diff(worktree.repository, worktree.repository.commit_tree(base), tree)
     return [os.fsdecode(path) for path in sorted(changed)]
-
-
-def count(number: int, one: str, many: str | None = None) -> str:
-    return f"{number} {one}" if number == 1 else f"{number} {many or one + 's'}"

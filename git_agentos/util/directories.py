@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Callable, Iterator
 
 from git_agentos.errors import RepositoryError
 from git_agentos.util import locks
+
+_PLANTED = "remove it: git-agentos did not create it and does not follow it"
 
 
 def make(path: str | bytes) -> None:
@@ -37,10 +40,21 @@ def make_own(path: str, *below: str) -> str:
         try:
             os.mkdir(path)
         except FileExistsError:
-            if os.path.islink(path) or not os.path.isdir(path):
-                what = "a symbolic link" if os.path.islink(path) else "not a directory"
-                raise RepositoryError(f"'{path}' is {what}", "remove it: git-agentos does not follow it") from None
+            is_own(path)
     return path
+
+
+def is_own(path: str) -> bool:
+    """Whether a folder of git-agentos is there; RepositoryError where something else has its name: it may have come
+    with a hostile repository."""
+    try:
+        mode = os.lstat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    if not stat.S_ISDIR(mode):
+        what = "a symbolic link" if stat.S_ISLNK(mode) else "not a directory"
+        raise RepositoryError(f"'{path}' is {what}", _PLANTED) from None
+    return True
 
 
 def entries(path: bytes) -> list[os.DirEntry[bytes]]:
@@ -87,21 +101,13 @@ def disk_usage(folder: str) -> int:
     """Bytes on disk at and below a folder; links are not followed, and a file with several names counts once."""
     total = 0
     seen: set[tuple[int, int]] = set()
-    waiting = [folder]
-    while waiting:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    found = entry.stat(follow_symlinks=False)
-                    if found.st_nlink > 1 and not entry.is_dir(follow_symlinks=False):
-                        if (found.st_dev, found.st_ino) in seen:
-                            continue
-                        seen.add((found.st_dev, found.st_ino))
+    for _, entries in tree(os.fsencode(folder)):
+        for entry in entries:
+            with contextlib.suppress(OSError):  # gone meanwhile
+                found = entry.stat(follow_symlinks=False)
+                if stat.S_ISDIR(found.st_mode) or found.st_nlink == 1 or (found.st_dev, found.st_ino) not in seen:
                     total += found.st_blocks * 512
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-        except OSError:
-            continue  # gone meanwhile, or closed to us
+                    seen.add((found.st_dev, found.st_ino))
     return total
 
 

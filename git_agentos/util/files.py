@@ -11,6 +11,7 @@ import errno
 import os
 import re
 import stat
+from typing import Any
 
 # What `os.link` fails with where the file system has no hard links.
 NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
@@ -49,6 +50,20 @@ def read(path: str | bytes, *, limit: int = 64 << 20, follow: bool = False) -> b
     if len(data) > limit:
         raise TooLargeError(errno.EFBIG, f"larger than {limit} bytes", path)
     return data
+
+
+def read_object(path: str, *, limit: int = 64 << 20) -> dict[str, Any]:
+    """The JSON object in a file. OSError as `read`, ValueError where it holds anything else."""
+    import json  # not loaded where there is nothing to read
+
+    data = read(path, limit=limit)
+    try:
+        body = json.loads(data)
+    except RecursionError as error:
+        raise ValueError(f"'{path}' is nested too deeply") from error
+    if not isinstance(body, dict):
+        raise ValueError(f"'{path}' has no JSON object")
+    return body
 
 
 def replace(

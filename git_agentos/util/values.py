@@ -68,3 +68,8 @@ def is_hex(text: str) -> bool:
 def ordered_id(time_ns: int) -> str:
     """A new id, 32 hex digits, that sorts by `time_ns` (nanoseconds since the epoch)."""
     return f"{time_ns:016x}{os.urandom(8).hex()}"
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """A number with its noun: `1 file`, `2 files`."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"

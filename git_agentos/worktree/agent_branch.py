@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from git_agentos import config
 from git_agentos.checkpoint import operation, timeline
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.errors import AgentosError, CheckpointFormatError, MissingObjectsError, WorktreeError
+from git_agentos.errors import AgentosError, CheckpointFormatError, MissingObjectsError, WorktreeError, system_reason
 from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.scan import Scan
@@ -97,7 +97,7 @@ def readable_agents(context: OpenWorktree) -> tuple[list[AgentBranch], list[Unre
         except NothingCommittedError:
             continue
         except (AgentosError, OSError) as error:
-            reason = error.message if isinstance(error, AgentosError) else (error.strerror or str(error)).lower()
+            reason = error.message if isinstance(error, AgentosError) else system_reason(error)
             left_out.append(UnreadableAgent(id_, reason))
     return sorted(found, key=lambda each: each.id), sorted(left_out, key=lambda each: each.id)
 

@@ -10,7 +10,7 @@ import stat
 
 from git_agentos.git import worktrees
 from git_agentos.git.location import Location
-from git_agentos.util import directories, files
+from git_agentos.util import directories
 from git_agentos.worktree import record
 
 _FOLDER = "damaged"
@@ -73,4 +73,4 @@ def unblock_worktree_add(location: Location) -> None:
                 set_aside(location, path)
         if not worktrees.leads_to_common_dir(git_dir, location.common_dir):
             set_aside(location, os.path.join(git_dir, "commondir"))
-            files.replace(os.path.join(git_dir, "commondir"), b"../..\n")
+            worktrees.write_common_dir(git_dir)

@@ -100,7 +100,7 @@ class _Entry:
     def rebuild_file(self, name: str, text: str) -> str:
         """Write a file anew; in words, where what stood there is kept."""
         kept = damaged.set_aside(self.context.location, self.path(name))
-        record.put(self.path(name), text)
+        files.replace(self.path(name), os.fsencode(text))
         return damaged.describe(kept)
 
     # -- a removal that was killed ---------------------------------------------------------------------------------

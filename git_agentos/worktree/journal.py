@@ -21,7 +21,7 @@ import os
 import time
 from typing import Any, NamedTuple
 
-from git_agentos.errors import LockedError, WorktreeError
+from git_agentos.errors import LockedError, WorktreeError, system_reason
 from git_agentos.git.location import Location
 from git_agentos.util import directories, files, locks
 from git_agentos.worktree import damaged
@@ -98,7 +98,7 @@ def finish(journal: WorktreeJournal) -> None:
             release(journal)
         raise WorktreeError(
             f"{journal.operation} of '{journal.id}' succeeded, but its journal cannot be removed:"
-            f" {(error.strerror or str(error)).lower()}",
+            f" {system_reason(error)}",
             f"git agentos worktree repair {journal.id}",
         ) from error
 

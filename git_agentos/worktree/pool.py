@@ -44,8 +44,8 @@ def prepared(location: Location) -> list[Prepared]:
     found = []
     for git_dir in worktrees.linked_git_dirs(location.common_dir):
         mark = os.path.join(git_dir, "agentos", _MARK)
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
-            base_sha = json.loads(files.read(mark))["base_sha"]
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            base_sha = files.read_object(mark)["base_sha"]
             path = worktrees.root_of(git_dir)
             if not isinstance(base_sha, str) or not _OID.fullmatch(base_sha):
                 continue

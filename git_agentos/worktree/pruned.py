@@ -19,7 +19,6 @@ from git_agentos.errors import AgentosError
 from git_agentos.git import refs, state_dir, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard.setup import activation
-from git_agentos.util import files
 from git_agentos.worktree import index_repair, layout, record
 from git_agentos.worktree.record import Record
 
@@ -81,9 +80,7 @@ def rebuild_entry(context: OpenWorktree, one: Pruned) -> str:
     with state_dir.scratch(context.location) as scratch:
         new = os.path.join(scratch, "entry")
         os.mkdir(new)
-        files.replace(os.path.join(new, "commondir"), b"../..\n")
-        files.replace(os.path.join(new, "HEAD"), head)
-        files.replace(os.path.join(new, "gitdir"), os.fsencode(f"{os.path.join(one.root, '.git')}\n"))
+        worktrees.write_entry(new, one.root, head)
         made = replace(one.record, id=one.id, path=one.root, state=record.ACTIVE, completed_at=None)
         record.write(new, made)
         os.rename(new, one.git_dir)

@@ -105,19 +105,14 @@ def write(git_dir: str, record: Record) -> None:
     """Record a worktree, durably; the id first, so that its timeline has its name from the beginning."""
     folder = name(git_dir, record.id)
     body = {"version": _VERSION, **asdict(record)}
-    put(os.path.join(folder, _RECORD), json.dumps(body, indent=1) + "\n")
+    files.replace(os.path.join(folder, _RECORD), json.dumps(body, indent=1).encode("ascii") + b"\n")
 
 
 def name(git_dir: str, id_: str) -> str:
     """Give a worktree its id, and so its timeline, while it is still being created; the folder of its record."""
     folder = directories.make_own(os.path.join(git_dir, "agentos"))
-    put(os.path.join(folder, _ID), id_ + "\n")
+    files.replace(os.path.join(folder, _ID), os.fsencode(id_ + "\n"))
     return folder
-
-
-def put(path: str, text: str) -> None:
-    """Replace a small file durably."""
-    files.replace(path, text.encode("utf-8", "surrogateescape"))
 
 
 def record_from_checkpoint(repository: Repository, checkpoint: str) -> Record | None:

@@ -215,12 +215,9 @@ def _listed(root: str) -> list[_Submodule]:
 def _update(root: str, which: _Submodule, url: str, owner: int) -> None:
     """`git submodule update` of one, cloned from `url`; nothing in the shared configuration changes."""
     env = process.environment()
-    count = int(env.get("GIT_CONFIG_COUNT") or 0)
     # Not by -c: a name may have a `=` in it.
-    for n, (key, value) in enumerate((("url", url), ("active", "true")), count):
-        env[f"GIT_CONFIG_KEY_{n}"] = f"submodule.{which.name}.{key}"
-        env[f"GIT_CONFIG_VALUE_{n}"] = value
-    env["GIT_CONFIG_COUNT"] = str(count + 2)
+    pairs = [(f"submodule.{which.name}.url", url), (f"submodule.{which.name}.active", "true")]
+    env |= configuration.as_variables(pairs, behind=int(env.get("GIT_CONFIG_COUNT") or 0))
     # A clone from a path is from our own disk here; git has to be told that this is allowed.
     local = ["-c", "protocol.file.allow=always"] if os.path.isabs(url) else []
     args = [*local, "submodule", "--quiet", "update", "--no-recommend-shallow", "--checkout", "--", which.path]

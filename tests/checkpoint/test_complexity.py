@@ -15,7 +15,7 @@ import pytest
 
 from git_agentos.cli.entry import run
 from tests.support.repo import Repo
-from tests.support.work import Work, counted
+from tests.support.work import Counts, counted
 
 _FEW, _MANY = 200, 400
 _MOST = 2.2
@@ -83,14 +83,14 @@ def change(repo: Repo, files: list[str]) -> None:
     time.sleep(0.03)  # the tick of the clock that stamps files: younger ones are waited for
 
 
-def assert_linear(few: Mapping[str, Work], many: Mapping[str, Work]) -> None:
+def assert_linear(few: Mapping[str, Counts], many: Mapping[str, Counts]) -> None:
     grown = {name: many[name].growth(few[name], _MOST) for name in few}
     assert not {name: found for name, found in grown.items() if found}
 
 
 @pytest.mark.parametrize("layout", _LAYOUTS)
 def test_checkpoint_restore_and_undo(layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def work(count: int) -> dict[str, Work]:
+    def work(count: int) -> dict[str, Counts]:
         files = names(count, _LAYOUTS[layout])
         repo = repository(tmp_path / str(count), files)
         monkeypatch.chdir(repo.path)
@@ -111,7 +111,7 @@ def test_checkpoint_restore_and_undo(layout: str, tmp_path: Path, monkeypatch: p
 
 
 def test_restore_of_many_named_paths_and_with_keep_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def work(count: int) -> dict[str, Work]:
+    def work(count: int) -> dict[str, Counts]:
         files = names(count, 50)
         repo = repository(tmp_path / str(count), files)
         monkeypatch.chdir(repo.path)
@@ -133,7 +133,7 @@ def test_restore_of_many_named_paths_and_with_keep_new(tmp_path: Path, monkeypat
 
 @pytest.mark.parametrize("layout", _LAYOUTS)
 def test_archive_and_revive(layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def work(count: int) -> dict[str, Work]:
+    def work(count: int) -> dict[str, Counts]:
         files = names(count, _LAYOUTS[layout])
         repo = repository(tmp_path / str(count), files)
         monkeypatch.chdir(repo.path)

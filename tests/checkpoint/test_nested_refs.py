@@ -118,7 +118,7 @@ def _holdings(inner: Repo) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("case", _CASES)
-def test_all_that_refs_and_reflogs_reach_comes_back(case: str, repo: Repo) -> None:
+def test_commits_reached_by_refs_and_reflogs_come_back(case: str, repo: Repo) -> None:
     inner = _nested(repo)
     _CASES[case](inner)
     inner.append("readme.txt", "dirty\n")

@@ -234,7 +234,7 @@ def test_a_file_whose_filter_is_gone_is_an_error_that_changes_nothing(
 
 
 @pytest.mark.parametrize("change", ["untracked", "staged"])
-def test_what_was_committed_since_has_the_bytes_of_then(repo: Repo, change: str) -> None:
+def test_file_committed_since_has_its_bytes_of_the_checkpoint(repo: Repo, change: str) -> None:
     """LF then; now the same blob is checked out with CRLF, and git calls it unmodified."""
     repo.write("new.txt", "one\ntwo\n", 0o600)
     if change == "staged":

@@ -26,7 +26,7 @@ def refused(repo: Repo, who: str, match: str) -> AgentosError:
     return caught.value
 
 
-def test_each_lists_its_own(repo: Repo) -> None:
+def test_checkpoint_list_has_only_the_agents_own(repo: Repo) -> None:
     of_a = at(repo, "a").checkpoint("by a")
     of_b = at(repo, "b").checkpoint("by b")
     of_main = at(repo, "main").checkpoint("by the worktree's own")
@@ -35,12 +35,12 @@ def test_each_lists_its_own(repo: Repo) -> None:
     assert [each.id for each in at(repo, "a").checkpoints()] == [of_main.id, of_b.id, of_a.id]
 
 
-def test_a_worktree_in_which_others_alone_were_at_work(repo: Repo) -> None:
+def test_worktree_used_only_by_other_agents(repo: Repo) -> None:
     made = at(repo, "boss").checkpoint("c")
     assert [each.id for each in at(repo, "boss").checkpoints(agent="main")] == [made.id]
 
 
-def test_undo_is_for_the_one_who_restored(repo: Repo) -> None:
+def test_undo_is_refused_to_another_agent(repo: Repo) -> None:
     first = at(repo, "a").checkpoint("first")
     repo.write("readme.txt", "changed\n")
     done = at(repo, "a").restore(first.id, no_branch=True)
@@ -107,7 +107,7 @@ def test_a_restore_that_others_made_before_this_was_recorded(repo: Repo) -> None
     assert repo.read("readme.txt") == b"changed\n"
 
 
-def test_the_command_names_who_and_what(repo: Repo) -> None:
+def test_refusal_names_the_agent_and_the_restore(repo: Repo) -> None:
     assert run(repo.path, "--as", "a", "checkpoint").code == 0
     repo.write("readme.txt", "changed\n")
     assert run(repo.path, "--as", "a", "restore", "latest", "--no-branch").code == 0

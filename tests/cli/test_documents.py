@@ -77,7 +77,7 @@ def worked(repo: Repo) -> Repo:
     return repo
 
 
-def test_what_commands_print(cli: Cli, worked: Repo) -> None:
+def test_documents_of_commands(cli: Cli, worked: Repo) -> None:
     def ask(*argv: str, code: int = 0) -> Any:
         answer = cli("-C", str(worked.path), "--json", *argv)
         assert answer.code == code, answer
@@ -277,7 +277,7 @@ def test_the_dump_is_ascii_on_one_line_and_lossless() -> None:
     assert os.fsencode(json.loads(dumped)["name"]) == bytes(range(1, 256))
 
 
-def test_what_has_no_json_is_refused() -> None:
+def test_value_without_a_json_form_is_refused() -> None:
     with pytest.raises(TypeError):
         documents.document("x", {"value": object()})
     with pytest.raises(TypeError):

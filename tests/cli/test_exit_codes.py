@@ -67,7 +67,7 @@ def test_every_error_has_its_code(
     assert (told.code, told.json["schema"], told.json["error"]["kind"]) == (code, "agentos.error.v1", kind)
 
 
-def test_what_an_error_says_cannot_harm_the_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_message_cannot_harm_the_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     raising(monkeypatch, errors.AgentosError("no '\x1b[31m\udcff'", "first \x07\nsecond"))
     assert cli("undo").talk == "error: no '\\033[31m\\377'\nhint: first \\a\nhint: second\n"
 

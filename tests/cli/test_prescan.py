@@ -56,7 +56,7 @@ def test_a_plain_creation_is_seen(line: str, directory: str) -> None:
         "--",
     ],
 )
-def test_anything_else_starts_no_scan(line: str) -> None:
+def test_other_command_lines_start_no_scan(line: str) -> None:
     assert not scan(line.split()).is_plain_checkpoint
 
 

@@ -48,7 +48,7 @@ def test_a_command_loads_its_own_module_alone(repo: Repo) -> None:
     assert ours.isdisjoint({"render.json", "crash", "command_tree"})
 
 
-def test_where_there_was_no_run_nothing_of_runs_is_loaded(repo: Repo) -> None:
+def test_repository_without_runs_loads_no_run_module(repo: Repo) -> None:
     for words in (("status",), ("checkpoint",), ("restore", "latest", "--dry-run"), ("worktree", "list")):
         loaded = loaded_by(command("-C", str(repo.path), *words))
         assert not {name for name in loaded if name.startswith("git_agentos.run")}, words
@@ -78,7 +78,7 @@ def test_only_tdd_at_work_loads_langgraph(repo: Repo, words: tuple[str, ...]) ->
     assert {name.partition(".")[0] for name in loaded_by(command("-C", str(repo.path), *words))}.isdisjoint(OF_TDD)
 
 
-def test_what_tools_import_of_tdd_loads_no_langgraph() -> None:
+def test_import_of_public_tdd_names_loads_no_langgraph() -> None:
     """Nor does anything of the package but what says so."""
     public = "import git_agentos, git_agentos.tdd as tdd\nfor name in tdd.__all__: getattr(tdd, name)"
     modules = "import git_agentos.tdd.workflows, git_agentos.tdd.state_database, git_agentos.tdd.nodes"

@@ -122,14 +122,14 @@ NUMBERS = [
 
 
 @pytest.mark.parametrize("argv", NUMBERS, ids=" ".join)
-def test_numbers_that_are_none(cli: Cli, repo: Repo, argv: list[str]) -> None:
+def test_invalid_numbers(cli: Cli, repo: Repo, argv: list[str]) -> None:
     for text in ("9" * 20, "9" * 400, "9" * 5000, "-1", "1e9", "nan", "1_0", "0x10", "\N{ARABIC-INDIC DIGIT THREE}"):
         answer = cli("-C", str(repo.path), *argv, text)
         assert (answer.code, answer.out) == (2, b""), (text[:20], answer)
         assert answer.talk.startswith("error: ")
 
 
-def test_ordinals_that_are_none(cli: Cli, repo: Repo) -> None:
+def test_invalid_ordinals(cli: Cli, repo: Repo) -> None:
     for text in ("9" * 20, "9" * 5000, "\N{ARABIC-INDIC DIGIT THREE}", "-1"):
         for argv in (["checkpoint", "show"], ["restore"]):
             assert cli("-C", str(repo.path), *argv, f"@{{{text}}}").code == 2

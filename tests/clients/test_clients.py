@@ -148,7 +148,7 @@ def test_the_model_reads_why_a_command_was_denied(played: Played) -> None:
     assert "timed out" not in played.results[1]
 
 
-def test_nothing_that_was_there_is_lost(played: Played) -> None:
+def test_destroyed_work_is_in_a_checkpoint(played: Played) -> None:
     """What a script of the agent destroyed is in a checkpoint of the moment before, byte for byte."""
     wanted = {
         "tracked.txt": b"edited by a person\n",
@@ -176,7 +176,7 @@ def test_an_edit_becomes_a_checkpoint_with_its_prompt_and_session(played: Played
         assert first["session_id"], first
 
 
-def test_its_settings_are_no_work_of_the_agent(played: Played) -> None:
+def test_settings_of_the_client_are_not_committed(played: Played) -> None:
     git(played.home, played.worktree, "add", "--all")
     staged = git(played.home, played.worktree, "diff", "--cached", "--name-only").split()
     assert set(staged) <= {"tracked.txt", "untracked.txt", "wreck.sh", "by-tool.txt", "by-shell.txt"}

@@ -11,9 +11,9 @@ from tests.support.concurrent_processes import (
     assert_restorable,
     assert_timeline,
     assert_whole,
-    crowd,
-    insist,
-    meanwhile,
+    git_retrying,
+    in_background,
+    workers,
 )
 from tests.support.repo import Repo, git
 
@@ -36,10 +36,10 @@ class _Disturbance:
 
     def _git(self, where: Path, *args: str) -> None:
         if self.lock is None:
-            insist(where, *args)
+            git_retrying(where, *args)
             return
         with self.lock:
-            insist(where, *args)
+            git_retrying(where, *args)
 
     def commit(self, number: int) -> None:
         self.repo.write("committed.txt", f"{number}\n")
@@ -60,11 +60,11 @@ def test_32_processes_in_one_worktree(repo: Repo, gc: list[str]) -> None:
     disturbance = _Disturbance(repo, gc, careful=bool(gc))
     repo.write("untracked.txt", "untracked\n")
     repo.append("notes.txt", "unstaged\n")
-    with crowd() as people:
+    with workers() as people:
         for _ in range(32):
             people.add("checkpoint", repo.path, 2)
         people.begin()
-        with meanwhile(disturbance.commit, disturbance.gc, disturbance.fetch) as failures:
+        with in_background(disturbance.commit, disturbance.gc, disturbance.fetch) as failures:
             turns = people.finish()
     assert failures == []
     assert [turn.error for each in turns for turn in each if turn.error] == []
@@ -89,11 +89,11 @@ def test_16_worktrees_at_once(repo: Repo, gc: list[str]) -> None:
         worktree.write("own.txt", f"of worktree {number}\n")
         worktree.write("readme.txt", f"changed in worktree {number}\n")
         linked.append(worktree)
-    with crowd() as people:
+    with workers() as people:
         for worktree in linked:
             people.add("checkpoint", worktree.path, 3)
         people.begin()
-        with meanwhile(disturbance.commit, disturbance.gc, disturbance.fetch) as failures:
+        with in_background(disturbance.commit, disturbance.gc, disturbance.fetch) as failures:
             turns = people.finish()
     assert failures == []
     assert [turn.error for each in turns for turn in each if turn.error] == []

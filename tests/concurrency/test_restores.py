@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.support.concurrent_processes import assert_restorable, assert_timeline, assert_whole, crowd
+from tests.support.concurrent_processes import assert_restorable, assert_timeline, assert_whole, workers
 from tests.support.concurrent_worker import consistent, is_consistent
 from tests.support.repo import Repo, git, git_run
 from tests.support.state import State, assert_same, complete_state
@@ -35,7 +35,7 @@ def _two_states(repo: Repo) -> dict[str, State]:
 def test_checkpoints_while_another_process_restores(repo: Repo) -> None:
     """Each checkpoint holds one state or the other, never something between."""
     states = _two_states(repo)
-    with crowd() as people:
+    with workers() as people:
         people.add("restore", repo.path, 10, *states)
         for _ in range(3):
             people.add("checkpoint", repo.path, 10)
@@ -62,7 +62,7 @@ def _fingerprint(repo: Repo, oid: str) -> tuple[bytes, ...]:
 def test_two_restores_at_once(repo: Repo) -> None:
     """One after the other, or one of them refused: the end is the state of one that was reported as done."""
     states = _two_states(repo)
-    with crowd() as people:
+    with workers() as people:
         for oid in states:
             people.add("restore", repo.path, 5, oid)
         people.begin()
@@ -95,7 +95,7 @@ def test_files_that_are_written_all_the_time_are_never_torn(repo: Repo, tracked:
     if tracked:
         repo.git("add", "busy")
         repo.git("commit", "-q", "-m", "busy")
-    with crowd() as people:
+    with workers() as people:
         people.add("write", repo.path / "busy", size)
         people.begin()
         end = time.monotonic() + 4
@@ -113,7 +113,7 @@ def test_files_that_are_written_all_the_time_are_never_torn(repo: Repo, tracked:
 
 def test_a_commit_waits_for_no_checkpoint(repo: Repo) -> None:
     """Checkpoints take no lock of git's: a commit beside them never fails."""
-    with crowd() as people:
+    with workers() as people:
         for _ in range(4):
             people.add("checkpoint", repo.path, 8)
         people.begin()

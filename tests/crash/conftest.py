@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.faults.server import Case, Runner, prepare
+from tests.support.faults.server import FaultCase, Runner, prepare
 from tests.support.repo import Repo
 
 
@@ -17,6 +17,6 @@ def runner() -> Iterator[Runner]:
 
 
 @pytest.fixture
-def case(request: pytest.FixtureRequest, runner: Runner, repo: Repo) -> Case:
+def case(request: pytest.FixtureRequest, runner: Runner, repo: Repo) -> FaultCase:
     """A scenario made ready; `every_checkpoint` and `every_change` say which."""
     return prepare(runner, repo, *request.param(runner, repo))

@@ -149,7 +149,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         _build(runner, filled(place / "repo"))
         template = place.with_name("template")
         place.rename(template)
-        yield Site(runner, template, place, run_notes.keep())
+        yield Site(runner, template, place, run_notes.remember())
 
 
 def _build(runner: Runner, repo: Repo) -> None:
@@ -184,7 +184,7 @@ def _kill(runner: Runner, cwd: Path, step: str, *argv: str) -> None:
         root = root.parent
     copy = root.with_name("copy")
     at_rest.copy(root, copy)
-    put_notes_back = run_notes.keep()
+    put_notes_back = run_notes.remember()
     steps = runner.run(cwd, *argv).steps
     put_notes_back()
     shutil.rmtree(root)
@@ -225,7 +225,7 @@ def _run(site: Site, cwd: str, commands: Sequence[tuple[str, ...]], *, sound: bo
 def test_damaged_file_stops_nothing_else(site: Site, damage: str) -> None:
     wrong: list[str] = []
     for number, path in enumerate(site.files()):
-        if not is_sampled(number, list(_DAMAGES).index(damage), one_in=24):
+        if not is_sampled(number, list(_DAMAGES).index(damage), one_in=72):
             continue
         site.fresh()
         _DAMAGES[damage](site.place / path)

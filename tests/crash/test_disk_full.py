@@ -14,10 +14,10 @@ from tests.support.faults.server import (
     assert_like,
     assert_sound,
     assert_works,
+    differing,
     has_journal,
-    observe,
     prepare,
-    unlike,
+    snapshot,
 )
 from tests.support.repo import filled
 from tests.support.sampling import EXHAUSTIVE
@@ -31,7 +31,7 @@ def _rooms() -> range:
     return range(0, _ROOM, 1 if EXHAUSTIVE else 14)
 
 
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["restore", "restore-into-merge", "restore-swapped-types", "restore-nested", "undo"])
 def test_change(runner: Runner, small_disk: Path, name: str) -> None:
@@ -48,22 +48,22 @@ def test_change(runner: Runner, small_disk: Path, name: str) -> None:
         assert done.code in (0, 1), what
         assert "Traceback" not in done.err, what
         if done.code == 0:
-            assert_like(case.after, observe(case.repo), what)
+            assert_like(case.after, snapshot(case.repo), what)
         elif has_journal(case.repo):
             assert "git agentos recover" in done.err, what
             abort = pages % 2 == 0
             runner.run_ok(case.place, "recover", *(["--abort"] if abort else []))
-            assert_like(case.before if abort else case.after, observe(case.repo), what)
+            assert_like(case.before if abort else case.after, snapshot(case.repo), what)
         else:
             assert _TOLD.search(done.err), what
-            assert_like(case.before, observe(case.repo), what)
+            assert_like(case.before, snapshot(case.repo), what)
         runner.run_ok(case.place, "recover")
         assert_sound(case.repo, what)
     assert codes == {0, 1}, "the room is meant to be too small at first, and large enough in the end"
     assert_works(runner, case.repo, name)
 
 
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CHECKPOINTS)
 def test_checkpoint(runner: Runner, small_disk: Path, name: str) -> None:
@@ -81,7 +81,7 @@ def test_checkpoint(runner: Runner, small_disk: Path, name: str) -> None:
         assert "Traceback" not in done.err, what
         if done.code == 1:
             assert _TOLD.search(done.err), what
-        assert not unlike(case.before, observe(case.repo)), what
+        assert not differing(case.before, snapshot(case.repo)), what
         runner.run_ok(case.place, "recover")
         assert_sound(case.repo, what)
     assert codes == {0, 1}, "the room is meant to be too small at first, and large enough in the end"

@@ -11,17 +11,17 @@ import pytest
 
 from tests.support.faults.restore_cases import every_change, every_checkpoint
 from tests.support.faults.server import (
-    Case,
     Ended,
+    FaultCase,
     Runner,
     assert_like,
     assert_sound,
     assert_works,
-    chosen,
+    command_line,
+    differing,
     has_journal,
-    observe,
-    unlike,
-    words,
+    sample_steps,
+    snapshot,
 )
 from tests.support.state import assert_unchanged
 
@@ -31,11 +31,11 @@ _BUDGET = 4
 _WORKS_EVERY = 6
 
 
-def _fail(runner: Runner, case: Case, step: int, error: str) -> tuple[Ended, str]:
+def _fail(runner: Runner, case: FaultCase, step: int, error: str) -> tuple[Ended, str]:
     """Run the case's command with a step that fails; how it ended, and what was done."""
     done = runner.run(case.place, *case.argv, step=step, mode=error)
     struck = done.steps[step - 1] if step <= len(done.steps) else "(not reached)"
-    what = f"'{words(case.argv)}' with {error} at step {step}: {struck}"
+    what = f"'{command_line(case.argv)}' with {error} at step {step}: {struck}"
     _assert_told(done, what)
     return done, what
 
@@ -50,9 +50,9 @@ def _assert_told(done: Ended, what: str) -> None:
         assert not _BYTES.search(done.err), f"{what}: bytes are shown as Python writes them: {done}"
 
 
-def _assert_settled(runner: Runner, case: Case, done: Ended, what: str, *, abort: bool) -> None:
+def _assert_settled(runner: Runner, case: FaultCase, done: Ended, what: str, *, abort: bool) -> None:
     """The state is what the command said: after, before, or one that `recover` is needed for."""
-    found = observe(case.repo)
+    found = snapshot(case.repo)
     if done.code == 0:
         assert_like(case.after, found, f"{what}: reported success")
         assert not has_journal(case.repo), f"{what}: reported success"
@@ -61,8 +61,10 @@ def _assert_settled(runner: Runner, case: Case, done: Ended, what: str, *, abort
         assert "nothing was changed" not in done.err, f"{what}: {done}"
         recovered = runner.run(case.place, "recover", *(["--abort"] if abort else []))
         assert recovered.code == 0, f"{what}: {recovered}"
-        assert_like(case.before if abort else case.after, observe(case.repo), f"{what}, and {words(recovered.argv)}")
-    elif "nothing was changed" in done.err or unlike(case.after, found):
+        assert_like(
+            case.before if abort else case.after, snapshot(case.repo), f"{what}, and {command_line(recovered.argv)}"
+        )
+    elif "nothing was changed" in done.err or differing(case.after, found):
         assert_like(case.before, found, f"{what}: {done}")
     # What it could not clean up itself goes with the next recover.
     recovered = runner.run(case.place, "recover")
@@ -72,27 +74,27 @@ def _assert_settled(runner: Runner, case: Case, done: Ended, what: str, *, abort
 
 @pytest.mark.slow
 @every_checkpoint
-def test_checkpoint(runner: Runner, case: Case) -> None:
+def test_checkpoint(runner: Runner, case: FaultCase) -> None:
     case.fresh()
-    before = observe(case.repo, strict=True)
-    for count, step in enumerate(chosen(case, _BUDGET)):
+    before = snapshot(case.repo, strict=True)
+    for count, step in enumerate(sample_steps(case, _BUDGET)):
         case.fresh()
         done, what = _fail(runner, case, step, _ERRORS[count % len(_ERRORS)])
         taken = runner.run_ok(case.place, "checkpoint", "list", "--json").out
         if done.code == 1:
             assert "killed" not in taken, f"{what}: reported a failure, and is there"
-        assert_unchanged(before, observe(case.repo, strict=True), what)
+        assert_unchanged(before, snapshot(case.repo, strict=True), what)
         runner.run_ok(case.place, "recover")
         assert_sound(case.repo, what)
         if count % _WORKS_EVERY == 0:
             assert_works(runner, case.repo, what)
 
 
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.slow
 @every_change
-def test_change(runner: Runner, case: Case) -> None:
-    for count, step in enumerate(chosen(case, _BUDGET)):
+def test_change(runner: Runner, case: FaultCase) -> None:
+    for count, step in enumerate(sample_steps(case, _BUDGET)):
         case.fresh()
         done, what = _fail(runner, case, step, _ERRORS[count % len(_ERRORS)])
         _assert_settled(runner, case, done, what, abort=count % 2 == 1)

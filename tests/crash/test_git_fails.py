@@ -16,13 +16,13 @@ from tests.support.faults.server import (
     Runner,
     assert_like,
     assert_sound,
+    differing,
     has_journal,
-    observe,
     prepare,
-    unlike,
+    snapshot,
 )
 from tests.support.repo import Repo
-from tests.support.sampling import EXHAUSTIVE
+from tests.support.sampling import EXHAUSTIVE, SEED
 from tests.support.state import State, assert_unchanged
 
 # The calls are counted by folders: mkdir is the one step that two shells cannot both make.
@@ -77,7 +77,7 @@ def _calls(shim: Path) -> int:
     return len(list((shim / "count").iterdir()))
 
 
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.slow
 @pytest.mark.parametrize("does", _WAYS)
 @pytest.mark.parametrize("name", ["restore-into-merge", "restore-nested", "restore-sparse", "undo"])
@@ -87,14 +87,14 @@ def test_change(runner: Runner, repo: Repo, shim: Path, name: str, does: str) ->
     runner.run_ok(case.place, *case.argv, env=_environment(shim, 0, does))
     total = _calls(shim)
     assert total > 5
-    for at in range(1 + _WAYS.index(does) % _STRIDE, total + 1, _STRIDE):
+    for at in range(1 + (_WAYS.index(does) + SEED) % _STRIDE, total + 1, _STRIDE):
         case.fresh()
         done = runner.run(case.place, *case.argv, env=_environment(shim, at, does))
         what = f"{name}: git {does} at call {at} of {total}: {done}"
         # Where git itself started git, that is the parent that dies.
         assert done.code in ((-9, 0, 1) if does == "kills-the-tool" else (0, 1)), what
         assert "Traceback" not in done.err, what
-        found = observe(case.repo)
+        found = snapshot(case.repo)
         if done.code == 0:
             named = _NESTED.findall(done.out + done.err)
             assert_like(_except(case.after, named), _except(found, named), what)
@@ -102,14 +102,14 @@ def test_change(runner: Runner, repo: Repo, shim: Path, name: str, does: str) ->
             assert done.code == -9 or "git agentos recover" in done.err, what
             abort = at % 2 == 0
             runner.run_ok(case.place, "recover", *(["--abort"] if abort else []))
-            assert_like(case.before if abort else case.after, observe(case.repo), what)
-        elif done.code == 1 or unlike(case.after, found):
+            assert_like(case.before if abort else case.after, snapshot(case.repo), what)
+        elif done.code == 1 or differing(case.after, found):
             assert_like(case.before, found, what)
         runner.run_ok(case.place, "recover")
         assert_sound(case.repo, what)
 
 
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.slow
 @pytest.mark.parametrize("does", _WAYS)
 @pytest.mark.parametrize("name", ["again", "merge-and-nested"])
@@ -117,7 +117,7 @@ def test_checkpoint(runner: Runner, repo: Repo, shim: Path, name: str, does: str
     """An error, and nothing changed; never a checkpoint that lacks what git did not tell."""
     case = prepare(runner, repo, *CHECKPOINTS[name](runner, repo))
     case.fresh()
-    before = observe(case.repo, strict=True)
+    before = snapshot(case.repo, strict=True)
     runner.run_ok(case.place, *case.argv, env=_environment(shim, 0, does))
     total = _calls(shim)
     for at in range(1, total + 1):
@@ -125,11 +125,11 @@ def test_checkpoint(runner: Runner, repo: Repo, shim: Path, name: str, does: str
         done = runner.run(case.place, *case.argv, env=_environment(shim, at, does))
         what = f"{name}: git {does} at call {at} of {total}: {done}"
         assert "Traceback" not in done.err, what
-        assert_unchanged(before, observe(case.repo, strict=True), what)
+        assert_unchanged(before, snapshot(case.repo, strict=True), what)
         if does == "kills-the-tool":
             assert done.code in (-9, 0, 1), what
             runner.run_ok(case.place, *case.argv)
-            assert_unchanged(before, observe(case.repo, strict=True), what)
+            assert_unchanged(before, snapshot(case.repo, strict=True), what)
         elif done.code == 0:
             _assert_complete(runner, case.repo, what)
         else:
@@ -140,8 +140,8 @@ def test_checkpoint(runner: Runner, repo: Repo, shim: Path, name: str, does: str
 
 def _assert_complete(runner: Runner, repo: Repo, what: str) -> None:
     """What the newest checkpoint holds is the present state."""
-    before = observe(repo)
+    before = snapshot(repo)
     repo.git("reset", "-q", "--hard")
     repo.git("clean", "-fdq")
     runner.run_ok(repo.path, "restore", "latest", "--no-branch")
-    assert_like(before, observe(repo), what)
+    assert_like(before, snapshot(repo), what)

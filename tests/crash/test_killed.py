@@ -6,17 +6,17 @@ import pytest
 
 from tests.support.faults.restore_cases import CHANGES, every_change, every_checkpoint
 from tests.support.faults.server import (
-    Case,
+    FaultCase,
     Runner,
     assert_like,
     assert_sound,
     assert_works,
-    chosen,
+    command_line,
+    differing,
     has_journal,
-    observe,
     prepare,
-    unlike,
-    words,
+    sample_steps,
+    snapshot,
 )
 from tests.support.repo import Repo
 from tests.support.sampling import EXHAUSTIVE
@@ -30,7 +30,7 @@ def _mode(step: int) -> str:
     return "kill-group" if step % 2 else "kill"
 
 
-def _kill(runner: Runner, case: Case, step: int, mode: str) -> str | None:
+def _kill(runner: Runner, case: FaultCase, step: int, mode: str) -> str | None:
     """Run the case's command and kill it; what was done, or None where it came to its end before that.
 
     The number of steps varies a little: an object may need its folder made, or not.
@@ -39,34 +39,34 @@ def _kill(runner: Runner, case: Case, step: int, mode: str) -> str | None:
     if done.code == 0 and len(done.steps) < step:
         return None
     assert done.code == -9, str(done)
-    return f"'{words(case.argv)}' killed before step {step}: {done.steps[-1]}"
+    return f"'{command_line(case.argv)}' killed before step {step}: {done.steps[-1]}"
 
 
 @pytest.mark.slow
 @every_checkpoint
-def test_checkpoint(runner: Runner, case: Case) -> None:
+def test_checkpoint(runner: Runner, case: FaultCase) -> None:
     """Nothing at all has changed, and the next one works."""
     case.fresh()
-    before = observe(case.repo, strict=True)
-    for step in chosen(case, _BUDGET):
+    before = snapshot(case.repo, strict=True)
+    for step in sample_steps(case, _BUDGET):
         case.fresh()
         what = _kill(runner, case, step, _mode(step))
         if what is None:
             continue
         runner.run_ok(case.place, "checkpoint", "-m", "the next")
         assert runner.run_ok(case.place, "recover").code == 0
-        assert_unchanged(before, observe(case.repo, strict=True), what)
+        assert_unchanged(before, snapshot(case.repo, strict=True), what)
         assert_sound(case.repo, what)
         if step % _WORKS_EVERY == 0:
             assert_works(runner, case.repo, what)
 
 
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.slow
 @every_change
-def test_change(runner: Runner, case: Case) -> None:
+def test_change(runner: Runner, case: FaultCase) -> None:
     """`recover` leads to the state after, `recover --abort` to the state before."""
-    for count, step in enumerate(chosen(case, _BUDGET)):
+    for count, step in enumerate(sample_steps(case, _BUDGET)):
         for abort in (False, True) if EXHAUSTIVE else (count % 2 == 1,):
             case.fresh()
             what = _kill(runner, case, step, _mode(step + abort))
@@ -76,7 +76,7 @@ def test_change(runner: Runner, case: Case) -> None:
             assert_works(runner, case.repo, what)
 
 
-def _recovers(runner: Runner, case: Case, abort: bool, what: str) -> bool:
+def _recovers(runner: Runner, case: FaultCase, abort: bool, what: str) -> bool:
     """Recover from wherever the case's repository is now; whether there was anything to recover."""
     journal = has_journal(case.repo)
     again = ["recover", "--abort"] if abort else ["recover"]
@@ -89,23 +89,23 @@ def _recovers(runner: Runner, case: Case, abort: bool, what: str) -> bool:
     recovered = runner.run(case.place, *again)
     assert recovered.code == 0, f"{what}: {recovered}"
     if journal:
-        assert_like(case.before if abort else case.after, observe(case.repo), f"{what}; {words(again)}")
+        assert_like(case.before if abort else case.after, snapshot(case.repo), f"{what}; {command_line(again)}")
     else:
         _before_or_after(case, f"{what}; no journal, and recover")
     assert_sound(case.repo, what)
     return journal
 
 
-def _before_or_after(case: Case, what: str) -> None:
-    found = observe(case.repo)
-    before, after = unlike(case.before, found), unlike(case.after, found)
+def _before_or_after(case: FaultCase, what: str) -> None:
+    found = snapshot(case.repo)
+    before, after = differing(case.before, found), differing(case.after, found)
     assert not before or not after, "\n  ".join([what, "from before:", *before[:20], "from after:", *after[:20]])
 
 
 _KILLED_IN = ("restore", "restore-into-merge", "restore-swapped-types", "restore-nested", "undo")
 
 
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.slow
 @pytest.mark.parametrize("abort", [False, True], ids=["finish", "abort"])
 @pytest.mark.parametrize("name", _KILLED_IN)
@@ -119,7 +119,7 @@ def test_recover(runner: Runner, repo: Repo, name: str, abort: bool) -> None:
         runner.run(first.place, *first.argv, step=step, mode="kill-group")
         case = prepare(runner, first.repo, *(["recover", "--abort"] if abort else ["recover"]))
         assert_like(first.before if abort else first.after, case.after, f"recovered from step {step}")
-        for second in chosen(case, _BUDGET // 2):
+        for second in sample_steps(case, _BUDGET // 2):
             case.fresh()
             killed = _kill(runner, case, second, _mode(second))
             if killed is None:
@@ -131,17 +131,17 @@ def test_recover(runner: Runner, repo: Repo, name: str, abort: bool) -> None:
                 recovered = runner.run(case.place, *again)
                 assert recovered.code == 0, f"{what}: {recovered}"
                 wanted = first.before if recovered_abort else first.after
-                assert_like(wanted, observe(case.repo), f"{what}; {words(again)}")
+                assert_like(wanted, snapshot(case.repo), f"{what}; {command_line(again)}")
             else:
-                assert_like(case.after, observe(case.repo), f"{what}; no journal")
+                assert_like(case.after, snapshot(case.repo), f"{what}; no journal")
                 assert runner.run_ok(case.place, "recover").code == 0
-                assert_like(case.after, observe(case.repo), f"{what}; no journal, and recover")
+                assert_like(case.after, snapshot(case.repo), f"{what}; no journal, and recover")
             assert_sound(case.repo, what)
             if second % _WORKS_EVERY == 0:
                 assert_works(runner, case.repo, what)
 
 
-def _with_journal(case: Case) -> range:
+def _with_journal(case: FaultCase) -> range:
     """The steps before which there is a journal: from its rename to its removal."""
     path = str(case.place / ".git/agentos/journal.json")
     written = next(

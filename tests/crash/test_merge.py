@@ -8,9 +8,18 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.worktree import journal
-from tests.support.agents import work
+from tests.support.agents import agent_commit
 from tests.support.dirty import make_dirty
-from tests.support.faults.server import Case, Runner, assert_sound, chosen, observe, prepare, unlike, words
+from tests.support.faults.server import (
+    FaultCase,
+    Runner,
+    assert_sound,
+    command_line,
+    differing,
+    prepare,
+    sample_steps,
+    snapshot,
+)
 from tests.support.repo import Repo
 from tests.support.sampling import EXHAUSTIVE
 
@@ -19,16 +28,16 @@ _ERRORS = ("ENOSPC", "EIO")
 
 
 @pytest.fixture
-def case(runner: Runner, repo: Repo) -> Case:
+def case(runner: Runner, repo: Repo) -> FaultCase:
     """A merge of two agents into a worktree with local changes: files that come, change, go and trade places."""
     repo.write("kept/inner.txt", "kept\n")
     repo.write("swap", "a file\n")
     repo.commit("more to merge")
     lines = "".join(f"line {n}\n" for n in range(30))
-    work(
+    agent_commit(
         repo, "dev-001", {"src/lib/util.py": lines.replace("line 3\n", "three\n"), "a/b/new.txt": "new\n", "swap": None}
     )
-    two = work(repo, "dev-002", {"src/lib/util.py": lines.replace("line 20\n", "twenty\n"), "kept": None})
+    two = agent_commit(repo, "dev-002", {"src/lib/util.py": lines.replace("line 20\n", "twenty\n"), "kept": None})
     two.write("kept", "a file now\n")
     two.write("hidden.log", "tracked there, ignored here\n")
     two.git("add", "-A")
@@ -41,30 +50,30 @@ def case(runner: Runner, repo: Repo) -> Case:
     return prepare(runner, repo, "worktree", "merge", "dev-001", "dev-002")
 
 
-def _recover(runner: Runner, case: Case, what: str) -> None:
+def _recover(runner: Runner, case: FaultCase, what: str) -> None:
     for command in (["worktree", "repair"], ["recover"]):
         done = runner.run(case.place, *command)
         assert done.code == 0, f"{what}: {done}"
 
 
-def _before_or_after(case: Case, what: str) -> bool:
+def _before_or_after(case: FaultCase, what: str) -> bool:
     """Whether it is the state after; the merge commits are others in each run."""
-    found = observe(case.repo)
+    found = snapshot(case.repo)
     # The folder of the workflow database hides itself with the last step of its making.
     shown = b"\0".join(row for row in found.status.split(b"\0") if b".agentos/" not in row)
     found = dataclasses.replace(found, status=shown)
-    before = unlike(case.before, found)
+    before = differing(case.before, found)
     if not before:
         return False
     same_refs = {**found.refs, "refs/heads/main": case.after.refs["refs/heads/main"]}
-    after = unlike(case.after, dataclasses.replace(found, head=case.after.head, refs=same_refs))
+    after = differing(case.after, dataclasses.replace(found, head=case.after.head, refs=same_refs))
     assert not after, "\n  ".join([what, "from before:", *before[:20], "from after:", *after[:20]])
     parents = case.repo.text("log", "-1", "--format=%P").split()
     assert parents[1] == case.repo.oid("agent/dev-002"), what
     return True
 
 
-def _check(runner: Runner, case: Case, what: str) -> None:
+def _check(runner: Runner, case: FaultCase, what: str) -> None:
     ours = case.repo.git("for-each-ref", "refs/heads/agent")
     _recover(runner, case, what)
     merged = _before_or_after(case, what)
@@ -77,29 +86,29 @@ def _check(runner: Runner, case: Case, what: str) -> None:
 
 
 @pytest.mark.slow
-def test_killed(runner: Runner, case: Case) -> None:
+def test_killed(runner: Runner, case: FaultCase) -> None:
     outcomes = set()
-    for step in chosen(case, _BUDGET):
+    for step in sample_steps(case, _BUDGET):
         case.fresh()
         mode = "kill-group" if step % 2 else "kill"
         done = runner.run(case.place, *case.argv, step=step, mode=mode)
         if done.code == 0 and len(done.steps) < step:
             continue
         assert done.code == -9, str(done)
-        what = f"'{words(case.argv)}' killed before step {step} of {len(case.steps)}: {done.steps[-1]}"
+        what = f"'{command_line(case.argv)}' killed before step {step} of {len(case.steps)}: {done.steps[-1]}"
         outcomes.add(bool(journal.interrupted(open_workspace(case.place).context.location)))
         _check(runner, case, what)
     assert outcomes == {False, True}
 
 
 @pytest.mark.slow
-def test_failing(runner: Runner, case: Case) -> None:
+def test_failing(runner: Runner, case: FaultCase) -> None:
     """A call that fails: told, and the state before; or, where it is done already, the state after."""
-    for count, step in enumerate(chosen(case, _BUDGET)):
+    for count, step in enumerate(sample_steps(case, _BUDGET)):
         for error in _ERRORS if EXHAUSTIVE else (_ERRORS[count % 2],):
             case.fresh()
             done = runner.run(case.place, *case.argv, step=step, mode=error)
-            what = f"'{words(case.argv)}' with {error} at step {step} of {len(case.steps)}: {done}"
+            what = f"'{command_line(case.argv)}' with {error} at step {step} of {len(case.steps)}: {done}"
             assert done.code in (0, 1), what
             assert "Traceback" not in done.err, what
             _before_or_after(case, what)
@@ -107,7 +116,7 @@ def test_failing(runner: Runner, case: Case) -> None:
 
 
 @pytest.mark.slow
-def test_half_written_files(runner: Runner, case: Case) -> None:
+def test_half_written_files(runner: Runner, case: FaultCase) -> None:
     """What a git that was killed in the middle of the files leaves is gone back from."""
     begun = next(n for n, step in enumerate(case.steps, 1) if "main.json" in step and step.startswith("os.rename"))
     tried = 0
@@ -123,7 +132,7 @@ def test_half_written_files(runner: Runner, case: Case) -> None:
         case.repo.remove("swap")
         case.repo.write("hidden.log", "tracked th")
         _recover(runner, case, f"killed before step {step}")
-        assert unlike(case.before, observe(case.repo)) == []
+        assert differing(case.before, snapshot(case.repo)) == []
         assert_sound(case.repo, f"killed before step {step}")
         if tried == 3:
             break

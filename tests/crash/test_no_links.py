@@ -35,7 +35,7 @@ def _locks(repo: Repo) -> list[str]:
     return [str(path) for path in (repo.path / ".git").rglob("*.lock") if path.name != "issue_workflow.db.lock"]
 
 
-def test_everything_works(runner: Runner, repo: Repo) -> None:
+def test_commands_work_without_hard_links(runner: Runner, repo: Repo) -> None:
     repo.append("readme.txt", "dirty\n")
     _ok(runner, repo.path, "checkpoint", "-m", "first")
     _ok(runner, repo.path, "log", "add", "action", "noted")

@@ -12,7 +12,7 @@ import pytest
 from tests.support import at_rest, run_notes
 from tests.support.faults import worktree_cases
 from tests.support.faults.server import Runner
-from tests.support.rollbacks import Ground, Whole, assert_like, look, prepare, work
+from tests.support.rollbacks import RolledBackWorktree, Snapshot, assert_like, prepare, snapshot, work
 from tests.support.sampling import EXHAUSTIVE
 
 _BUDGET = 8
@@ -21,9 +21,9 @@ _WEIGHTY = re.compile(r"journal|last-restore|/index\b|/HEAD|heads/agentos|config
 
 
 @pytest.fixture
-def ground(tmp_path: Path) -> Ground:
+def ground(tmp_path: Path) -> RolledBackWorktree:
     """Everything in a folder of its own, which is copied for every attempt."""
-    found = prepare(worktree_cases.plant(tmp_path))
+    found = prepare(worktree_cases.new_repository(tmp_path))
     work(found.there)
     found.there.chmod("notes.txt", 0o600)
     found.there.link("build/link", "nowhere")
@@ -43,13 +43,13 @@ def _chosen(steps: list[str], place: Path) -> Iterator[int]:
 class _Attempts:
     """Attempts at the same rollback, each from a copy of the same field."""
 
-    def __init__(self, runner: Runner, ground: Ground) -> None:
+    def __init__(self, runner: Runner, ground: RolledBackWorktree) -> None:
         self.runner = runner
         self.ground = ground
         self.place = ground.repo.path.parent
         self.template = self.place.with_name("field.template")
         at_rest.copy(self.place, self.template)
-        self.put_notes_back = run_notes.keep()
+        self.put_notes_back = run_notes.remember()
         self.before = ground.look()
         self.fresh()
         done = runner.run_ok(ground.repo.path, *_ARGV)
@@ -62,16 +62,16 @@ class _Attempts:
         self.put_notes_back()
         time.sleep(0.03)
 
-    def state(self, what: str) -> Whole:
+    def state(self, what: str) -> Snapshot:
         """Where it is: before or after, or it fails."""
-        found = look(self.ground.path)
+        found = snapshot(self.ground.path)
         lines, others = self.before.unlike(found), self.after.unlike(found)
         assert not lines or not others, "\n  ".join([what, "from before:", *lines[:9], "from after:", *others[:9]])
         return self.after if not others else self.before
 
 
 @pytest.mark.slow
-def test_killed(runner: Runner, ground: Ground) -> None:
+def test_killed(runner: Runner, ground: RolledBackWorktree) -> None:
     attempts = _Attempts(runner, ground)
     there, repo = ground.path, ground.repo
     ends = set()
@@ -92,16 +92,16 @@ def test_killed(runner: Runner, ground: Ground) -> None:
         assert way != 0 or reached is attempts.after, what
         if reached is attempts.before:
             runner.run_ok(repo.path, *_ARGV)
-            assert_like(attempts.after, look(there), f"{what}; then again")
+            assert_like(attempts.after, snapshot(there), f"{what}; then again")
         runner.run_ok(there, "undo")
-        assert_like(attempts.before, look(there), f"{what}; then undone")
+        assert_like(attempts.before, snapshot(there), f"{what}; then undone")
         worktree_cases.assert_sound(repo, what)
     assert {(0, True), (1, True), (2, False)} <= ends, ends
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("error", ["ENOSPC", "EIO"])
-def test_fails(runner: Runner, ground: Ground, error: str) -> None:
+def test_fails(runner: Runner, ground: RolledBackWorktree, error: str) -> None:
     """A call that fails: an error that can be understood, and everything as it was, or all done."""
     attempts = _Attempts(runner, ground)
     for step in list(_chosen(attempts.steps, attempts.place))[:: 1 if EXHAUSTIVE else 3]:

@@ -62,7 +62,7 @@ def test_a_damaged_journal(repo: Repo, damage: str) -> None:
 
 
 @pytest.mark.parametrize(("field", "value"), [("target", None), ("paths", 7), ("shifts", [[1, 2, 3]]), ("saved", "zz")])
-def test_a_journal_with_a_value_that_is_none(repo: Repo, field: str, value: object) -> None:
+def test_journal_with_an_invalid_value(repo: Repo, field: str, value: object) -> None:
     folder = _restored(repo)
     last = json.loads((folder / "last-restore.json").read_text())
     rest: dict[str, object] = {"head_ref": None, "head_commit": None, "create": False, "paths": None, "keep_new": False}

@@ -78,11 +78,11 @@ def test_ambiguous(repo: Repo, taken: str, words: list[str]) -> None:
 
 
 @uses_of("HEAD", "HEAD^{tree}", "HEAD:readme.txt", TIMELINE, f"{TIMELINE}^2^2")
-def test_an_object_that_is_no_checkpoint(repo: Repo, taken: str, words: list[str], spec: str) -> None:
+def test_object_is_not_a_checkpoint(repo: Repo, taken: str, words: list[str], spec: str) -> None:
     assert_refused(repo.path, *words, repo.oid(spec), mentions=repo.oid(spec)[:8], keeps=repo.path)
 
 
-def test_an_abbreviated_commit_that_is_no_checkpoint(repo: Repo, taken: str) -> None:
+def test_abbreviated_commit_is_not_a_checkpoint(repo: Repo, taken: str) -> None:
     assert_refused(repo.path, "restore", repo.oid()[:10], mentions=repo.oid()[:8], keeps=repo.path)
 
 
@@ -130,7 +130,7 @@ def test_a_commit_with_the_trailers_and_too_few_parents(repo: Repo, taken: str, 
     assert_refused(repo.path, "restore", broken, keeps=repo.path)
 
 
-def test_meta_json_that_is_no_json(repo: Repo, taken: str) -> None:
+def test_meta_json_is_not_json(repo: Repo, taken: str) -> None:
     side = _side_tree(repo, taken, b"{ this is no json")
     raw = repo.git("cat-file", "commit", taken)
     old = repo.oid(f"{taken}^4")

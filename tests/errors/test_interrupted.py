@@ -43,7 +43,7 @@ def test_every_command_names_recover(interrupted: Repo) -> None:
     assert run(interrupted.path, "checkpoint", "list").err == b""
 
 
-def test_one_that_is_at_work_was_not_interrupted(interrupted: Repo) -> None:
+def test_running_restore_is_not_reported_as_interrupted(interrupted: Repo) -> None:
     with open(interrupted.path / ".git/agentos/worktree.turn", "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         assert b"recover" not in run(interrupted.path, "checkpoint", "list").err

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.repo import Repo
 from tests.support.tool import run, run_ok
 
@@ -16,7 +16,7 @@ _OF_WORKTREE = ("HEAD", "index", "config.worktree", "commondir", "gitdir")
 
 @pytest.mark.parametrize("name", [*_OF_WORKTREE, "logs/HEAD"])
 def test_of_a_worktree(repo: Repo, name: str) -> None:
-    dev = agent(repo, "dev")
+    dev = agent_worktree(repo, "dev")
     run_ok(dev.path, "checkpoint", "-m", "first")
     path = Path(dev.text("rev-parse", "--absolute-git-dir")) / name
     path.unlink(missing_ok=True)
@@ -42,7 +42,7 @@ def test_of_the_repository(repo: Repo, name: str) -> None:
     assert f"error: '{path}' is a named pipe: git would wait for it forever".encode() in done.err
 
 
-def test_of_a_folder_that_looks_like_a_repository(repo: Repo) -> None:
+def test_named_pipe_in_a_folder_that_looks_like_a_repository(repo: Repo) -> None:
     (repo.path / "nested").mkdir()
     os.mkfifo(repo.path / "nested" / ".git")
     repo.write("nested/work.txt", "work\n")

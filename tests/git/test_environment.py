@@ -122,7 +122,7 @@ WAYS = {
 
 @NAMED
 @pytest.mark.parametrize("way", WAYS)
-def test_each_program_that_git_starts(site: Site, which: str, way: str) -> None:
+def test_programs_started_by_git_find_the_worktree(site: Site, which: str, way: str) -> None:
     """The folder below the top, and the top itself, lead to the worktree."""
     where = site[which]
     site.main.write(".git/info/attributes", "*.filtered filter=f\n")
@@ -221,7 +221,7 @@ def test_from_a_folder_outside_the_record_tells_the_root(site: Site, which: str)
 
 
 @NAMED
-def test_what_contradicts_the_record_is_refused(site: Site, which: str) -> None:
+def test_environment_contradicting_the_record_is_refused(site: Site, which: str) -> None:
     where = site[which]
     other = filled(site.main.scratch / "other")
     rival = site["dev" if which == "main" else "main"]

@@ -41,7 +41,7 @@ def test_pack_refs_beside_us_hides_no_ref(repo: Repo, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("text", ["nowhere", "knowing", "soon", "", "all", "9" * 20, "2026-13-45", "\u0663 days"])
-def test_what_is_no_time(repo: Repo, text: str) -> None:
+def test_invalid_times(repo: Repo, text: str) -> None:
     with pytest.raises(UsageError):
         dates.parse(locate(str(repo.path)), text)
 

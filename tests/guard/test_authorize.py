@@ -227,7 +227,7 @@ def test_anothers_name_or_folder_makes_no_worktree_ones_own(field: Field) -> Non
     assert field.state() == before
 
 
-def test_an_id_that_does_not_fit_the_folder_makes_nothing_ones_own(field: Field) -> None:
+def test_id_of_another_worktree_gives_no_ownership(field: Field) -> None:
     before = field.state()
     for env, cwd in (("dev-2", "dev-1"), ("dev-1", "dev-2")):
         done = run(field.of[cwd], "-C", str(field.of["dev-2"]), "undo", env={"AGENTOS_AGENT_ID": env})
@@ -300,7 +300,7 @@ def test_a_page_overwrites_nothing(field: Field) -> None:
     (own / "page.html").unlink()
 
 
-def test_what_an_agent_does_in_its_own_worktree_goes_on(own_field: Field) -> None:
+def test_agents_commands_in_its_own_worktree_are_allowed(own_field: Field) -> None:
     own = own_field.of["dev-1"]
     (own / "draft.txt").write_text("spoilt\n")
     run_ok(own, "restore", "latest", "--no-branch")

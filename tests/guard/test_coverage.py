@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.guard.layer_matrix import CASES, LAYERS, LOST, PAGE, Case, Field
+from tests.support.guard.layer_matrix import CASES, LAYERS, LOST, PAGE, MatrixCase, MatrixProject
 from tests.support.sampling import EXHAUSTIVE
 
 # A folder for what was found, of which `python -m tests.support.guard.layer_matrix` makes the page.
@@ -21,13 +21,13 @@ _WRITING = os.environ.get("AGENTOS_TEST_WRITE")
 _EVERY = bool(_WRITING) or EXHAUSTIVE
 
 
-def layers_of(case: Case) -> tuple[str, ...]:
+def layers_of(case: MatrixCase) -> tuple[str, ...]:
     """The layers that a command is tried against in this run."""
     return LAYERS if _EVERY else (LAYERS[CASES.index(case) % len(LAYERS)],)
 
 
 @pytest.fixture(scope="module")
-def field(tmp_path_factory: pytest.TempPathFactory) -> Field:
+def field(tmp_path_factory: pytest.TempPathFactory) -> MatrixProject:
     root = tmp_path_factory.mktemp("guard")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
@@ -35,7 +35,7 @@ def field(tmp_path_factory: pytest.TempPathFactory) -> Field:
         # `git gc` forgets what reflogs have from long ago.
         for name in ("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"):
             patch.delenv(name, raising=False)
-        return Field(root)
+        return MatrixProject(root)
 
 
 def documented() -> dict[str, list[str]]:
@@ -46,7 +46,7 @@ def documented() -> dict[str, list[str]]:
 
 @pytest.mark.sampled(one_in=17)  # no multiple of 2 or 3: each layer has its turn
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.text[:50])
-def test_a_destructive_command(case: Case, field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_destructive_command(case: MatrixCase, field: MatrixProject, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the page says of it is what happens, layer by layer."""
     if _WRITING and Path(_WRITING, f"{CASES.index(case)}.json").exists():
         return  # a run before has found it out
@@ -64,14 +64,14 @@ def test_the_page_names_every_command() -> None:
     assert list(documented()) == [case.text for case in CASES]
 
 
-def lost(layer: str) -> list[Case]:
+def lost(layer: str) -> list[MatrixCase]:
     """The commands that lose something in spite of a layer, by the page."""
     page = documented()
     return [case for case in CASES if page[case.text][LAYERS.index(layer)] == LOST]
 
 
 @pytest.mark.skipif(bool(_WRITING), reason="the page is being made")
-def test_what_git_loses_in_spite_of_all_layers_together_is_named() -> None:
+def test_losses_with_all_layers_are_documented() -> None:
     """docs/security.md explains these, and no others: git by its path, with the layers of the worktree switched off.
     What a shell writes without git is seen by a harness alone."""
     by_shell = re.compile(r"> [\w./]+$|\| tee |\| xargs .* mv ")
@@ -84,7 +84,7 @@ def test_what_git_loses_in_spite_of_all_layers_together_is_named() -> None:
 
 
 @pytest.mark.skipif(bool(_WRITING), reason="the page is being made")
-def test_what_is_lost_in_spite_of_a_harness_is_named() -> None:
+def test_losses_with_a_harness_are_documented() -> None:
     """docs/security.md explains these, and no others: entries of the stash that the hooks keep, a file of another
     worktree that only a program's output names, and an ignored file that a script deletes."""
     assert [case.text for case in lost("harness")] == [

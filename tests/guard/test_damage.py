@@ -16,7 +16,7 @@ from git_agentos.guard import signing
 from git_agentos.guard.approval import approvals, documents
 from git_agentos.guard.harness import backup, integration
 from git_agentos.guard.setup import launcher, scripts
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.guard.approvals import AGENT, approve, at_terminal, run_by
 from tests.support.guard.guarded_worktree import guarded, location
 from tests.support.repo import Repo
@@ -66,7 +66,7 @@ def _says(done: Result) -> None:
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damaged_documents_of_approvals(repo: Repo, damage: str) -> None:
-    dev = agent(repo, "dev")
+    dev = agent_worktree(repo, "dev")
     first = str(run_by(AGENT, approve(dev.path), "merge", "one", cwd=dev.path).approval)
     second = str(run_by(AGENT, approve(dev.path), "merge", "two", cwd=dev.path).approval)
     store = approvals.open_store(str(repo.git_dir), os.environ)
@@ -87,7 +87,7 @@ def test_damaged_documents_of_approvals(repo: Repo, damage: str) -> None:
 
 @pytest.mark.parametrize("kind", ["", *documents.FOLDERS])
 def test_folder_of_approvals_that_is_a_file(repo: Repo, kind: str) -> None:
-    dev = agent(repo, "dev")
+    dev = agent_worktree(repo, "dev")
     run_by(AGENT, approve(dev.path), "merge", "one", cwd=dev.path)
     folder = repo.git_dir / "agentos" / "approvals" / kind
     shutil.rmtree(folder)
@@ -137,7 +137,7 @@ def test_git_ends_and_loses_nothing_where_the_shared_script_is_damaged(repo: Rep
     assert differences(before, complete_state(dev.path)) == []
 
 
-def test_files_json_deletes_nothing_that_is_not_of_the_guard(repo: Repo) -> None:
+def test_forged_files_json_deletes_no_foreign_file(repo: Repo) -> None:
     dev = guarded(repo)
     record = Path(scripts.folder(str(repo.git_dir))) / "files.json"
     body = json.loads(record.read_text())
@@ -171,8 +171,8 @@ def test_damaged_key_hides_no_edited_hook(repo: Repo, key: Path, damage: str) ->
     assert dev.path.is_dir()
 
 
-def test_key_that_others_may_write_to_stops_no_looking(repo: Repo, key: Path) -> None:
-    dev = agent(repo, "dev")
+def test_key_writable_by_others_stops_no_reading_command(repo: Repo, key: Path) -> None:
+    dev = agent_worktree(repo, "dev")
     request = str(run_by(AGENT, approve(dev.path), "merge", "one", cwd=dev.path).approval)
     key.chmod(0o660)
     for argv in (("status",), ("approvals", "list"), ("approvals", "show", request)):

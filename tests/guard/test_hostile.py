@@ -11,7 +11,7 @@ import pytest
 
 from git_agentos.guard import signing
 from git_agentos.guard.approval import approvals, documents
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.confirming import set_up
 from tests.support.guard.approvals import AGENT, Sleeper, approve, at_terminal, forbid, run_by
 from tests.support.repo import Repo
@@ -24,7 +24,7 @@ TOOL = f"{sys.executable} -m git_agentos"
 @pytest.fixture
 def dev(repo: Repo) -> Repo:
     """An agent's worktree with work in it."""
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     made.append("readme.txt", "unstaged\n")
     made.write("new.txt", "untracked\n")
     return made
@@ -46,7 +46,7 @@ def shell(where: Path, text: str, env: dict[str, str] | None = None) -> Result:
 # -- a hostile repository ----------------------------------------------------------------------------------------------
 
 
-def test_what_a_repository_planted_is_not_run_when_we_decide(dev: Repo, repo: Repo, planted: tuple[Path, Path]) -> None:
+def test_programs_planted_in_a_repository_are_not_run(dev: Repo, repo: Repo, planted: tuple[Path, Path]) -> None:
     script, trace = planted
     repo.git("config", "extensions.worktreeConfig", "true")
     for key in ("core.fsmonitor", "core.pager", "core.editor", "diff.external", "core.sshCommand", "alias.reset"):
@@ -113,7 +113,7 @@ NAMES = [
 ]  # fmt: skip
 
 
-def test_names_that_mean_ill(dev: Repo, repo: Repo) -> None:
+def test_hostile_names(dev: Repo, repo: Repo) -> None:
     for name in NAMES:
         dev.write(name, "x\n")
     dev.write(b"bad\xff", "x\n")
@@ -173,7 +173,7 @@ def test_an_environment_that_redirects(dev: Repo, repo: Repo, name: str) -> None
     tmp = repo.scratch / "redirected"
     tmp.mkdir()
     (tmp / "config").write_text("[core]\n\thooksPath = /dev/null\n")
-    other = agent(repo, "other")
+    other = agent_worktree(repo, "other")
     other.append("readme.txt", "the other's\n")
     repo.append("readme.txt", "the main one's\n")
     before = [complete_state(each.path) for each in (dev, repo, other)]
@@ -222,7 +222,7 @@ def test_requests_cannot_flood_the_list_out_of_shape(dev: Repo, repo: Repo) -> N
     assert listed["id"] == real.stem
 
 
-def test_what_is_shown_cannot_harm_a_terminal(dev: Repo, repo: Repo) -> None:
+def test_output_cannot_harm_a_terminal(dev: Repo, repo: Repo) -> None:
     words = ("merge", "a\x1b[2J\nGranted \u202e", os.fsdecode(b"\xff"))
     request = str(run_by(AGENT, approve(dev.path), *words, cwd=dev.path).approval)
     for args in (("list",), ("show", request)):
@@ -241,7 +241,7 @@ def test_a_grant_is_not_reached_by_another_spelling(dev: Repo, repo: Repo) -> No
         assert run_by(AGENT, approve(dev.path), "merge", "a b", cwd=dev.path, pid=process.pid).run
 
 
-def test_an_id_that_was_taken_away_is_not_a_persons(dev: Repo, repo: Repo) -> None:
+def test_agent_without_its_id_is_not_taken_for_a_person(dev: Repo, repo: Repo) -> None:
     """Below `guard exec` it does not matter; elsewhere the record of the worktree is what is left, and doctor tells."""
     before = complete_state(dev.path)
     record = Path(dev.text("rev-parse", "--absolute-git-dir")) / "agentos" / "id"

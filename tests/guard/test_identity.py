@@ -16,7 +16,7 @@ from git_agentos.git.location import locate
 from git_agentos.guard import ancestry, call, identity
 from git_agentos.guard.identity import Identity
 from git_agentos.process import table
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.repo import Repo, git_run
 from tests.support.tool import run
 
@@ -56,7 +56,7 @@ def test_explicit_identity_counts(environment: dict[str, str], explicit: str | N
 
 
 def test_worktree_decides_identity(repo: Repo) -> None:
-    dev = agent(repo, "dev")
+    dev = agent_worktree(repo, "dev")
     git_dir = locate(str(dev.path)).git_dir
     assert identity.identify({}, git_dir, None) == Identity("dev", "worktree")
     assert identity.identify({}, str(repo.git_dir), None) == Identity(None, "nobody")
@@ -65,20 +65,20 @@ def test_worktree_decides_identity(repo: Repo) -> None:
 
 
 def test_the_git_directory_is_found_without_git(repo: Repo, tmp_path: Path) -> None:
-    dev = agent(repo, "dev")
+    dev = agent_worktree(repo, "dev")
     assert identity.find_git_dir(str(dev.path / "src" / "lib")) == locate(str(dev.path)).git_dir
     assert identity.find_git_dir(str(repo.path / "src")) == str(repo.git_dir)
     assert identity.find_git_dir(str(tmp_path)) is None
 
 
 def test_worktree_of_process_decides_identity(repo: Repo) -> None:
-    dev = agent(repo, "dev")
+    dev = agent_worktree(repo, "dev")
     assert ask(cwd=repo.path) == [None, "nobody"]
     assert ask(cwd=dev.path) == ["dev", "worktree"]
 
 
 def test_ancestor_in_worktree_decides_identity(repo: Repo) -> None:
-    dev = agent(repo, "dev")
+    dev = agent_worktree(repo, "dev")
     # The outer shell stays where it is, the inner one leaves.
     outer = ["sh", "-c", 'sh -c \'cd "$0" && exec "$@"\' "$0" "$@"; exit $?', str(repo.path)]
     assert ask(*outer, cwd=dev.path) == ["dev", "ancestor"]
@@ -87,7 +87,7 @@ def test_ancestor_in_worktree_decides_identity(repo: Repo) -> None:
 
 
 def test_identity_below_guard_exec_cannot_be_unset(repo: Repo) -> None:
-    dev = agent(repo, "dev")
+    dev = agent_worktree(repo, "dev")
     out = repo.path / "asked.json"
     # Orphaned, in a session of its own, with nothing in its environment, standing somewhere else.
     orphan = (
@@ -115,7 +115,7 @@ def test_a_process_is_known_by_its_start_too() -> None:
 
 
 @pytest.mark.skipif(shutil.which("ps") is None, reason="there is no ps")
-def test_where_there_is_no_proc_ps_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_proc_falls_back_to_ps(monkeypatch: pytest.MonkeyPatch) -> None:
     real = table.parents(os.getpid())
     monkeypatch.setattr(table, "_PROC", "/nowhere")
     assert table.parents(os.getpid())[0] == real[0]

@@ -50,7 +50,7 @@ def test_the_users_hooks_run_and_ours_do_not(repo: Repo) -> None:
     assert (agent.path.parent / "ran").read_text() == "ran\n"
 
 
-def test_what_the_guard_stands_in_front_of(repo: Repo) -> None:
+def test_users_hooks_behind_the_guard_are_found(repo: Repo) -> None:
     assert user_hooks.options(location(repo)) == []
     agent = guarded(repo)
     here = location(agent)

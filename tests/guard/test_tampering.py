@@ -241,7 +241,7 @@ def test_guard_exec_restores_no_hook_silently(repo: Repo) -> None:
     assert str(hook(dev)) in entry
 
 
-def test_what_cannot_be_repaired_is_said(repo: Repo) -> None:
+def test_unrepairable_tampering_is_reported(repo: Repo) -> None:
     """The environment has the last word in git's configuration."""
     dev = guarded(repo)
     pairs = {"core.fsmonitor": "false", "core.hooksPath": "/nowhere"}

@@ -71,7 +71,7 @@ def at_stake(repo: Repo) -> Repo:
     return made
 
 
-def test_what_would_lose_something_does_not_happen(at_stake: Repo) -> None:
+def test_losing_command_is_stopped(at_stake: Repo) -> None:
     before = complete_state(at_stake.path)
     for text in DESTRUCTIVE:
         done = sh(at_stake, f"exec bash -c {shlex.quote(text)}")
@@ -86,7 +86,7 @@ def _assert_whole(before: State, repo: Repo, what: str) -> None:
     assert_same(before, complete_state(repo.path), what, permissions="all", refs=True)
 
 
-def test_what_is_said_and_saved(at_stake: Repo) -> None:
+def test_message_and_checkpoint_of_a_stopped_command(at_stake: Repo) -> None:
     before = complete_state(at_stake.path)
     done = sh(at_stake, "git reset --hard --quiet HEAD~1")
     # Claude Code tells its model that a command which ended by SIGTERM (143) timed out.
@@ -133,7 +133,7 @@ HARMLESS = [
 ]
 
 
-def test_what_is_harmless_starts_no_python(repo: Repo) -> None:
+def test_harmless_command_starts_no_python(repo: Repo) -> None:
     agent = guarded(repo)
     without_refs(agent)
     spy = Spy(agent)
@@ -221,7 +221,7 @@ def test_stash_round_trips(repo: Repo, options: str) -> None:
     assert agent.git("stash", "list") == b""
 
 
-def test_who_ignores_signals_is_stopped_all_the_same(at_stake: Repo) -> None:
+def test_git_ignoring_signals_is_stopped(at_stake: Repo) -> None:
     before = complete_state(at_stake.path)
     for ignored in ("HUP", "HUP INT", "HUP TERM", "HUP INT QUIT TERM PIPE"):
         done = sh(at_stake, f"trap '' {ignored}; git reset --hard")
@@ -230,7 +230,7 @@ def test_who_ignores_signals_is_stopped_all_the_same(at_stake: Repo) -> None:
         assert not (Path(location(at_stake).git_dir) / "index.lock").exists()
 
 
-def test_what_stands_in_the_way_of_the_script_itself(at_stake: Repo, tmp_path: Path) -> None:
+def test_hostile_environment_does_not_disarm_the_script(at_stake: Repo, tmp_path: Path) -> None:
     """git goes on where a fsmonitor fails, so it must not."""
     for name in ("tr", "cat", "ps", "sleep", "python3", "git-agentos"):
         fake = tmp_path / "bin" / name
@@ -253,7 +253,7 @@ def test_what_stands_in_the_way_of_the_script_itself(at_stake: Repo, tmp_path: P
         _assert_whole(before, at_stake, text)
 
 
-def test_where_a_command_was_given(repo: Repo) -> None:
+def test_folder_of_the_command_is_known(repo: Repo) -> None:
     agent = guarded(repo)
     agent.write("deep/er/file.txt", "untracked\n")
     for text, cwd in (
@@ -299,7 +299,7 @@ def test_an_edited_hook_is_noticed(repo: Repo) -> None:
     assert any(entry.summary == "the guard was tampered with" for entry in log.entries(entries.context))
 
 
-def test_without_python_an_agent_stops_and_looking_goes_on(repo: Repo) -> None:
+def test_missing_python_stops_agents_and_allows_reading(repo: Repo) -> None:
     agent = guarded(repo)
     make_dirty(agent)
     agent.git("status")
@@ -392,7 +392,7 @@ def test_a_fsmonitor_of_the_users_own(
     assert agent.read("notes.txt") == b"changed\n"
 
 
-def test_one_that_is_ours_in_disguise_is_not_asked_for_ever(repo: Repo, tmp_path: Path) -> None:
+def test_users_fsmonitor_that_calls_ours_does_not_loop(repo: Repo, tmp_path: Path) -> None:
     agent = guarded(repo)
     script = tmp_path / "disguise"
     script.write_text(f"#!/bin/sh\nexec '{scripts_dir(agent)}/fsmonitor' \"$@\"\n")

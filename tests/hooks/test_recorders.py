@@ -13,7 +13,7 @@ from git_agentos.guard.setup import repository_hooks
 from tests.support.confirming import set_up
 from tests.support.dirty import make_dirty
 from tests.support.guard.guarded_worktree import (
-    Ran,
+    ShellResult,
     Spy,
     checkpoints,
     guarded,
@@ -49,7 +49,7 @@ def test_a_commit_is_recorded(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("form", ["-a", "-q -a", "notes.txt", "--only notes.txt", "-i notes.txt"])
-def test_what_was_staged_before_it_was_replaced(repo: Repo, form: str) -> None:
+def test_staged_content_is_recorded_before_it_is_replaced(repo: Repo, form: str) -> None:
     agent = guarded(repo)
     without_files(agent)
     agent.write("notes.txt", "staged\n")
@@ -158,7 +158,7 @@ def test_peoples_work_is_recorded_and_never_stopped(repo: Repo) -> None:
         "git --git-dir .git pull -q --no-rebase --no-edit . mine",
     ],
 )
-def test_a_merge_is_one_whatever_options_git_is_given(repo: Repo, text: str) -> None:
+def test_merge_is_recorded_with_any_options(repo: Repo, text: str) -> None:
     if "--attr-source" in text and "--attr-source" not in repo.text("--help"):
         text = text.replace("--attr-source HEAD ", "")
     repository_hooks.install(location(repo), save=False)
@@ -193,7 +193,7 @@ def test_an_agent_in_a_persons_repository_is_stopped(repo: Repo) -> None:
             assert unset.code != 0, (text, env, unset)
 
 
-def test_what_people_lose_is_saved_where_they_want_that(repo: Repo) -> None:
+def test_losses_of_people_are_saved_where_configured(repo: Repo) -> None:
     repository_hooks.install(location(repo), save=True)
     make_dirty(repo)
     before = complete_state(repo.path)
@@ -207,7 +207,7 @@ def test_what_people_lose_is_saved_where_they_want_that(repo: Repo) -> None:
     assert complete_state(repo.path).files == before.files
 
 
-def test_what_cannot_be_recorded_is_said_once(repo: Repo) -> None:
+def test_failed_recording_is_reported_once(repo: Repo) -> None:
     agent = guarded(repo)
     # A timeline cannot be written below a file.
     timelines = Path(location(agent).common_dir, "refs", "agentos", "timelines")
@@ -239,7 +239,7 @@ def test_without_python_a_commit_goes_on(repo: Repo) -> None:
     assert "warning" not in second.err
 
 
-def commit(repo: Repo, message: str) -> Ran:
+def commit(repo: Repo, message: str) -> ShellResult:
     return sh(repo, f"git commit -q --allow-empty -m {message}")
 
 
@@ -301,7 +301,7 @@ def test_a_recorder_that_was_killed_is_made_up_for(repo: Repo) -> None:
     assert waiting(agent) == []
 
 
-def test_what_changes_files_comes_after_what_is_recorded(repo: Repo) -> None:
+def test_pending_recording_is_done_before_files_change(repo: Repo) -> None:
     agent = guarded(repo)
     agent.git("branch", "elsewhere", "main~1")
     held_up(agent, "kill -9 $$")
@@ -337,7 +337,7 @@ def test_python_is_started_once_before_a_command_goes_on(repo: Repo) -> None:
         assert spy.started() == [*before, *(f"later-{each}" for each in later)], command
 
 
-def test_what_went_wrong_later_is_said_by_the_next_hook(repo: Repo) -> None:
+def test_late_failure_is_reported_by_the_next_hook(repo: Repo) -> None:
     set_up(repo, "agentos.auto.beforeRisky", "false")
     agent = guarded(repo)
     timelines = Path(location(agent).common_dir, "refs", "agentos", "timelines")

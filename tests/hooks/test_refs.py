@@ -102,7 +102,7 @@ FINE = [
 ]
 
 
-def test_what_moves_nothing_is_not_stopped(agent: Repo) -> None:
+def test_transaction_without_a_change_is_not_stopped(agent: Repo) -> None:
     refs = _refs(agent)
     for text in FINE:
         done = sh(agent, text)
@@ -114,7 +114,7 @@ def test_what_moves_nothing_is_not_stopped(agent: Repo) -> None:
         assert name == b"refs/heads/agent/dev" or line in _refs(agent).splitlines()
 
 
-def test_what_is_fine_starts_no_python(agent: Repo) -> None:
+def test_harmless_transaction_starts_no_python(agent: Repo) -> None:
     agent.git("status")
     spy = Spy(agent)
     for text in (

@@ -20,7 +20,7 @@ SCRIPTS = sorted(path for path in FOLDER.iterdir() if path.suffix != ".md")
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
-def test_a_script_says_whose_it_is_and_can_be_read(path: Path) -> None:
+def test_script_names_its_project_and_is_readable(path: Path) -> None:
     lines = path.read_text().splitlines()
     assert "# git-agentos: " in "\n".join(lines[:2])
     assert lines[0] == "#!/bin/sh" or path.name == "guard.sh"
@@ -69,7 +69,7 @@ def test_under_another_shell(repo: Repo, shell: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["judges", "recorders", "user_hooks_cache"])
-def test_nothing_heavy_is_loaded_before_it_must(name: str) -> None:
+def test_heavy_modules_are_loaded_late(name: str) -> None:
     code = (
         f"import sys, git_agentos.hooks.entry, git_agentos.hooks.{name}\n"
         "heavy = {'pygit2', 'git_agentos.git.libgit2', 'typer', 'sqlite3', 'langgraph'}\n"
@@ -79,7 +79,7 @@ def test_nothing_heavy_is_loaded_before_it_must(name: str) -> None:
     assert done.stdout.strip() == b""
 
 
-def test_what_is_no_hook(repo: Repo) -> None:
+def test_unknown_hook_name(repo: Repo) -> None:
     for args in ((), ("pre-commit",), ("nonsense", "1"), ("pre-commit", "none")):
         done = subprocess.run(
             [sys.executable, "-m", "git_agentos.hooks", *args], capture_output=True, cwd=repo.path, check=False

@@ -165,7 +165,7 @@ def shim(repo: Repo) -> Shim:
 
 
 @pytest.mark.parametrize("line", [line.strip() for line in LOOKS])
-def test_what_only_looks_is_not_asked_about(shim: Shim, line: str) -> None:
+def test_reading_command_is_not_assessed(shim: Shim, line: str) -> None:
     plain = git_run(shim.repo.path, *line.split())
     through = shim.run(*line.split())
     assert not shim.was_asked
@@ -173,7 +173,7 @@ def test_what_only_looks_is_not_asked_about(shim: Shim, line: str) -> None:
 
 
 @pytest.mark.parametrize("line", [line.strip() for line in ASKED])
-def test_everything_else_is_asked_about_and_stopped_by_a_no(shim: Shim, line: str) -> None:
+def test_other_command_is_assessed_and_stopped_when_denied(shim: Shim, line: str) -> None:
     before = shim.repo.text("for-each-ref"), shim.repo.text("config", "--list")
     done = shim.run(*line.split())
     assert done.returncode == 3
@@ -203,7 +203,7 @@ def test_a_pager_is_a_command_too(shim: Shim, pager: str, asked: bool) -> None:
     assert shim.was_asked is asked
 
 
-def test_another_configuration_of_the_users_is_asked_about(shim: Shim, tmp_path: Path) -> None:
+def test_other_user_configuration_is_assessed(shim: Shim, tmp_path: Path) -> None:
     home, base = os.environ["HOME"], os.environ.get("XDG_CONFIG_HOME", "")
     same = [os.environ.get(name, "") for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM")]
     places = {"AGENTOS_GUARD_PLACES": "|".join([home, base, *same])}
@@ -239,7 +239,7 @@ def test_no_answer_is_a_no(shim: Shim, code: int) -> None:
     assert b"failed" in done.stderr
 
 
-def test_without_our_python_nothing_risky_runs(shim: Shim) -> None:
+def test_missing_python_stops_risky_commands(shim: Shim) -> None:
     shim.place("/nowhere/python")
     folder = shim.repo.scratch / "only-git"
     folder.mkdir()
@@ -248,7 +248,7 @@ def test_without_our_python_nothing_risky_runs(shim: Shim) -> None:
     path = f"{shim.folder}:{folder}"
     done = shim.run("reset", "--hard", PATH=path)
     assert done.returncode == 3
-    assert b"not installed" in done.stderr
+    assert b"no longer installed" in done.stderr
     assert shim.run("status", PATH=path).returncode == 0
     tool = folder / "git-agentos"
     tool.write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" >"{shim.asked}"\nexit 0\n')
@@ -264,7 +264,7 @@ def test_two_shims_do_not_call_each_other_for_ever(shim: Shim, make_repo: object
     assert (done.returncode, done.stdout) == (0, git_run(shim.repo.path, "status").stdout)
 
 
-def test_without_a_git_it_says_so(shim: Shim, tmp_path: Path) -> None:
+def test_missing_git_is_an_error(shim: Shim, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "sh").symlink_to("/bin/sh")
     done = shim.run("status", PATH=f"{shim.folder}:{tmp_path / 'bin'}")
@@ -287,7 +287,7 @@ def test_our_own_git_calls_go_past_it(shim: Shim) -> None:
     assert process.program(os.environ["PATH"]) is None
 
 
-def test_it_starts_no_program_for_what_looks(shim: Shim) -> None:
+def test_reading_command_starts_no_other_program(shim: Shim) -> None:
     """Only the kernel and git: a builtin of sh that is none somewhere would show up here."""
     folder = shim.repo.scratch / "bare"
     folder.mkdir()

@@ -43,7 +43,7 @@ def own(repo: Repo) -> Path:
     return Path(location(repo).common_dir) / "hooks"
 
 
-def test_what_a_hook_is_given_is_what_git_would_give_it(repo: Repo, notes: Path) -> None:
+def test_users_hook_gets_what_git_gives_it(repo: Repo, notes: Path) -> None:
     """The same commands with the guard and without it: the hooks are told the same."""
     names = [
         "pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "post-checkout", "pre-rebase", "post-rewrite",
@@ -123,7 +123,7 @@ def test_wherever_the_users_hooks_are(
     if setting:
         repo.git("config", *setting)
     if where == "worktree":
-        from tests.support.agents import agent as made_plain
+        from tests.support.agents import agent_worktree as made_plain
 
         repo.git("config", "extensions.worktreeConfig", "true")
         agent = made_plain(repo, "dev")
@@ -180,7 +180,7 @@ def test_exit_codes_and_vetoes_are_the_users(repo: Repo) -> None:
     assert sh(agent, "git push -q . HEAD:refs/heads/fine").code == 1  # nothing to push: nothing on stdin
 
 
-def test_ours_decides_before_the_users_hook_is_asked(repo: Repo, notes: Path) -> None:
+def test_guard_decides_before_the_users_hook_runs(repo: Repo, notes: Path) -> None:
     agent = guarded(repo)
     without_files(agent)
     hook(own(repo), "pre-push")
@@ -191,7 +191,7 @@ def test_ours_decides_before_the_users_hook_is_asked(repo: Repo, notes: Path) ->
     assert "[prepared]" not in notes.read_text()
 
 
-def test_other_worktrees_have_their_own(repo: Repo, notes: Path) -> None:
+def test_other_worktrees_run_their_own_hooks(repo: Repo, notes: Path) -> None:
     agent = guarded(repo)
     hook(own(repo), "post-commit")
     repo.git("commit", "-q", "--allow-empty", "-m", "by a person")
@@ -204,7 +204,7 @@ def test_other_worktrees_have_their_own(repo: Repo, notes: Path) -> None:
     assert notes.read_text().count(f"in {agent.path} as {own(repo)}") == 1
 
 
-def test_without_python_the_users_hooks_run(repo: Repo, notes: Path, tmp_path: Path) -> None:
+def test_missing_python_still_runs_the_users_hooks(repo: Repo, notes: Path, tmp_path: Path) -> None:
     hook(tmp_path / "mine", "commit-msg")
     agent = guarded(repo)
     hook(own(repo), "post-checkout")

@@ -20,9 +20,9 @@ from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosWarning, CheckpointNotFound, UsageError
 from git_agentos.log import Entry
 from git_agentos.store import database, entries, rows
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.repo import Repo
-from tests.support.signals import by_default
+from tests.support.signals import with_default_handlers
 from tests.support.tool import run, run_ok
 
 FILE = ".agentos/issue_workflow.db"
@@ -77,7 +77,7 @@ def test_an_entry_comes_back_as_it_was_written(repo: Repo) -> None:
         ("action", {"checkpoint_id": "zz"}),
     ],
 )
-def test_what_is_no_entry_leaves_nothing(repo: Repo, kind: str, keywords: dict[str, Any]) -> None:
+def test_invalid_entry_leaves_nothing(repo: Repo, kind: str, keywords: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         log.add(context_of(repo), kind, "x", **keywords)
     assert log.entries(context_of(repo)) == []
@@ -142,7 +142,7 @@ def test_twenty_processes_lose_no_entry(repo: Repo) -> None:
 # -- carrying ---------------------------------------------------------------------------------------------------------
 
 
-def test_each_checkpoint_carries_what_none_had(repo: Repo) -> None:
+def test_checkpoint_carries_entries_no_other_has(repo: Repo) -> None:
     context = context_of(repo)
     first = open_workspace(repo.path).checkpoint("before there is a log")
     assert not has(repo, first.id)
@@ -218,7 +218,7 @@ def test_plain_git_and_the_objects_are_sound(repo: Repo) -> None:
     assert [entry["summary"] for entry in carried(repo, made.id)] == ["one"]
 
 
-def test_without_a_database_nothing_of_it_is_loaded(repo: Repo) -> None:
+def test_missing_database_loads_no_module_for_it(repo: Repo) -> None:
     code = (
         "import sys\nfrom git_agentos.cli.entry import run\n"
         "assert run(['checkpoint', '-q']) == 0\nassert run(['restore', '-q', 'latest']) == 0\n"
@@ -289,7 +289,7 @@ def test_search(repo: Repo, text: str, indexed: bool, monkeypatch: pytest.Monkey
 
 def test_every_worktree_in_one_stream(repo: Repo) -> None:
     """Living with a database, living without one, removed, and under a name that git itself gave."""
-    places = {name: agent(repo, name) for name in ("one", "two", "gone")}
+    places = {name: agent_worktree(repo, name) for name in ("one", "two", "gone")}
     plain = repo.scratch / "plain"
     repo.git("worktree", "add", "-q", "--detach", str(plain))
     for n in range(2):
@@ -328,7 +328,7 @@ def test_agents_who_share_a_worktree(repo: Repo) -> None:
 
 
 def test_another_worktrees_damage_hides_nothing_of_its_checkpoints(repo: Repo) -> None:
-    other = agent(repo, "other")
+    other = agent_worktree(repo, "other")
     log.add(context_of(other), "action", "saved")
     open_workspace(other.path).checkpoint("c")
     other.write(FILE, b"garbage" * 100)
@@ -338,7 +338,7 @@ def test_another_worktrees_damage_hides_nothing_of_its_checkpoints(repo: Repo) -
 
 
 def test_reading_another_worktree_changes_nothing_there(repo: Repo) -> None:
-    other = agent(repo, "other")
+    other = agent_worktree(repo, "other")
     log.add(context_of(other), "action", "one")
     before = (other.read(FILE), os.stat(other.at(FILE)).st_mtime_ns)
     assert told(log.entries(context_of(repo), every=True)) == ["one"]
@@ -351,7 +351,7 @@ def test_a_file_that_worktrees_and_repositories_share(
     """AGENTOS_WORKFLOW_DB for all of them: rows keep apart, and every checkpoint carries its own alone."""
     monkeypatch.setenv("AGENTOS_WORKFLOW_DB", str(tmp_path / "shared" / "x.db"))
     second = make_repo("second")
-    other = agent(repo, "other")
+    other = agent_worktree(repo, "other")
     for where, text in ((repo, "first repo"), (second, "second repo"), (other, "other worktree")):
         log.add(context_of(where), "action", text)
     for where, text in ((repo, "first repo"), (second, "second repo"), (other, "other worktree")):
@@ -378,7 +378,7 @@ def test_last(repo: Repo) -> None:
 
 
 def test_rebuild_proves_that_a_destroyed_worktree_lost_nothing(repo: Repo) -> None:
-    lost = agent(repo, "lost")
+    lost = agent_worktree(repo, "lost")
     for n in range(5):
         log.add(context_of(lost), "action", f"{n}")
         open_workspace(lost.path).checkpoint(f"c{n}")
@@ -400,7 +400,7 @@ def test_archive_and_revive(repo: Repo) -> None:
     from git_agentos import memory
     from git_agentos.checkpoint.creation import create_checkpoint
 
-    place = agent(repo, "dev")
+    place = agent_worktree(repo, "dev")
     context = context_of(place)
     log.add(context, "action", "one")
     open_workspace(place.path).checkpoint("c")
@@ -419,7 +419,7 @@ def test_archive_and_revive(repo: Repo) -> None:
     repo.git("worktree", "remove", "--force", str(place.path))
     assert log.entries(context_of(repo), agent="dev") == before
     repo.git("branch", "-q", "-D", "agent/dev")
-    place = agent(repo, "dev")
+    place = agent_worktree(repo, "dev")
     log.revive(context_of(place))
     assert log.entries(context_of(place)) == before
     assert len(memory.items(context_of(place))) == 1
@@ -518,9 +518,9 @@ def follow(repo: Repo, *more: str) -> subprocess.Popen[bytes]:
 
 def test_follow(repo: Repo) -> None:
     """What is there, then what comes, of all worktrees, each once; Ctrl-C ends it with 130."""
-    other = agent(repo, "other")
+    other = agent_worktree(repo, "other")
     log.add(context_of(repo), "action", "before")
-    with by_default(signal.SIGINT):
+    with with_default_handlers(signal.SIGINT):
         process = follow(repo, "--all")
     assert process.stdout is not None
 
@@ -553,7 +553,7 @@ def test_follow_ends_when_nobody_reads(repo: Repo) -> None:
     process.stderr.close()
 
 
-def test_what_a_terminal_is_shown_is_harmless(repo: Repo) -> None:
+def test_output_cannot_harm_the_terminal(repo: Repo) -> None:
     log.add(context_of(repo), "action", "\x1b[31mred\nsecond line", files=["a\x1b[0m"])
     out = run(repo.path, "log", "list").out
     assert b"\x1b" not in out

@@ -10,7 +10,7 @@ import pytest
 from git_agentos import log, memory, open_workspace
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import CheckpointNotFound, UsageError
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.repo import Repo
 from tests.support.tool import run, run_ok
 
@@ -42,7 +42,7 @@ def test_before_the_first_commit(empty_repo: Repo) -> None:
 def test_a_merge_names_all_checkpoints_that_contributed(repo: Repo) -> None:
     made: dict[str, list[str]] = {}
     for name in ("one", "two"):
-        place = agent(repo, name)
+        place = agent_worktree(repo, name)
         made[name] = [open_workspace(place.path).checkpoint(f"{name} {n}").id for n in range(3)]
     item = memory.merge(context_of(repo), "main", ["one", "two"], "HEAD")
     assert (item.target, item.sources, item.commit) == ("main", ["one", "two"], repo.oid())
@@ -58,8 +58,8 @@ def test_a_merge_names_all_checkpoints_that_contributed(repo: Repo) -> None:
         memory.merge(context_of(repo), "main", ["one"], "nonsense")
 
 
-def test_it_outlives_its_worktree(repo: Repo) -> None:
-    place = agent(repo, "dev")
+def test_memory_outlives_its_worktree(repo: Repo) -> None:
+    place = agent_worktree(repo, "dev")
     first = memory.artifact(context_of(place), type="t", path="p", description="carried")
     open_workspace(place.path).checkpoint("c")
     memory.artifact(context_of(place), type="t", path="p", description="not saved by any checkpoint")
@@ -75,7 +75,7 @@ def test_it_outlives_its_worktree(repo: Repo) -> None:
 
 
 def test_the_commands(repo: Repo) -> None:
-    place = agent(repo, "dev")
+    place = agent_worktree(repo, "dev")
     open_workspace(place.path).checkpoint("c")
     made = run_ok(repo.path, "memory", "artifact", "--type", "code", "--path", "src/app.py", "--description", "the app")
     assert (made["schema"], made["kind"], made["path"]) == ("agentos.memory-item.v1", "artifact", "src/app.py")

@@ -14,7 +14,7 @@ import pytest
 
 from git_agentos import open_workspace, review
 from git_agentos.log import Entry
-from tests.support.agents import agent, work
+from tests.support.agents import agent_commit, agent_worktree
 from tests.support.json_reference import check_document
 from tests.support.refusal import assert_refused
 from tests.support.repo import Repo
@@ -52,7 +52,7 @@ def _commit(repo: Repo, message: str, when: datetime | None = None) -> str:
 
 def _busy(repo: Repo) -> tuple[Repo, dict[str, str]]:
     """An agent that has done one of everything; the ids of it."""
-    dev = agent(repo, "dev-001")
+    dev = agent_worktree(repo, "dev-001")
     ids = {"milestone": run_ok(dev.path, "checkpoint", "--trigger", "milestone", "-m", "begun")["id"]}
     ids["action"] = _add(dev, "action", "looked around", None, "src/app.py")["id"]
     dev.write("src/app.py", "one\n")
@@ -68,7 +68,7 @@ def _busy(repo: Repo) -> tuple[Repo, dict[str, str]]:
 # -- the stream ------------------------------------------------------------------------------------------------------
 
 
-def test_everything_is_in_one_stream_by_time(repo: Repo) -> None:
+def test_timeline_has_all_kinds_ordered_by_time(repo: Repo) -> None:
     dev, ids = _busy(repo)
     found = _timeline(dev)
     assert found["agent"] == "dev-001"
@@ -94,7 +94,7 @@ def test_everything_is_in_one_stream_by_time(repo: Repo) -> None:
 
 
 def test_commits_are_those_since_the_base_by_author_time(repo: Repo) -> None:
-    dev = agent(repo, "dev-001")
+    dev = agent_worktree(repo, "dev-001")
     late = _commit(dev, "written late", datetime(2031, 1, 1, tzinfo=UTC))
     early = _commit(dev, "written early", datetime(2001, 1, 1, tzinfo=UTC))
     commits = [each for each in _timeline(dev)["events"] if each["kind"] == "commit"]
@@ -107,7 +107,7 @@ def test_commits_are_those_since_the_base_by_author_time(repo: Repo) -> None:
     assert {each["summary"] for each in _timeline(dev, "main")["events"]} == {"first", "second"}
 
 
-def test_another_agent_and_one_that_is_gone(repo: Repo) -> None:
+def test_review_of_another_agent_and_of_a_removed_one(repo: Repo) -> None:
     dev, _ = _busy(repo)
     events = _timeline(dev)["events"]
     assert _timeline(repo, "dev-001")["events"] == events
@@ -119,8 +119,8 @@ def test_another_agent_and_one_that_is_gone(repo: Repo) -> None:
     assert _review(repo, "dev-001")["counts"]["restores"] == 1
 
 
-def test_those_who_share_a_worktree_are_told_apart(repo: Repo) -> None:
-    dev = agent(repo, "dev-001")
+def test_agents_sharing_a_worktree_are_told_apart(repo: Repo) -> None:
+    dev = agent_worktree(repo, "dev-001")
     run_ok(dev.path, "log", "add", "action", "mine")
     run_ok(dev.path, "--as", "helper", "log", "add", "action", "the helper's")
     run_ok(dev.path, "--as", "helper", "checkpoint", "-m", "the helper's too")
@@ -128,7 +128,7 @@ def test_those_who_share_a_worktree_are_told_apart(repo: Repo) -> None:
     assert "mine" in {each["summary"] for each in _timeline(dev)["events"]}
 
 
-def test_nobody_knows_them(repo: Repo) -> None:
+def test_review_of_an_unknown_agent_is_refused(repo: Repo) -> None:
     run_ok(repo.path, "log", "list")  # the database is made
     assert_refused(repo.path, "log", "timeline", "nobody", mentions="'nobody'", keeps=repo.path)
     assert_refused(repo.path, "log", "review", "nobody", mentions="'nobody'", keeps=repo.path)
@@ -160,7 +160,7 @@ def test_the_words(repo: Repo) -> None:
 
 
 def test_errors_and_decisions_with_what_else_was_considered(repo: Repo) -> None:
-    dev = agent(repo, "dev-001")
+    dev = agent_worktree(repo, "dev-001")
     _add(dev, "error", "it broke", {"command": "make", "exit_code": 2}, "Makefile")
     why = {"rationale": "it is shorter", "alternatives": ["a loop", "a table"], "risk": "low"}
     _add(dev, "decision", "recursion", why)
@@ -189,7 +189,7 @@ def test_errors_and_decisions_with_what_else_was_considered(repo: Repo) -> None:
     assert run(dev.path, "log", "review", "-q").out == b"it broke\n"
 
 
-def test_errors_that_came_again() -> None:
+def test_repeated_errors() -> None:
     def error(number: int, summary: str) -> Entry:
         time = f"2026-01-01T00:00:{number:02}.000Z"
         return Entry(str(number), time, "error", summary, {}, None, [], None, None, "a", "a")
@@ -213,7 +213,7 @@ def test_errors_that_came_again() -> None:
 
 
 def test_files_touched_again_and_again(repo: Repo) -> None:
-    dev = agent(repo, "dev-001")
+    dev = agent_worktree(repo, "dev-001")
     name = b"caf\xe9.txt"
     for number in range(4):
         dev.write(name, f"{number}\n")
@@ -291,7 +291,7 @@ def _page(repo: Repo) -> _Page:
 
 
 def _hostile(repo: Repo) -> Repo:
-    dev = agent(repo, "dev-001")
+    dev = agent_worktree(repo, "dev-001")
     context = open_workspace(dev.path).context
     from git_agentos import log
 
@@ -350,7 +350,7 @@ def test_the_page_tells_what_the_terminal_tells(repo: Repo) -> None:
 
 @pytest.mark.parametrize("target", ["missing/r.html", "."])
 def test_a_page_that_cannot_be_written(repo: Repo, target: str) -> None:
-    work(repo, "dev-001", {"one.txt": "one\n"})
+    agent_commit(repo, "dev-001", {"one.txt": "one\n"})
     run_ok(repo.path, "log", "list")  # the database is made
     assert_refused(repo.path, "log", "review", "--html", target, mentions="'", keeps=repo.path)
 
@@ -383,8 +383,8 @@ def test_the_file_is_where_the_command_is_told_to_work(repo: Repo, tmp_path: Pat
     assert str(repo.path / "r.html") in done.out.decode()
 
 
-def test_what_the_guard_decides_is_no_decision_of_the_agent(repo: Repo) -> None:
-    dev = agent(repo, "dev")
+def test_guard_decision_is_not_listed_as_the_agents(repo: Repo) -> None:
+    dev = agent_worktree(repo, "dev")
     _add(dev, "decision", "keep the queue")
     assert run(dev.path, "worktree", "remove", "dev").code == 3  # it waits for approval, and is in the log
     found = _review(dev)

@@ -103,7 +103,7 @@ def test_no_answer_is_taken_for_all_there_is(say: Say, repo: Repo, dev: Repo, sp
     assert not [name for name in os.listdir(path.parent) if "damaged" in name]
 
 
-def test_where_nothing_is_in_a_checkpoint(say: Say, repo: Repo) -> None:
+def test_unreadable_database_without_a_checkpoint(say: Say, repo: Repo) -> None:
     log.add(open_workspace(repo.path).context, "action", "alone")
     newer(database(repo))
     for words in (("log", "list"), ("log", "list", "--all"), ("log", "export"), ("memory", "list")):

@@ -199,7 +199,7 @@ def test_no_ref_points_at_a_tree_and_the_stash_is_not_used(history: History) -> 
     assert history.repo.try_git("rev-parse", "-q", "--verify", "refs/stash") != 0
 
 
-def test_nobody_needs_a_configured_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoint_without_a_configured_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     repo = filled(tmp_path / "repo")
     nobody = tmp_path / "nobody"
     nobody.write_text("[user]\n\tuseConfigOnly = true\n")
@@ -215,7 +215,7 @@ def test_a_configured_name_is_used(repo: Repo) -> None:
     assert repo.text("log", "-1", "--format=%cn <%ce>", oid) == "A U Thor <author@example.com>"
 
 
-def test_nothing_is_signed(repo: Repo) -> None:
+def test_checkpoint_is_not_signed(repo: Repo) -> None:
     repo.config("commit.gpgSign", "true")
     repo.config("gpg.program", "false")
     oid = run_ok(repo.path, "checkpoint")["id"]

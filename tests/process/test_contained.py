@@ -95,7 +95,7 @@ class Said:
 # -- what it gets ------------------------------------------------------------------------------------------------------
 
 
-def test_it_runs_in_the_worktree_with_nothing_on_stdin(place: Location) -> None:
+def test_command_runs_in_the_worktree_with_empty_stdin(place: Location) -> None:
     said = Said()
     ended = said.run(place, 'pwd; echo "$PWD"; cat; echo no >&2; exit 7')
     assert (ended.exit_code, ended.timed_out, ended.interrupted, ended.left_behind) == (7, False, False, 0)
@@ -103,7 +103,7 @@ def test_it_runs_in_the_worktree_with_nothing_on_stdin(place: Location) -> None:
     assert sorted(said.shown) == [place.root.encode()] * 2 + [b"no"]
 
 
-def test_it_has_a_process_group_and_a_session_of_its_own(place: Location) -> None:
+def test_command_has_its_own_process_group_and_session(place: Location) -> None:
     said = Said()
     said.run(place, f"{sys.executable} -c 'import os; print(os.getpgid(0), os.getsid(0), os.getppid())'")
     group, session, _ = map(int, said.out.getvalue().split())
@@ -125,7 +125,7 @@ def test_it_has_a_process_group_and_a_session_of_its_own(place: Location) -> Non
         ("kill -TERM $PPID; sleep 9", 143),
     ],
 )
-def test_its_exit_code(place: Location, command: str, code: int) -> None:
+def test_exit_code_of_the_command(place: Location, command: str, code: int) -> None:
     assert Said().run(place, command).exit_code == code
 
 
@@ -227,7 +227,7 @@ def scripted(command: str, number: str, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("name", LEAVING)
-def test_what_it_leaves_is_ended(place: Location, number: str, tmp_path: Path, name: str) -> None:
+def test_processes_left_by_the_command_are_ended(place: Location, number: str, tmp_path: Path, name: str) -> None:
     ended = Said().run(place, scripted(LEAVING[name], number, tmp_path))
     assert living(number) == []
     assert (ended.exit_code, ended.timed_out, ended.interrupted) == (5, False, False)
@@ -247,7 +247,7 @@ def test_a_limit_may_be_long(place: Location, limit: float) -> None:
     assert (ended.exit_code, ended.timed_out, ended.interrupted) == (5, False, False)
 
 
-def test_it_is_asked_first(place: Location, number: str) -> None:
+def test_command_gets_sigterm_before_sigkill(place: Location, number: str) -> None:
     said = Said()
     command = f"trap 'echo bye; exit 9' TERM; sleep {number} & echo up; wait"
     ended = said.run(place, command, stop=lambda: b"up" in said.out.getvalue())
@@ -257,15 +257,18 @@ def test_it_is_asked_first(place: Location, number: str) -> None:
 
 
 @pytest.mark.parametrize("name", KILLING)
-def test_whom_it_kills_does_not_matter(place: Location, number: str, tmp_path: Path, name: str) -> None:
+def test_command_that_kills_its_supervisors_leaves_no_process(
+    place: Location, number: str, tmp_path: Path, name: str
+) -> None:
     ended = Said().run(place, scripted(KILLING[name], number, tmp_path))
     assert living(number) == []
     assert (ended.exit_code in (137, 143), ended.timed_out, ended.interrupted) == (True, False, False)
 
 
-def test_a_pipe_that_ends_by_itself_is_waited_for(place: Location) -> None:
+def test_output_of_a_background_job_that_ends_is_kept(place: Location) -> None:
     said = Said()
-    ended = said.run(place, "(sleep 0.05; echo late) & exit 0")
+    # It writes once the command has ended and was waited for, however long that takes.
+    ended = said.run(place, "(while kill -0 $$ 2>/dev/null; do :; done; echo late) & exit 0")
     assert (said.out.getvalue(), ended.exit_code, ended.left_behind) == (b"late\n", 0, 0)
 
 
@@ -324,7 +327,7 @@ def kernel(
 
 
 @pytest.mark.parametrize("name", ["a daemon", "one that hears nothing", "another session"])
-def test_nothing_outlives_a_killed_kernel(place: Location, number: str, tmp_path: Path, name: str) -> None:
+def test_killed_kernel_leaves_no_process(place: Location, number: str, tmp_path: Path, name: str) -> None:
     command = scripted(LEAVING[name], number, tmp_path).replace("exit 5", f"touch ready; sleep {number}")
     with kernel(place, command, uuid.uuid4().hex) as ours:
         wait_until((Path(place.root) / "ready").exists, "the command is ready")
@@ -366,7 +369,7 @@ def words(pid: int) -> bytes:
     return Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
-def test_sweeping_ends_nobody_else(place: Location, number: str) -> None:
+def test_sweep_ends_no_other_process(place: Location, number: str) -> None:
     """Another run's processes, and whoever asks: also one that is itself a process of the run."""
     mark, other = uuid.uuid4().hex, uuid.uuid4().hex
     script = f"from git_agentos.process import contained; print(len(contained.sweep({mark!r})))"
@@ -382,7 +385,7 @@ def test_sweeping_ends_nobody_else(place: Location, number: str) -> None:
 # -- what it says ------------------------------------------------------------------------------------------------------
 
 
-def test_secrets_are_in_nothing_that_is_kept_or_shown(place: Location) -> None:
+def test_secrets_are_redacted_in_kept_and_shown_output(place: Location) -> None:
     said = Said()
     token = "ghp_" + "a1B2" * 9
     env = environment(DEPLOY_PASSWORD="correct-horse", API_KEY_FILE="/etc/passwd", PLAIN="plain-value")
@@ -396,7 +399,7 @@ def test_secrets_are_in_nothing_that_is_kept_or_shown(place: Location) -> None:
     assert b"correct-horse" not in everything
 
 
-def test_all_of_it_is_heard_whatever_comes_first(place: Location) -> None:
+def test_all_output_is_read_after_the_command_has_ended(place: Location) -> None:
     """More than a pipe holds, and the command has ended before anybody read it."""
     said = Said()
     text = "for i in 1 2 3 4 5 6 7 8; do printf '%65536s\\n' $i; done"

@@ -36,7 +36,7 @@ def through(*pieces: bytes, values: frozenset[bytes] = frozenset()) -> tuple[byt
         "\x0b\x0c\x1c\x85\u2028 are no ends of lines\n".encode(), b"-----END PRIVATE KEY-----\n",
     ],
 )  # fmt: skip
-def test_what_holds_no_secret_is_as_it_was(data: bytes) -> None:
+def test_output_without_a_secret_is_unchanged(data: bytes) -> None:
     assert through(data)[0] == data
     assert through(*(data[n : n + 1] for n in range(len(data))))[0] == data
 
@@ -62,7 +62,7 @@ PIECES = [
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=14), st.lists(st.integers(0, 200), max_size=6))
-def test_how_it_comes_in_does_not_matter(pieces: list[bytes], cuts: list[int]) -> None:
+def test_chunking_does_not_change_the_result(pieces: list[bytes], cuts: list[int]) -> None:
     data = b"".join(pieces)
     places = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
     parts = [data[one:other] for one, other in pairwise(places)]

@@ -35,7 +35,7 @@ def test_a_process_that_stands_in_a_folder_or_has_a_file_open_is_inside(tmp_path
     wait_until(lambda: occupants.find(str(folder)) == [], "they have ended")
 
 
-def test_what_lsof_says_is_understood() -> None:
+def test_lsof_output_is_parsed() -> None:
     out = b"p1\ncinit\nfcwd\nn/\np77\ncbash\nfcwd\nn/w/tree/deep\nftxt\nn/bin/bash\np78\ncvim\nfcwd\nn/w/tree-beside\n"
     found = occupants.parse_lsof(out, "/w/tree", {77})
     assert found == [occupants.Occupant(77, "bash", "cwd", "/w/tree/deep", True)]
@@ -113,7 +113,7 @@ def test_a_program_in_pipes_has_what_it_is_given(tmp_path: Path) -> None:
     assert (out, err) == (f"{tmp_path} {child.pid} b''\n".encode(), b"kept\n")
 
 
-def test_who_carries_a_variable(tmp_path: Path) -> None:
+def test_processes_with_a_variable_are_found(tmp_path: Path) -> None:
     def carrying(value: str) -> list[int]:
         return table.with_variable("TEST_MARK", value)
 
@@ -128,7 +128,7 @@ def test_who_carries_a_variable(tmp_path: Path) -> None:
         assert carrying(value) == []
 
 
-def test_who_started_us() -> None:
+def test_ancestors_of_this_process() -> None:
     found = table.parents(os.getpid())
     assert os.getppid() in found
     assert os.getpid() not in found
@@ -156,7 +156,7 @@ def test_folders_are_deleted_by_a_process_that_outlives_its_caller(tmp_path: Pat
     wait_until(lambda: not list(tmp_path.iterdir()), "both folders are gone, and those that they were in")
 
 
-def test_what_is_mounted_in_a_folder_is_not_deleted(small_disk: Path) -> None:
+def test_mounted_file_system_is_not_deleted(small_disk: Path) -> None:
     (small_disk / "file").write_text("precious")
     assert mounts.mounted_below(str(small_disk.parent)) != []
     assert not deletion.remove_folder(str(small_disk))

@@ -34,7 +34,7 @@ from tests.support.documents import (
     run_shell,
 )  # fmt: skip
 from tests.support.env import PROJECT_ROOT
-from tests.support.lean_python import lean
+from tests.support.lean_python import minimal_venv
 from tests.support.repo import git
 
 ROOT = PROJECT_ROOT
@@ -156,7 +156,7 @@ def test_every_block_runs_or_says_why_not(document: Path) -> None:
     assert len(re.findall(r"<!-- *(?:runnable|output|not run)", document.read_text())) == marked
 
 
-def test_blocks_that_are_not_run() -> None:
+def test_blocks_not_run_are_few_and_say_why() -> None:
     """They are few, and each says why."""
     reasons = [block.reason for path in DOCUMENTS for block in read(path) if block.mark == NOT_RUN]
     known = ("it needs", "it installs", "it goes on until Ctrl-C", "a synopsis", "an example of", "the output is",
@@ -168,7 +168,7 @@ def test_blocks_that_are_not_run() -> None:
 @pytest.mark.slow
 def test_tdd(tmp_path: Path, scratch: Path, env: dict[str, str]) -> None:
     """Each block goes on where the one before has left off. The project's Python is one that starts quickly."""
-    activated = env | {"VIRTUAL_ENV": str(lean(tmp_path / "venv").parents[1])}
+    activated = env | {"VIRTUAL_ENV": str(minimal_venv(tmp_path / "venv").parents[1])}
     run_shell("\n".join(blocks(ROOT / "docs/tdd.md", "runnable", "sh")), scratch, activated)
 
 
@@ -324,6 +324,16 @@ def test_files_that_are_named_exist(name: str) -> None:
     for each in named:
         places = (ROOT / each, ROOT / "docs" / each)
         assert any(path.exists() for path in places) or any(path.endswith(f"/{each}") for path in modules), each
+
+
+def test_names_in_contributing_exist() -> None:
+    """Those of functions, constants and classes that one is sent to."""
+    text = (ROOT / "docs/contributing.md").read_text().split("## Where to go\n", 1)[1]
+    names = {each for each in _code(text) if re.fullmatch(r"\w+", each) and (each.lower() != each or "_" in each)}
+    files = [path for folder in ("git_agentos", "tests") for path in (ROOT / folder).rglob("*.py")]
+    words = {word for path in files for word in re.findall(r"\w+", path.read_text())}
+    assert len(names) > 20
+    assert names - words == set()
 
 
 def test_packages_list_their_modules() -> None:

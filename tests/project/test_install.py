@@ -171,7 +171,7 @@ def test_a_missing_venv_module_names_the_package(tmp_path: Path) -> None:
     assert tree(person.home) == []
 
 
-def test_everything_that_is_missing_is_one_command(tmp_path: Path) -> None:
+def test_missing_packages_are_installed_by_one_command(tmp_path: Path) -> None:
     person = newcomer(tmp_path, without=("python3", "git"))
     script(Path(person.path, "apt-get"), "exit 1")
     result = person.install()

@@ -22,6 +22,7 @@ import pytest
 
 from git_agentos import __version__
 from git_agentos.checkpoint import doctor
+from git_agentos.checkpoint.format import TRIGGERS
 from git_agentos.cli import command_tree
 from git_agentos.cli.command_tree import Command
 from git_agentos.guard.diagnosis import checks as guard
@@ -244,3 +245,8 @@ def test_documents_that_pages_name_are_installed() -> None:
         named |= set(re.findall(r"share/doc/git-agentos/[\w-]+\.md", text))
     assert named == {place for place in installed["shared-data"].values() if place.endswith(".md")}
     assert all((MAN.parent / source).exists() for source in installed["shared-data"])
+
+
+def test_the_manual_lists_every_trigger() -> None:
+    text = (MAN / "git-agentos-checkpoint.1").read_text()
+    assert [each for each in TRIGGERS if f"\\fB{each}\\fR" not in text] == []

@@ -96,7 +96,7 @@ def junk(there: Repo) -> None:
 
 
 @pytest.mark.parametrize("squash", [False, True])
-def test_what_was_validated_is_merged(site: Site, squash: bool) -> None:
+def test_accept_merges_validated_work(site: Site, squash: bool) -> None:
     site.step("agent", work)
     site.step("validate", junk)
     site.step("validate")
@@ -130,7 +130,7 @@ def test_what_was_validated_is_merged(site: Site, squash: bool) -> None:
         accept.accept(site.context, "r")
 
 
-def test_what_is_committed_needs_no_commit(site: Site) -> None:
+def test_accept_of_committed_work_makes_no_commit(site: Site) -> None:
     def commit(there: Repo) -> None:
         there.write("new.txt", "new\n")
         there.commit("all of it")
@@ -145,7 +145,7 @@ def test_what_is_committed_needs_no_commit(site: Site) -> None:
     assert site.repo.text("rev-parse", "mine^1") == site.repo.oid("main")
 
 
-def test_the_same_committed_later_is_the_same(site: Site) -> None:
+def test_accept_of_the_same_work_committed_later(site: Site) -> None:
     PASSED(site)
     site.end()
     tip = site.there.commit("somebody has committed what was validated")
@@ -176,7 +176,7 @@ REFUSED: dict[str, tuple[Callable[[Site], None], str, str]] = {
 
 
 @pytest.mark.parametrize("why", REFUSED)
-def test_nothing_else_is(site: Site, why: str) -> None:
+def test_accept_refuses_unvalidated_work(site: Site, why: str) -> None:
     tell, state, said = REFUSED[why]
     tell(site)
     site.end(state)
@@ -186,7 +186,7 @@ def test_nothing_else_is(site: Site, why: str) -> None:
     assert site.refs() == before
 
 
-def test_one_taken_back_and_brought_back(site: Site) -> None:
+def test_accept_after_rollback_and_undo(site: Site) -> None:
     site.step("agent", work)
     site.step("validate")
     site.end()
@@ -199,7 +199,7 @@ def test_one_taken_back_and_brought_back(site: Site) -> None:
     assert site.repo.read("src/new.py") == b"new\n"
 
 
-def test_one_at_work_or_unheard_of(site: Site) -> None:
+def test_accept_refuses_running_and_unknown_runs(site: Site) -> None:
     PASSED(site)
     with pytest.raises(RunError, match="has not passed, it is open"):
         accept.accept(site.context, "r")
@@ -239,7 +239,7 @@ def _merging(there: Repo) -> None:
         (lambda there: shutil.rmtree(there.path), "is not in"),
     ],
 )
-def test_a_worktree_that_is_another_by_now(site: Site, change: Callable[[Repo], object], said: str) -> None:
+def test_accept_refuses_replaced_worktree(site: Site, change: Callable[[Repo], object], said: str) -> None:
     PASSED(site)
     site.end()
     tip = site.repo.oid("agentos/run-r")
@@ -286,7 +286,7 @@ def test_a_conflict_changes_nothing(site: Site) -> None:
 
 
 @pytest.mark.parametrize("when", ["index", "merge", "event"])
-def test_one_that_was_killed_is_done_again(site: Site, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
+def test_killed_accept_is_repeated(site: Site, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
     class Killed(BaseException):
         pass
 

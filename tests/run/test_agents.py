@@ -18,9 +18,9 @@ from git_agentos.errors import AgentosError
 from git_agentos.process import contained
 from git_agentos.run import commands
 from git_agentos.run.events import Run
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.repo import Repo, git_run
-from tests.support.runs import context_of, kept, nobody_left, outcomes, start, worktree
+from tests.support.runs import assert_no_process_left, context_of, kept, outcomes, start, worktree
 from tests.support.state import State, complete_state, differences
 
 BUSY = "echo work > work.txt; git add work.txt; git commit -qm work; echo more > more.txt; mkdir -p empty/er; "
@@ -36,7 +36,7 @@ class Ground:
 
     def __init__(self, repo: Repo) -> None:
         self.repo = repo
-        self.beside = agent(repo, "beside")
+        self.beside = agent_worktree(repo, "beside")
         for each in (repo, self.beside):
             each.append("readme.txt", "unstaged\n")
             each.write("new.txt", "untracked\n")
@@ -107,7 +107,7 @@ def test_wrecking_itself(ground: Ground, name: str) -> None:
     )  # fmt: skip
     assert run.state == "failed"
     assert outcome in [each for _, each in outcomes(run)]
-    nobody_left(ground.repo, "r1")
+    assert_no_process_left(ground.repo, "r1")
     ground.assert_untouched()
     ground.assert_taken_back(run)
 
@@ -181,7 +181,7 @@ def test_secrets_are_kept_nowhere(ground: Ground) -> None:
     assert token.encode() not in objects
 
 
-def test_its_evidence(ground: Ground) -> None:
+def test_run_with_destroyed_evidence_is_tampered(ground: Ground) -> None:
     """A run without its record is not shown as anything better than it was."""
     command = f"{BUSY} rm -rf '{ground.repo.path}/.agentos/runs/r1'; sleep 0.1"
     with contextlib.suppress(AgentosError):

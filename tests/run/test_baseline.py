@@ -15,15 +15,15 @@ from git_agentos.git.location import locate
 from git_agentos.run import baseline
 from git_agentos.workspace import open_workspace
 from tests.support.repo import Repo
-from tests.support.rollbacks import Ground, prepare
+from tests.support.rollbacks import RolledBackWorktree, prepare
 
 
 @pytest.fixture
-def ground(repo: Repo) -> Ground:
+def ground(repo: Repo) -> RolledBackWorktree:
     return prepare(repo)
 
 
-def test_nothing_is_touched_in_a_new_worktree(ground: Ground) -> None:
+def test_new_worktree_has_no_changes(ground: RolledBackWorktree) -> None:
     location = locate(str(ground.path))
     known = baseline.read(location)
     assert known is not None
@@ -34,7 +34,7 @@ def test_nothing_is_touched_in_a_new_worktree(ground: Ground) -> None:
     assert look.walked.folders == listing.list_directories(location.root).folders
 
 
-def test_what_is_touched_is_found(ground: Ground) -> None:
+def test_changed_files_are_found(ground: RolledBackWorktree) -> None:
     """Contents, bits, an edit of the same size whose time is set back; and what is gone."""
     location = locate(str(ground.path))
     known = baseline.read(location)
@@ -51,7 +51,7 @@ def test_what_is_touched_is_found(ground: Ground) -> None:
     assert touched >= {b"notes.txt", b"run.sh", b"data.bin", b"readme.txt"}
 
 
-def test_a_walk_that_knows_sees_what_one_sees_that_does_not(ground: Ground) -> None:
+def test_walk_with_a_record_finds_the_same_as_without(ground: RolledBackWorktree) -> None:
     location = locate(str(ground.path))
     ground.there.write("build/deep/file", "x")
     ground.there.mkdir("docs/empty")
@@ -70,7 +70,7 @@ def test_a_walk_that_knows_sees_what_one_sees_that_does_not(ground: Ground) -> N
     assert {path for path in others if not path.startswith(b".agentos/")} <= set(one.names)
 
 
-def test_what_is_never_known_is_looked_into_below_what_is(repo: Repo) -> None:
+def test_unrecorded_folder_below_a_recorded_one_is_read(repo: Repo) -> None:
     """A folder that is as it was tells of all the folders in it, of those too that are looked into every time."""
     ground = prepare(repo)
     location = locate(str(ground.path))
@@ -88,7 +88,7 @@ def test_what_is_never_known_is_looked_into_below_what_is(repo: Repo) -> None:
 @pytest.mark.parametrize(
     "damage", ["", "{", '{"version": 1}', '{"version": 2}', "[]", '{"version":1,"folders":{"":[1]}}']
 )
-def test_a_damaged_record_is_none(ground: Ground, damage: str) -> None:
+def test_damaged_record_is_ignored(ground: RolledBackWorktree, damage: str) -> None:
     location = locate(str(ground.path))
     path = Path(location.state_dir) / "pristine/manifest.json"
     assert json.loads(path.read_text())["version"] == 1
@@ -97,7 +97,7 @@ def test_a_damaged_record_is_none(ground: Ground, damage: str) -> None:
     assert baseline.compare(location, None).touched is None
 
 
-def test_without_a_record_everything_is_compared(ground: Ground) -> None:
+def test_missing_record_compares_everything(ground: RolledBackWorktree) -> None:
     ground.there.chmod("notes.txt", 0o600)
     ground.there.write("readme.txt", "changed\n")
     inner = ground.service._context

@@ -15,7 +15,7 @@ from git_agentos.run.events import Left, Run
 from tests.support.command_line import Cli
 from tests.support.json_reference import check_document
 from tests.support.repo import Repo
-from tests.support.runs import Worker, context_of, start, worktree
+from tests.support.runs import RunProcess, context_of, start, worktree
 from tests.support.waiting import wait_until
 
 
@@ -44,7 +44,7 @@ def check_branch(left: Left | None, run: Run) -> Left:
         ("echo > new; git add new; git commit -qm new; git rm -q new; git commit -qm gone", 0, 2),
     ],
 )
-def test_what_no_patch_tells_is_a_change(repo: Repo, agent: str, changed: int, commits: int) -> None:
+def test_change_without_a_patch_is_reported(repo: Repo, agent: str, changed: int, commits: int) -> None:
     repo.write("base.txt", "base\n")
     repo.commit("base")
     run = start(repo, agent, guard=False)
@@ -94,7 +94,7 @@ def test_a_repository_inside_that_is_changed_or_deleted(repo: Repo) -> None:
         ),
     ],
 )
-def test_what_is_no_work_is_told_all_the_same(repo: Repo, agent: str, detail: str, words: str) -> None:
+def test_changes_git_would_not_commit_are_reported(repo: Repo, agent: str, detail: str, words: str) -> None:
     repo.write(".gitignore", "*.log\n")
     repo.commit("ignore")
     run = start(repo, agent)
@@ -128,7 +128,7 @@ def test_a_cancelled_run_with_new_files(repo: Repo, driven: bool) -> None:
         there = Path(service.prepare_pre_run(run_id="T-1").worktree_path)
     else:
         ready = repo.scratch / "ready"
-        worker = Worker(repo, "start", "T-1", spec.from_options([f"touch {ready}; sleep 1000"], []))
+        worker = RunProcess(repo, "start", "T-1", spec.from_options([f"touch {ready}; sleep 1000"], []))
         wait_until(ready.exists, "the agent is at work")
         worker.process.kill()
         worker.ended()
@@ -148,7 +148,7 @@ DESTROYED = {
 
 @pytest.mark.parametrize("on_failure", ["keep", "rollback"])
 @pytest.mark.parametrize("how", DESTROYED)
-def test_what_was_destroyed_is_not_said_to_be_saved(
+def test_destroyed_worktree_is_not_reported_as_saved(
     repo: Repo,
     cli: Cli,
     how: str,
@@ -171,7 +171,7 @@ def test_what_was_destroyed_is_not_said_to_be_saved(
     assert (done["not_saved"], done["last_saved"]) == ([], None)
 
 
-def test_what_is_put_aside_is_saved(repo: Repo) -> None:
+def test_worktree_put_aside_is_saved(repo: Repo) -> None:
     run = start(repo, "echo > new; rm .git", on_failure="rollback", guard=False)
     assert (run.state, run.not_saved, run.last_saved) == ("failed", [], None)
     assert "The work of the run is saved, and can be restored." in said(run)

@@ -62,7 +62,7 @@ def branches(repo: Repo) -> list[str]:
     return repo.text("for-each-ref", "--format=%(refname:short)", "refs/heads/agentos", "refs/heads/feat").split()
 
 
-def test_all_that_was_there_comes_back_and_is_accepted(repo: Repo) -> None:
+def test_cleaned_up_run_is_revived_and_accepted(repo: Repo) -> None:
     inside = made(repo)
     before, told, head = complete_state(inside.path), seen(repo, "r"), inside.oid()
     planned = clean(repo, "r", dry_run=True)
@@ -119,7 +119,7 @@ def test_at_the_end(repo: Repo, option: bool) -> None:
     assert evidence_store.verify(context_of(repo), "f").ok and evidence_store.verify(context_of(repo), "p").ok
 
 
-def test_what_is_left_alone(repo: Repo) -> None:
+def test_runs_that_cleanup_leaves_alone(repo: Repo) -> None:
     context = context_of(repo)
     service = GitWorktreeWorkspaceService(context, branch="feat/x", guard=False)
     service.prepare_pre_run(run_id="open")
@@ -172,7 +172,7 @@ def test_a_branch_that_has_more_than_is_saved_stays(repo: Repo) -> None:
     assert branches(repo) == []
 
 
-def test_what_is_asked_wrongly_changes_nothing(repo: Repo) -> None:
+def test_invalid_options_change_nothing(repo: Repo) -> None:
     inside = made(repo)
     for words, options in (((), {}), (("r",), {"all_": True}), (("r",), {"older_than": "soon"})):
         with pytest.raises(UsageError):
@@ -237,7 +237,7 @@ def test_the_command(repo: Repo) -> None:
     assert tool(repo.path, "run", "cleanup", "nobody").code == 1
 
 
-def test_what_is_said() -> None:
+def test_text_of_cleanup() -> None:
     saved, oid = "a" * 40, "b" * 40
     one = cleanup.Cleaned("r", "/w", saved, "agentos/run-r", oid, True, get_back=["bring it"])
     done = cleanup.Cleanup([one], [cleanup.Kept("s", "it has not ended: it is open")], dry_run=False)

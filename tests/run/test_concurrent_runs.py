@@ -7,7 +7,7 @@ import pytest
 from git_agentos.run import commands, evidence_store, spec
 from git_agentos.run.events import Run
 from tests.support.repo import Repo
-from tests.support.runs import Worker, context_of, nobody_left, outcomes, worktree
+from tests.support.runs import RunProcess, assert_no_process_left, context_of, outcomes, worktree
 from tests.support.state import assert_same, complete_state
 from tests.support.waiting import wait_until
 
@@ -19,7 +19,7 @@ def test_ten_runs_at_once(repo: Repo) -> None:
     before = complete_state(repo.path)
     kept = start_one(repo, "kept", "echo before > mine; git add -A; git commit -qm kept; echo after > mine")
     others = complete_state(worktree(kept).path)
-    workers = {n: Worker(repo, "start", f"T-{n}", wanted(repo, n)) for n in range(10)}
+    workers = {n: RunProcess(repo, "start", f"T-{n}", wanted(repo, n)) for n in range(10)}
     for n in KILLED:
         wait_until((repo.scratch / f"ready-{n}").exists, f"run {n} is at work")
         workers[n].process.kill()
@@ -28,7 +28,7 @@ def test_ten_runs_at_once(repo: Repo) -> None:
         **dict.fromkeys(PASS, "passed"), **dict.fromkeys(FAIL, "failed"), **dict.fromkeys(KILLED, ""),
     }  # fmt: skip
     for n in range(10):
-        nobody_left(repo, f"T-{n}")
+        assert_no_process_left(repo, f"T-{n}")
 
     context = context_of(repo)
     runs = {run.run_id: run for run in commands.list_runs(context)}

@@ -96,7 +96,7 @@ def test_a_file_is_written_once(kept: Evidence) -> None:
     assert kept.read("other") is None
 
 
-def test_nothing_outside_is_touched(kept: Evidence, tmp_path: Path) -> None:
+def test_evidence_reads_and_writes_nothing_outside(kept: Evidence, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret\n")
     os.symlink(tmp_path / "secret", os.path.join(kept.folder, "link"))
     with pytest.raises(RunError, match="symbolic link"):
@@ -131,7 +131,7 @@ def test_a_step_that_is_done_again(kept: Evidence) -> None:
 # -- where it is ---------------------------------------------------------------------------------------------------
 
 
-def test_one_folder_for_each_run(repo: Repo) -> None:
+def test_each_run_has_its_folder(repo: Repo) -> None:
     location = context_of(repo).location
     assert evidence_store.ids(location) == []
     with pytest.raises(RunError, match="no run 'b'"):
@@ -180,7 +180,7 @@ def test_the_fingerprint_has_no_values(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- who is at work ------------------------------------------------------------------------------------------------
 
 
-def test_one_at_a_time(repo: Repo) -> None:
+def test_run_is_locked_by_one_process(repo: Repo) -> None:
     location = context_of(repo).location
     assert lock.holder(location, "r") is None
     with lock.hold(location, "r"):
@@ -206,7 +206,7 @@ def tell(kept: Evidence, *lines: tuple[str, dict[str, Any]]) -> Run:
     return folded(kept)
 
 
-def test_the_run_that_is_told(kept: Evidence) -> None:
+def test_run_is_read_from_its_events(kept: Evidence) -> None:
     assert kept.events() == []
     with pytest.raises(RunError, match="never begun"):
         folded(kept)
@@ -345,7 +345,7 @@ def test_a_sealed_run(repo: Repo, sealed: Evidence) -> None:
     assert repo.git("fsck", "--strict", "--no-dangling") == b""
 
 
-def test_what_happens_later_is_sealed_again(repo: Repo, sealed: Evidence) -> None:
+def test_later_events_are_sealed_again(repo: Repo, sealed: Evidence) -> None:
     context = context_of(repo)
     first = evidence_store.verify(context, "r")
     sealed.event("rolled-back", point="pre_run", checkpoint=first.final_checkpoint, saved=None)
@@ -433,7 +433,7 @@ TAMPERED: dict[str, tuple[Callable[[Path], object], str]] = {
 }  # fmt: skip
 
 
-def test_whatever_is_touched_is_seen(repo: Repo, sealed: Evidence, tmp_path: Path) -> None:
+def test_every_edit_breaks_the_seal(repo: Repo, sealed: Evidence, tmp_path: Path) -> None:
     context = context_of(repo)
     folder, aside = Path(sealed.folder), tmp_path / "aside"
     shutil.copytree(folder, aside)

@@ -61,7 +61,7 @@ LOSSES = {"clean": clean, "no runs": remove_runs, "one": remove_run}
 
 
 @pytest.mark.parametrize("lose", LOSSES.values(), ids=LOSSES)
-def test_everything_is_answered_as_before(say: Say, repo: Repo, lose: Callable[[Repo], None]) -> None:
+def test_commands_answer_from_the_copy(say: Say, repo: Repo, lose: Callable[[Repo], None]) -> None:
     """Whichever command comes first."""
     run = start(repo, "echo > new; echo said", validate=["true"], run_id="T-1", guard=False)
     start(repo, "echo > new", validate=["false"], run_id="T-2", guard=False)
@@ -95,7 +95,7 @@ def test_a_run_is_accepted(say: Say, repo: Repo, lose: Callable[[Repo], None]) -
     assert json.loads(say("run", "show", "T-1", "--json").out)["rolled_back_to"] == "pre_run"
 
 
-def test_one_that_an_orchestrator_drives(repo: Repo) -> None:
+def test_copy_of_an_external_run(repo: Repo) -> None:
     context = context_of(repo)
     service = workspace.GitWorktreeWorkspaceService(context)
     made = service.prepare_pre_run(run_id="r")
@@ -152,7 +152,7 @@ def test_names_that_lead_out_of_the_folder(repo: Repo) -> None:
     assert not repo.exists(".agentos/runs/planted")
 
 
-def test_only_its_timeline_is_left(say: Say, repo: Repo) -> None:
+def test_run_without_a_copy_is_listed_by_its_timeline(say: Say, repo: Repo) -> None:
     """A run of a version that made no copy."""
     workspace.GitWorktreeWorkspaceService(context_of(repo)).prepare_pre_run(run_id="r")
     clean(repo)
@@ -166,7 +166,7 @@ def test_only_its_timeline_is_left(say: Say, repo: Repo) -> None:
         commands.show(context_of(repo), "nobody")
 
 
-def test_what_came_to_nothing_leaves_no_copy(repo: Repo) -> None:
+def test_failed_start_leaves_no_copy(repo: Repo) -> None:
     with pytest.raises(Exception, match="no-such-commit"):
         start(repo, "true", run_id="r", base_ref="no-such-commit")
     assert repo.git("for-each-ref", evidence_copy.PREFIX) == b""
@@ -249,7 +249,7 @@ def test_a_run_of_a_version_that_made_no_copy(say: Say, repo: Repo) -> None:
     assert say("run", "accept", "T-1").code == 0
 
 
-def test_one_that_was_killed_before_it_had_a_worktree(repo: Repo) -> None:
+def test_copy_of_a_run_killed_before_its_worktree(repo: Repo) -> None:
     context = context_of(repo)
     evidence_store.create(context.location, "r").event("begun", tool="tests")
     clean(repo)

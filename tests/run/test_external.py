@@ -21,7 +21,7 @@ from git_agentos.run.snapshot import run_context
 from git_agentos.worktree import agent_branch, agent_merge, creation, layout, record, removal, repair, status
 from git_agentos.worktree.agent_merge import Merge
 from tests.support.repo import Repo
-from tests.support.snapshot import assert_nothing_left, whole
+from tests.support.snapshot import assert_nothing_left, snapshot
 
 BRANCH = "feat/issue-87"
 REF = f"refs/heads/{BRANCH}"
@@ -68,7 +68,7 @@ def driven(repo: Repo) -> Driven:
 # -- a branch of its own name ----------------------------------------------------------------------------------------
 
 
-def test_it_works_on_it_and_goes_back_on_it(driven: Driven) -> None:
+def test_run_works_on_a_named_branch_and_rolls_back(driven: Driven) -> None:
     there = driven.there
     assert (driven.run.branch_name, there.text("symbolic-ref", "HEAD")) == (BRANCH, REF)
     assert record.find(driven.context.location.common_dir, "run-r").record.branch == BRANCH
@@ -85,7 +85,7 @@ def test_it_works_on_it_and_goes_back_on_it(driven: Driven) -> None:
 
 
 @pytest.mark.parametrize("ended", ["archived", "removed with its branch", "destroyed", "destroyed with its branch"])
-def test_it_comes_back_on_it(driven: Driven, ended: str) -> None:
+def test_revived_worktree_is_on_its_named_branch(driven: Driven, ended: str) -> None:
     context, there, repo = driven.context, driven.there, driven.repo
     there.write("new.txt", "new\n")
     commit = there.commit("work")
@@ -119,7 +119,7 @@ def test_it_comes_back_on_it(driven: Driven, ended: str) -> None:
     assert (there.text("symbolic-ref", "HEAD"), there.oid()) == (REF, driven.run.base_sha)
 
 
-def test_what_was_lost_of_it_is_made_again(driven: Driven) -> None:
+def test_repair_restores_record_and_named_branch(driven: Driven) -> None:
     context, repo = driven.context, driven.repo
     entry = next((repo.git_dir / "worktrees").iterdir())
     (entry / "agentos/worktree.json").write_text("{")
@@ -140,9 +140,9 @@ def test_what_was_lost_of_it_is_made_again(driven: Driven) -> None:
         ("feat/a", "feat", "branches below 'feat/' are in the way of 'feat'"),
     ],
 )
-def test_one_that_is_taken(repo: Repo, there: str, wanted: str, said: str) -> None:
+def test_taken_branch_name_is_refused(repo: Repo, there: str, wanted: str, said: str) -> None:
     repo.git("branch", there)
-    before = whole(repo)
+    before = snapshot(repo)
     with pytest.raises(WorktreeError, match=said) as caught:
         drive(repo, branch=wanted)
     assert "git branch -m" in str(caught.value.hint) or "choose another" in str(caught.value.hint)
@@ -154,13 +154,13 @@ def test_one_that_is_taken(repo: Repo, there: str, wanted: str, said: str) -> No
 def test_no_branch_of_git(repo: Repo, name: str) -> None:
     repo.git("checkout", "-q", "-b", "before")
     repo.git("checkout", "-q", "main")
-    before = whole(repo)
+    before = snapshot(repo)
     with pytest.raises(UsageError, match="is not a valid branch name"):
         drive(repo, branch=name)
     assert_nothing_left(before, repo)
 
 
-def test_any_name_that_git_takes(repo: Repo) -> None:
+def test_branch_names_valid_for_git(repo: Repo) -> None:
     name = os.fsdecode("feat/é'\"$(x)\udcff".encode("utf-8", "surrogateescape"))
     driven = drive(repo, branch=name)
     assert driven.there.git("symbolic-ref", "HEAD").rstrip(b"\n") == os.fsencode(f"refs/heads/{name}")
@@ -173,7 +173,7 @@ def test_any_name_that_git_takes(repo: Repo) -> None:
 # -- open ------------------------------------------------------------------------------------------------------------
 
 
-def test_it_is_open_between_two_calls(driven: Driven) -> None:
+def test_run_stays_open_between_calls(driven: Driven) -> None:
     context = driven.context
     run = commands.show(context, "r")
     assert (run.state, run.tool, run.is_external, run.reason, run.process) == ("open", "tdd", True, None, None)
@@ -194,7 +194,7 @@ def test_it_is_open_between_two_calls(driven: Driven) -> None:
         ("maestro", ("'maestro' can resume it", "'maestro' can cancel it")),
     ],
 )
-def test_who_drives_it_goes_on_with_it(repo: Repo, tool: str, hints: tuple[str, str]) -> None:
+def test_resume_and_cancel_of_an_external_run_name_its_driver(repo: Repo, tool: str, hints: tuple[str, str]) -> None:
     driven = drive(repo, tool=tool)
     events = driven.kept.events()
     for call, hint in zip((commands.resume, commands.cancel), hints, strict=True):
@@ -204,7 +204,7 @@ def test_who_drives_it_goes_on_with_it(repo: Repo, tool: str, hints: tuple[str, 
     assert driven.kept.events() == events
 
 
-def test_one_whose_driver_has_no_name_can_be_ended(repo: Repo) -> None:
+def test_run_of_an_unnamed_driver_can_be_ended(repo: Repo) -> None:
     service = GitWorktreeWorkspaceService(repo.path)
     service.prepare_pre_run(run_id="r")
     context = open_workspace(repo.path).context
@@ -215,7 +215,7 @@ def test_one_whose_driver_has_no_name_can_be_ended(repo: Repo) -> None:
     assert evidence_store.verify(context, "r").problems == []
 
 
-def test_it_is_taken_back_like_any_other(driven: Driven) -> None:
+def test_external_run_is_rolled_back(driven: Driven) -> None:
     """Also with steps that say no more than an orchestrator has to."""
     context = driven.context
     driven.there.write("new.txt", "new\n")
@@ -249,7 +249,7 @@ def _land(driven: Driven, before: str, after: str, **options: Any) -> Merge:
 
 
 @pytest.mark.parametrize("squash", [False, True])
-def test_what_was_validated_is_landed_once(driven: Driven, squash: bool) -> None:
+def test_land_merges_validated_work_once(driven: Driven, squash: bool) -> None:
     repo, there = driven.repo, driven.there
     before, after = _validated(driven)
     repo.write("mine.txt", "mine, and not committed\n")
@@ -279,7 +279,7 @@ def test_a_conflict_moves_nothing(driven: Driven) -> None:
     assert b"src/new.py" in driven.there.git("status", "--porcelain", "-uall")
 
 
-def test_what_is_another_by_now_is_not(driven: Driven) -> None:
+def test_land_refuses_changed_worktree(driven: Driven) -> None:
     before, after = _validated(driven)
     refs_before = driven.repo.git("for-each-ref", "refs/heads")
     driven.there.append("src/new.py", "more\n")

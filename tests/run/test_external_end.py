@@ -124,7 +124,7 @@ def test_abandoned(repo: Repo) -> None:
     assert (inside.read("new.txt"), inside.read("committed.txt")) == (b"new\n", b"committed\n")
 
 
-def test_only_who_drives_it_ends_it(repo: Repo) -> None:
+def test_run_is_ended_only_by_its_driver(repo: Repo) -> None:
     service, _ = drive(repo)
     with pytest.raises(UsageError, match="cannot end as 'accepted'"):
         service.end("accepted")

@@ -73,7 +73,7 @@ def test_an_agent_commits_as_the_user(repo: Repo, bare_home: Path, monkeypatch: 
     assert inside.text("log", "-2", f"--format={SHOW}").splitlines() == [who, who]
 
 
-def test_only_name_and_mail_go_along(repo: Repo, bare_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_gets_only_name_and_mail_of_the_user(repo: Repo, bare_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     configure(monkeypatch, bare_home, "a file")
     run = start(repo, "git config --list --name-only >>seen; env >>seen", run_id="r")
     seen = worktree(run).read("seen").decode()
@@ -81,7 +81,7 @@ def test_only_name_and_mail_go_along(repo: Repo, bare_home: Path, monkeypatch: p
     assert "user.name" in seen
 
 
-def test_who_the_repository_or_the_agent_says(repo: Repo, bare_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_identity_of_repository_or_agent_wins(repo: Repo, bare_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     configure(monkeypatch, bare_home, "a file")
     repo.config("user.name", "The Project")
     own = f"{COMMIT} && git -c user.name=Bot -c user.email=bot@example.com commit --quiet --allow-empty -m own"
@@ -92,14 +92,14 @@ def test_who_the_repository_or_the_agent_says(repo: Repo, bare_home: Path, monke
     ]
 
 
-def test_a_home_that_has_it_all_needs_nothing(repo: Repo, bare_home: Path) -> None:
+def test_home_with_an_identity_needs_no_variables(repo: Repo, bare_home: Path) -> None:
     (bare_home / ".gitconfig").write_text("[user]\n\tname = Home\n\temail = home@example.com\n")
     inside = worktree(start(repo, f"env >seen; {COMMIT}", run_id="r"))
     assert inside.text("log", "-1", "--format=%an <%ae>") == "Home <home@example.com>"
     assert "GIT_CONFIG" not in inside.read("seen").decode()
 
 
-def test_nobody_is_configured(repo: Repo, bare_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_without_a_configured_identity(repo: Repo, bare_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (bare_home / ".gitconfig").write_text("[user]\n\tname = Home\n\tuseConfigOnly = true\n")
     before = sorted(os.listdir(repo.path)), repo.text("for-each-ref")
     with pytest.raises(ConfigurationError, match="git does not know who commits here: no email was given") as caught:

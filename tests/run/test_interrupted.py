@@ -17,15 +17,15 @@ from tests.support.repo import Repo
 from tests.support.runs import (
     IS_RIGHT,
     LEARNS,
-    Worker,
+    RunProcess,
+    assert_no_process_left,
     context_of,
     events,
-    nobody_left,
     outcomes,
     processes_of,
     worktree,
 )
-from tests.support.signals import by_default
+from tests.support.signals import with_default_handlers
 from tests.support.waiting import wait_until
 
 # Two attempts; what the first has done is taken back before the second.
@@ -44,9 +44,9 @@ ENDED = [("agent", "ok"), ("validate", "failed"), ("agent", "ok"), ("validate", 
 
 
 def interrupted(repo: Repo, wanted: RunSpec, when: str, n: int) -> None:
-    worker = Worker(repo, "start", "T-1", wanted, when, n)
+    worker = RunProcess(repo, "start", "T-1", wanted, when, n)
     assert worker.ended() == ""
-    nobody_left(repo, "T-1")
+    assert_no_process_left(repo, "T-1")
 
 
 def state(repo: Repo) -> Run:
@@ -64,12 +64,12 @@ def check_sound(repo: Repo) -> None:
 # -- killed at an event ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(one_in=13)
+@pytest.mark.sampled(one_in=20)
 @pytest.mark.parametrize(("when", "n"), POINTS)
-def test_killed_and_gone_on_with(repo: Repo, when: str, n: int) -> None:
+def test_killed_run_is_resumed(repo: Repo, when: str, n: int) -> None:
     interrupted(repo, TWICE, when, n)
     if (when, n) == ("before", 1):  # nothing is on record: the id is free
-        assert Worker(repo, "start", "T-1", TWICE).ended() == "passed"
+        assert RunProcess(repo, "start", "T-1", TWICE).ended() == "passed"
     elif n < len(RECORD) - 1 or (when, n) == ("before", len(RECORD) - 1):
         assert state(repo).state == "interrupted"
         assert commands.resume(context_of(repo), "T-1").state == "passed"
@@ -88,7 +88,7 @@ def test_killed_and_gone_on_with(repo: Repo, when: str, n: int) -> None:
     check_sound(repo)
 
 
-def test_what_others_did_meanwhile_is_set_aside(repo: Repo) -> None:
+def test_foreign_changes_before_resume_are_put_aside(repo: Repo) -> None:
     interrupted(repo, spec.from_options(["echo > new"], ["test ! -e other -a -e new"]), "after", 5)
     inside = worktree(state(repo))
     inside.write("other", "of somebody\n")
@@ -100,9 +100,9 @@ def test_what_others_did_meanwhile_is_set_aside(repo: Repo) -> None:
     assert inside.read("other") == b"of somebody\n"
 
 
-@pytest.mark.sampled(one_in=15)
+@pytest.mark.sampled(one_in=20)
 @pytest.mark.parametrize(("when", "n"), POINTS[8:])
-def test_killed_and_taken_back(repo: Repo, when: str, n: int) -> None:
+def test_killed_run_is_rolled_back(repo: Repo, when: str, n: int) -> None:
     interrupted(repo, TWICE, when, n)
     context = context_of(repo)
     done = commands.rollback(context, "T-1", "pre_run")
@@ -119,7 +119,7 @@ def test_killed_and_taken_back(repo: Repo, when: str, n: int) -> None:
 
 @pytest.mark.sampled(one_in=5)
 @pytest.mark.parametrize(("n", "on_failure"), [(n, each) for n in (1, 2, 4, 5, 7) for each in ("keep", "rollback")])
-def test_killed_and_cancelled(repo: Repo, n: int, on_failure: str) -> None:
+def test_killed_run_is_cancelled(repo: Repo, n: int, on_failure: str) -> None:
     wanted = spec.from_options(["echo > new; git add -A; git commit -qm mine"], ["sleep 0"], on_failure=on_failure)
     interrupted(repo, wanted, "after", n)
     run = commands.cancel(context_of(repo), "T-1")
@@ -134,7 +134,7 @@ def test_killed_and_cancelled(repo: Repo, n: int, on_failure: str) -> None:
 
 @pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize(("when", "n"), FAILS_POINTS)
-def test_killed_while_a_failed_run_is_taken_back(repo: Repo, when: str, n: int) -> None:
+def test_run_killed_during_its_rollback(repo: Repo, when: str, n: int) -> None:
     interrupted(repo, FAILS, when, n)
     if state(repo).final_checkpoint is None:
         commands.resume(context_of(repo), "T-1")
@@ -163,8 +163,8 @@ def repo_lock(folder: Path) -> str:
 
 def test_killed_in_the_middle_of_a_command(repo: Repo) -> None:
     wanted = spec.from_options([unruly(repo.scratch, "kill -9 $KERNEL")], [IS_RIGHT])
-    assert Worker(repo, "start", "T-1", wanted).ended() == ""
-    nobody_left(repo, "T-1")
+    assert RunProcess(repo, "start", "T-1", wanted).ended() == ""
+    assert_no_process_left(repo, "T-1")
     run = state(repo)
     assert (run.state, run.reason, run.process) == ("interrupted", "its process is gone", None)
     assert outcomes(run) == [("agent", None)]
@@ -177,22 +177,22 @@ def test_killed_in_the_middle_of_a_command(repo: Repo) -> None:
 
 def test_a_killed_run_that_is_taken_back_has_nobody_left(repo: Repo) -> None:
     wanted = spec.from_options([unruly(repo.scratch, "kill -9 $KERNEL")], [IS_RIGHT])
-    Worker(repo, "start", "T-1", wanted).ended()
+    RunProcess(repo, "start", "T-1", wanted).ended()
     commands.rollback(context_of(repo), "T-1", "pre_run")
     assert processes_of(repo, "T-1") == []
     inside = worktree(state(repo))
     assert (inside.exists("mess"), inside.text("status", "--porcelain")) == (False, "")
 
 
-def test_what_a_killed_run_did_to_a_protected_branch(repo: Repo) -> None:
+def test_protected_branch_moved_by_a_killed_run(repo: Repo) -> None:
     main = repo.oid()
     agent = (
         "git commit -q --allow-empty -m mine; cd /; PATH=/usr/bin:/bin"
         f" git --git-dir={repo.git_dir} -c core.hooksPath=/dev/null"
         " update-ref refs/heads/main refs/heads/agentos/run-T-1; kill -9 $KERNEL"
     )
-    Worker(repo, "start", "T-1", spec.from_options([agent], [], guard=False)).ended()
-    nobody_left(repo, "T-1")
+    RunProcess(repo, "start", "T-1", spec.from_options([agent], [], guard=False)).ended()
+    assert_no_process_left(repo, "T-1")
     run = commands.resume(context_of(repo), "T-1")
     assert (run.state, outcomes(run)) == ("failed", [("agent", "protected-branch")])
     assert repo.oid("refs/heads/main") == main
@@ -209,15 +209,15 @@ def test_what_a_killed_run_did_to_a_protected_branch(repo: Repo) -> None:
 def test_a_signal_while_a_command_runs(repo: Repo, number: int, then: str) -> None:
     ready = repo.scratch / "ready"
     wanted = spec.from_options([unruly(repo.scratch, then)], [IS_RIGHT])
-    with by_default(number):
-        worker = Worker(repo, "start", "T-1", wanted)
+    with with_default_handlers(number):
+        worker = RunProcess(repo, "start", "T-1", wanted)
     wait_until(ready.exists, "the agent is at work")
     worker.send(number)
     assert worker.ended() == "interrupted"
     assert processes_of(repo, "T-1") == []
     assert events(repo, "T-1")[-1]["event"] == "interrupted"
     assert state(repo).reason == f"interrupted by {signal.Signals(number).name}"
-    assert Worker(repo, "resume", "T-1").ended() == "passed"
+    assert RunProcess(repo, "resume", "T-1").ended() == "passed"
     assert not worktree(state(repo)).exists("mess")
     check_sound(repo)
 
@@ -225,7 +225,7 @@ def test_a_signal_while_a_command_runs(repo: Repo, number: int, then: str) -> No
 def test_a_signal_while_the_workspace_is_made(repo: Repo) -> None:
     ready = repo.scratch / "ready"
     repo.config("agentos.setup", f"test -e {ready} || {{ touch {ready}; sleep 1000; }}")
-    worker = Worker(repo, "start", "T-1", spec.from_options(["echo right > answer.txt"], [IS_RIGHT]))
+    worker = RunProcess(repo, "start", "T-1", spec.from_options(["echo right > answer.txt"], [IS_RIGHT]))
     wait_until(ready.exists, "the workspace is being made")
     worker.send(signal.SIGTERM)
     assert worker.ended() == "interrupted"
@@ -236,11 +236,11 @@ def test_a_signal_while_the_workspace_is_made(repo: Repo) -> None:
     check_sound(repo)
 
 
-def test_what_a_job_in_the_background_ignores(repo: Repo) -> None:
+def test_hangup_ignored_by_the_shell_does_not_end_the_run(repo: Repo) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         wanted = spec.from_options(["echo > new; kill -HUP $PPID; kill -HUP $$; sleep 0.3"], [])
-        assert Worker(repo, "start", "T-1", wanted).ended() == "passed"
+        assert RunProcess(repo, "start", "T-1", wanted).ended() == "passed"
     finally:
         signal.signal(signal.SIGHUP, before)
 
@@ -252,7 +252,7 @@ def test_what_a_job_in_the_background_ignores(repo: Repo) -> None:
 def test_a_run_at_work_is_cancelled(repo: Repo, on_failure: str) -> None:
     ready = repo.scratch / "ready"
     wanted = spec.from_options([unruly(repo.scratch, "true")], [IS_RIGHT], on_failure=on_failure)
-    worker = Worker(repo, "start", "T-1", wanted)
+    worker = RunProcess(repo, "start", "T-1", wanted)
     wait_until(ready.exists, "the agent is at work")
     context = context_of(repo)
     at_work = commands.show(context, "T-1")
@@ -266,9 +266,12 @@ def test_a_run_at_work_is_cancelled(repo: Repo, on_failure: str) -> None:
     check_sound(repo)
 
 
-def test_a_run_is_begun_once(repo: Repo) -> None:
-    wanted = spec.from_options(["echo > new; sleep 0.5"], [])
-    workers = [Worker(repo, "start", "T-1", wanted) for _ in range(2)]
+def test_concurrent_start_of_one_id_runs_once(repo: Repo) -> None:
+    go = repo.scratch / "go"
+    wanted = spec.from_options([f"echo > new; while [ ! -e '{go}' ]; do sleep 0.02; done"], [])
+    workers = [RunProcess(repo, "start", "T-1", wanted) for _ in range(2)]
+    wait_until(lambda: any(each.process.poll() is not None for each in workers), "one of them is refused")
+    go.touch()
     codes = []
     for worker in workers:
         _, said = worker.process.communicate(timeout=60)

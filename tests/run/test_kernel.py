@@ -24,7 +24,7 @@ from tests.support.repo import Repo, git
 from tests.support.runs import (
     IS_RIGHT,
     LEARNS,
-    Listener,
+    RecordingWatcher,
     context_of,
     events,
     kept,
@@ -40,7 +40,7 @@ OK = [("agent", "ok"), ("validate", "ok")]
 
 def test_a_run_that_passes(repo: Repo) -> None:
     before = complete_state(repo.path, strict=True)
-    heard = Listener()
+    heard = RecordingWatcher()
     wanted = spec.from_options(
         ["echo right > answer.txt; echo done"], [IS_RIGHT], run_id="T-1", task="T-42", protected=("release",)
     )
@@ -73,7 +73,7 @@ def test_a_run_that_passes(repo: Repo) -> None:
     assert repo.oid("refs/heads/main") == before.head.oid
 
 
-def test_what_is_kept_of_a_run(repo: Repo) -> None:
+def test_evidence_of_a_run(repo: Repo) -> None:
     run = start(
         repo, "echo right > answer.txt; echo said; echo told >&2", validate=[IS_RIGHT], run_id="T-1", task="T-42"
     )
@@ -101,7 +101,7 @@ def test_what_is_kept_of_a_run(repo: Repo) -> None:
     assert [each.summary for each in logged][-2:] == ["run T-1 begun", "run T-1 passed"]
 
 
-def test_what_a_command_is_given(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_of_a_command(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     places = {"GIT_DIR": repo.git_dir, "GIT_INDEX_FILE": repo.git_dir / "index", "GIT_WORK_TREE": repo.path}
     for name, path in places.items():  # as a hook or an alias has them
         monkeypatch.setenv(name, str(path))
@@ -179,11 +179,11 @@ def test_an_agent_that_changes_nothing_is_told_apart(repo: Repo) -> None:
     ["git commit -q --allow-empty -m mine", "chmod -x run.sh", "echo > new"],
     ids=["an empty commit", "a mode", "an untracked file"],
 )
-def test_what_counts_as_a_change(repo: Repo, agent: str) -> None:
+def test_changes_that_count(repo: Repo, agent: str) -> None:
     assert start(repo, agent).state == "passed"
 
 
-def test_only_what_all_agents_did_together_counts(repo: Repo) -> None:
+def test_changes_are_judged_over_all_agents(repo: Repo) -> None:
     run = start(repo, "true", "echo > new", validate=["true"])
     assert outcomes(run) == [("agent", "ok"), ("agent", "ok"), ("validate", "ok")]
     run = start(repo, "echo > new", "rm new", validate=["true"])
@@ -239,7 +239,7 @@ def test_branches_that_moved_meanwhile(repo: Repo) -> None:
     assert "no other branch has moved" in str(text_run.finished(quiet).result)
 
 
-def test_the_url_of_a_database_is_nobody_elses(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_database_url_is_withheld_from_commands(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     for value, seen in (("postgresql://ada:hunter22@host/db", "unset"), ("/a/file.db", "/a/file.db")):
         monkeypatch.setenv("AGENTOS_WORKFLOW_DB", value)
         run = start(repo, "echo > new; echo ${AGENTOS_WORKFLOW_DB-unset} > seen", guard=False)
@@ -272,7 +272,7 @@ def test_an_agent_that_destroys_the_evidence(repo: Repo) -> None:
     open_workspace(inside.path).undo()
 
 
-def test_what_a_killed_git_leaves_is_not_in_the_next_ones_way(repo: Repo) -> None:
+def test_locks_of_a_killed_git_are_removed_for_the_next_step(repo: Repo) -> None:
     agent = (
         "echo $AGENTOS_ATTEMPT > new; [ $AGENTOS_ATTEMPT = 2 ] ||"
         " { touch $(git rev-parse --git-path index.lock); exit 1; }; git add -A && git commit -qm mine"
@@ -305,7 +305,7 @@ def test_an_id_is_used_once(repo: Repo) -> None:
             commands.start(context_of(repo), RunSpec(steps=(StepSpec(kind="agent", command="true"),), run_id=id_))
 
 
-def test_a_run_at_work_is_nobody_elses(repo: Repo) -> None:
+def test_running_run_is_refused_to_others(repo: Repo) -> None:
     context = context_of(repo)
     start(repo, "echo > new", run_id="T-1")
     with lock.hold(context.location, "T-1"):
@@ -321,7 +321,7 @@ def test_a_run_at_work_is_nobody_elses(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("fields", [{"base_ref": "nowhere"}, {"run_id": "T-1", "base_ref": "v1:readme.txt"}])
-def test_where_no_workspace_can_be_made_nothing_is_left(repo: Repo, fields: dict[str, str]) -> None:
+def test_failed_workspace_leaves_nothing(repo: Repo, fields: dict[str, str]) -> None:
     start(repo, "echo > new", run_id="other")
     before = complete_state(repo.path, strict=True)
     with pytest.raises(WorktreeError, match="is not a commit"):
@@ -361,7 +361,7 @@ def test_a_kernel_that_cannot_go_on(repo: Repo, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_watcher_that_fails_stops_the_run(repo: Repo) -> None:
-    class Broken(Listener):
+    class Broken(RecordingWatcher):
         def output(self, line: bytes) -> None:
             raise BrokenPipeError
 

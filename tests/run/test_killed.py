@@ -14,8 +14,8 @@ from git_agentos import open_workspace
 from git_agentos.run import commands, evidence_store
 from tests.support.faults.server import Runner
 from tests.support.repo import Repo, filled
-from tests.support.runs import IS_RIGHT, LEARNS, context_of, nobody_left, outcomes, processes_of, worktree
-from tests.support.sampling import EXHAUSTIVE
+from tests.support.runs import IS_RIGHT, LEARNS, assert_no_process_left, context_of, outcomes, processes_of, worktree
+from tests.support.sampling import EXHAUSTIVE, evenly
 
 ID = "T-1"
 RUN = (
@@ -40,14 +40,14 @@ def test_killed_at_any_step(runner: Runner, tmp_path: Path) -> None:
     total = len(runner.run_ok(repo.path, *RUN).steps)
     check(repo, "nothing happened")
     reached = set()
-    for count, step in enumerate(range(STRIDE // 2, total, STRIDE)):
+    for count, step in enumerate(evenly(list(range(1, total)), total // STRIDE)):
         repo = fresh(tmp_path / "template", place)
         done = runner.run(repo.path, *RUN, step=step, mode="kill-group" if count % 2 else "kill")
         if done.code == 0 and len(done.steps) < step:
             continue  # two runs do not make the same number of steps
         assert done.code == -9, str(done)
         what = f"killed before step {step}: {done.steps[-1]}"
-        nobody_left(repo, ID)
+        assert_no_process_left(repo, ID)
         found = recorded(repo)
         reached.add(found[-1] if found else "nothing")
         if "prepared" in found and count % 3 == 1:

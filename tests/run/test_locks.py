@@ -19,8 +19,8 @@ from git_agentos.run import commands, rebuild, spec
 from git_agentos.run.events import Run
 from git_agentos.worktree import removal
 from tests.support.repo import Repo
-from tests.support.rollbacks import Ground, prepare
-from tests.support.runs import IS_RIGHT, Worker, context_of, nobody_left, outcomes, worktree
+from tests.support.rollbacks import RolledBackWorktree, prepare
+from tests.support.runs import IS_RIGHT, RunProcess, assert_no_process_left, context_of, outcomes, worktree
 from tests.support.waiting import wait_until
 
 # Real gits that a hook of theirs kills while they hold locks: COMMIT before it commits, REF while it moves a ref.
@@ -66,10 +66,10 @@ def agent(repo: Repo, command: str) -> str:
     return f"if [ ! -e {ready} ]; then {command}; touch {ready}; sleep 1000; else echo right > answer.txt; fi"
 
 
-def begun(repo: Repo, command: str, **fields: object) -> Worker:
+def begun(repo: Repo, command: str, **fields: object) -> RunProcess:
     """A run whose agent hangs; a git of it has been killed, and has left locks."""
     wanted = spec.from_options([agent(repo, command)], [IS_RIGHT], guard=False, **fields)
-    worker = Worker(repo, "start", "T-1", wanted)
+    worker = RunProcess(repo, "start", "T-1", wanted)
     wait_until((repo.scratch / "ready").exists, "the agent is at work")
     assert locked(repo), "the git that was killed has left no lock"
     return worker
@@ -147,7 +147,7 @@ def test_the_kernel_is_killed(repo: Repo, what: str, then: str) -> None:
         commands.rollback(context_of(repo), "T-1", "pre_run")
         run = commands.show(context_of(repo), "T-1")
     else:  # nothing of ours has come to see that it was killed
-        nobody_left(repo, "T-1")
+        assert_no_process_left(repo, "T-1")
         removal.end_worktree(context_of(repo), "run-T-1", then, delete_branch=then == "remove")
         assert not list(repo.git_dir.rglob("*.lock"))
         return
@@ -158,7 +158,7 @@ def test_the_kernel_is_killed(repo: Repo, what: str, then: str) -> None:
 
 
 @pytest.fixture
-def ground(repo: Repo) -> Ground:
+def ground(repo: Repo) -> RolledBackWorktree:
     return prepare(repo)
 
 
@@ -179,7 +179,7 @@ def at_work(repo: Repo, cwd: Path, *command: str, only: str) -> Iterator[subproc
         child.wait()
 
 
-def unlock(ground: Ground, *, patience: float = stale_locks.PATIENCE) -> dict[str, str]:
+def unlock(ground: RolledBackWorktree, *, patience: float = stale_locks.PATIENCE) -> dict[str, str]:
     """As after a command of the run whose processes were ended."""
     return rebuild.unlock(context_of(ground.there).location, ground.run, killed=True, patience=patience)
 
@@ -192,7 +192,9 @@ def unlock(ground: Ground, *, patience: float = stale_locks.PATIENCE) -> dict[st
     ],
     ids=["index", "HEAD"],
 )
-def test_a_git_that_works_in_the_worktree_keeps_its_locks(ground: Ground, command: tuple[str, ...], lock: str) -> None:
+def test_a_git_that_works_in_the_worktree_keeps_its_locks(
+    ground: RolledBackWorktree, command: tuple[str, ...], lock: str
+) -> None:
     if "-qam" in command:
         ground.there.write("base.txt", "theirs\n")
         ground.there.add("base.txt")
@@ -209,7 +211,7 @@ def test_a_git_that_works_in_the_worktree_keeps_its_locks(ground: Ground, comman
     assert not dead.exists()
 
 
-def test_a_git_elsewhere_keeps_its_locks_and_not_those_of_the_worktree(ground: Ground) -> None:
+def test_a_git_elsewhere_keeps_its_locks_and_not_those_of_the_worktree(ground: RolledBackWorktree) -> None:
     (ground.entry / "index.lock").touch()
     command = ("branch", "theirs")
     with at_work(ground.repo, ground.repo.path, *command, only="reference-transaction"):
@@ -220,7 +222,7 @@ def test_a_git_elsewhere_keeps_its_locks_and_not_those_of_the_worktree(ground: G
     assert ground.repo.oid("theirs") == ground.repo.oid()
 
 
-def test_a_git_that_is_about_to_end_is_waited_for(ground: Ground) -> None:
+def test_a_git_that_is_about_to_end_is_waited_for(ground: RolledBackWorktree) -> None:
     lock = ground.entry / "index.lock"
     lock.touch()
     go = threading.Timer(0.3, (ground.repo.scratch / "go").touch)
@@ -230,7 +232,7 @@ def test_a_git_that_is_about_to_end_is_waited_for(ground: Ground) -> None:
     assert not lock.exists()
 
 
-def test_two_that_look_at_a_lock_at_once_do_not_wait_for_each_other(ground: Ground) -> None:
+def test_concurrent_lock_checks_do_not_wait_for_each_other(ground: RolledBackWorktree) -> None:
     lock = ground.entry / "index.lock"
     lock.touch()
     places = [str(ground.path), str(ground.entry)]
@@ -253,7 +255,7 @@ def test_two_that_look_at_a_lock_at_once_do_not_wait_for_each_other(ground: Grou
     assert lock.exists()
 
 
-def test_locks_from_before_the_run_and_those_of_the_main_worktree_stay(ground: Ground) -> None:
+def test_locks_from_before_the_run_and_those_of_the_main_worktree_stay(ground: RolledBackWorktree) -> None:
     old, main = ground.repo.git_dir / "config.lock", ground.repo.git_dir / "index.lock"
     main.touch()
     old.touch()
@@ -262,7 +264,7 @@ def test_locks_from_before_the_run_and_those_of_the_main_worktree_stay(ground: G
     assert (old.exists(), main.exists()) == (True, True)
 
 
-def test_gits_elsewhere_that_begin_and_end_all_the_time_are_no_reason(ground: Ground) -> None:
+def test_gits_elsewhere_that_begin_and_end_all_the_time_are_no_reason(ground: RolledBackWorktree) -> None:
     """Nothing can be read of a process that is just ending: where it works is not known then."""
     elsewhere = Repo.init(ground.repo.scratch / "elsewhere").path
     lock = ground.entry / "index.lock"

@@ -17,7 +17,7 @@ from git_agentos.guard.configuration import settings
 from git_agentos.guard.identity import Identity
 from git_agentos.run import branches
 from git_agentos.worktree import record
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.repo import Repo, git
 from tests.support.tool import run as tool
 
@@ -70,7 +70,7 @@ def test_looking(repo: Repo) -> None:
 
 def make_run(repo: Repo, run_id: str = "r1", closed: tuple[str, ...] = CLOSED, *, guard: bool = False) -> Repo:
     """A run's worktree as `prepare` makes it, as far as branches go."""
-    made = agent(repo, f"run-{run_id}")
+    made = agent_worktree(repo, f"run-{run_id}")
     made.git("branch", "-m", f"agent/run-{run_id}", f"agentos/run-{run_id}")
     location = open_workspace(str(made.path)).context.location
     known = record.read(location.git_dir)
@@ -101,14 +101,14 @@ REFUSED = [
 @pytest.mark.parametrize("argv", REFUSED)
 def test_the_guard_closes_them_to_the_run(repo: Repo, argv: tuple[str, ...]) -> None:
     repo.git("branch", "release/1")
-    inside, beside = make_run(repo), agent(repo, "beside")
+    inside, beside = make_run(repo), agent_worktree(repo, "beside")
     (inside.path / "deeper").mkdir()
     for where in (inside.path, inside.path / "deeper"):
         assert "protected-branch" in operations(where, *argv)
     assert "protected-branch" not in operations(beside.path, *argv)
 
 
-def test_what_is_configured_holds_as_well(repo: Repo) -> None:
+def test_configured_branches_are_protected_too(repo: Repo) -> None:
     repo.config("agentos.protected", "stable")
     inside = make_run(repo)
     found = settings.read(str(inside.path), os.environ)
@@ -116,14 +116,14 @@ def test_what_is_configured_holds_as_well(repo: Repo) -> None:
     assert "protected-branch" in operations(inside.path, "push", ".", "HEAD:stable")
 
 
-def test_its_own_branch_is_never_closed_to_it(repo: Repo) -> None:
+def test_runs_own_branch_is_never_protected(repo: Repo) -> None:
     inside = make_run(repo, closed=("*",))
     make_run(repo, "r2", ("*",))
     assert "protected-branch" not in operations(inside.path, "commit", "-m", "x")
     assert "protected-branch" in operations(inside.path, "branch", "-f", "agentos/run-r2", "other")
 
 
-def test_it_takes_its_bounds_along(repo: Repo) -> None:
+def test_protection_follows_the_run_into_other_worktrees(repo: Repo) -> None:
     """To another worktree, and without the variable: a process above was started with it."""
     make_run(repo)
     script = (
@@ -212,7 +212,7 @@ DONE = {
 
 
 @pytest.mark.parametrize("name", DONE)
-def test_what_a_run_did_is_told_and_set_back(ground: Ground, name: str) -> None:
+def test_moved_protected_branch_is_reported_and_reset(ground: Ground, name: str) -> None:
     checked_out = ground.repo.git("status", "--porcelain")
     subprocess.run(["sh", "-ec", DONE[name]], cwd=ground.inside.path, check=True)
     assert ground.now != ground.before
@@ -245,7 +245,7 @@ def test_a_damaged_one_is_told_and_set_back(ground: Ground, name: str, packed: b
     assert ground.violations() == []
 
 
-def test_what_was_damaged_before_is_none_of_it(ground: Ground) -> None:
+def test_ref_damaged_before_the_run_is_not_reported(ground: Ground) -> None:
     path = ground.repo.path / ".git" / "refs/heads/release/1"
     whole = path.read_text()
     for damage in ("junk", "1" * 40):
@@ -284,7 +284,7 @@ MEANWHILE = {
 
 
 @pytest.mark.parametrize("name", MEANWHILE)
-def test_what_others_do_meanwhile_is_none_of_it(ground: Ground, name: str) -> None:
+def test_branch_moved_by_others_is_not_blamed_on_the_run(ground: Ground, name: str) -> None:
     ground.inside.write("x", "x\n")
     ground.inside.commit("the run's own")
     subprocess.run(["sh", "-ec", MEANWHILE[name]], cwd=ground.repo.path, check=True)
@@ -295,7 +295,7 @@ def test_what_others_do_meanwhile_is_none_of_it(ground: Ground, name: str) -> No
 
 
 @pytest.mark.parametrize("name", ["a commit", "a merge", "forward", "a fetch"])
-def test_where_no_reflog_is_kept_nobody_is_blamed(ground: Ground, name: str) -> None:
+def test_missing_reflog_blames_nobody(ground: Ground, name: str) -> None:
     ground.repo.config("core.logAllRefUpdates", "false")
     if name in ("a commit", "forward"):
         subprocess.run(["rm", "-rf", str(ground.repo.path / ".git/logs")], check=True)
@@ -308,7 +308,7 @@ def test_where_no_reflog_is_kept_nobody_is_blamed(ground: Ground, name: str) -> 
     assert ground.now == after
 
 
-def test_what_others_did_may_be_merged_by_the_run(ground: Ground) -> None:
+def test_run_may_merge_commits_of_others(ground: Ground) -> None:
     """Commits of others do not become the run's by being in its history too."""
     ground.repo.write("y", "y\n")
     ground.repo.commit("a person's")
@@ -319,7 +319,7 @@ def test_what_others_did_may_be_merged_by_the_run(ground: Ground) -> None:
 
 
 def test_another_run_is_accepted_meanwhile(ground: Ground) -> None:
-    beside = agent(ground.repo, "beside")
+    beside = agent_worktree(ground.repo, "beside")
     beside.write("y", "y\n")
     beside.commit("work")
     done = tool(ground.repo.path, "worktree", "merge", "beside")

@@ -13,7 +13,7 @@ from git_agentos.errors import AgentosError, RunError
 from git_agentos.guard.setup.activation import disable, enable, is_enabled, tampered
 from git_agentos.workspace import open_workspace
 from tests.support.repo import Repo, filled
-from tests.support.rollbacks import Ground, assert_like, prepare, work
+from tests.support.rollbacks import RolledBackWorktree, assert_like, prepare, work
 from tests.support.sampling import EXHAUSTIVE
 from tests.support.tool import run_ok
 
@@ -21,7 +21,7 @@ Wreck = Callable[[Repo], object]
 
 
 @pytest.fixture
-def ground(repo: Repo) -> Ground:
+def ground(repo: Repo) -> RolledBackWorktree:
     return prepare(repo)
 
 
@@ -210,7 +210,7 @@ _NOT_UNDONE = ("settings", "special", "pipes")
 
 
 @pytest.mark.parametrize("wrecks", [*TOGETHER, *(WRECKS if EXHAUSTIVE else ())])
-def test_back_and_forth(ground: Ground, wrecks: str) -> None:
+def test_back_and_forth(ground: RolledBackWorktree, wrecks: str) -> None:
     """Fresh after a rollback; as it was after an undo; fresh again after another."""
     for wreck in wrecks.split():
         WRECKS[wreck](ground.there)
@@ -232,7 +232,7 @@ def test_every_wreck_is_tried() -> None:
     assert set(" ".join(TOGETHER).split()) == WRECKS.keys()
 
 
-def test_a_step_is_gone_back_to(ground: Ground) -> None:
+def test_a_step_is_gone_back_to(ground: RolledBackWorktree) -> None:
     """What was visible when the step began, commits too; ignored files stay, and `undo` has all of it."""
     there = ground.there
     there.write("one.txt", "one\n")
@@ -253,7 +253,7 @@ def test_a_step_is_gone_back_to(ground: Ground) -> None:
     assert ground.roll_back(done.checkpoint[:10]).head == first
 
 
-def test_a_point_that_is_none(ground: Ground) -> None:
+def test_unknown_rollback_point(ground: RolledBackWorktree) -> None:
     before = ground.look()
     for point in ("step:7", "abcdef12", "nonsense"):
         with pytest.raises(AgentosError):
@@ -264,7 +264,7 @@ def test_a_point_that_is_none(ground: Ground) -> None:
     assert_like(before, ground.look(), "refused", refs=False)
 
 
-def test_a_dry_run_tells_and_changes_nothing(ground: Ground) -> None:
+def test_a_dry_run_tells_and_changes_nothing(ground: RolledBackWorktree) -> None:
     work(ground.there)
     before = ground.look()
     told = ground.roll_back(dry_run=True)
@@ -277,7 +277,7 @@ def test_a_dry_run_tells_and_changes_nothing(ground: Ground) -> None:
     assert done.removed == ["agent.log", "build/deep/out.bin", "new folder/untracked.txt", "staged.txt"] or done.removed
 
 
-def test_nothing_to_do_is_nothing_done(ground: Ground) -> None:
+def test_rollback_without_changes_does_nothing(ground: RolledBackWorktree) -> None:
     def times() -> dict[str, int]:
         paths = [path for path in ground.path.rglob("[!.]*") if ".agentos" not in path.parts]
         return {str(path): path.lstat().st_mtime_ns for path in paths}
@@ -288,7 +288,7 @@ def test_nothing_to_do_is_nothing_done(ground: Ground) -> None:
     assert times() == before
 
 
-def test_files_that_nobody_touched_keep_their_times(ground: Ground) -> None:
+def test_files_that_nobody_touched_keep_their_times(ground: RolledBackWorktree) -> None:
     work(ground.there)
     there = ground.path / "notes.txt"
     before = there.stat()
@@ -297,7 +297,7 @@ def test_files_that_nobody_touched_keep_their_times(ground: Ground) -> None:
     assert (before.st_mtime_ns, before.st_ino) == (after.st_mtime_ns, after.st_ino)
 
 
-def test_the_branch_is_in_another_worktree(ground: Ground) -> None:
+def test_the_branch_is_in_another_worktree(ground: RolledBackWorktree) -> None:
     there = ground.there
     there.write("a.txt", "a\n")
     there.commit("a")
@@ -312,7 +312,7 @@ def test_the_branch_is_in_another_worktree(ground: Ground) -> None:
     ground.assert_fresh()
 
 
-def test_commits_stay_reachable(ground: Ground) -> None:
+def test_commits_stay_reachable(ground: RolledBackWorktree) -> None:
     """Those of the branch, of no branch, and those that only the reflog had."""
     rewritten(ground.there)
     detached(ground.there)
@@ -326,7 +326,7 @@ def test_commits_stay_reachable(ground: Ground) -> None:
     ground.undo()
 
 
-def test_the_branch_moved_between_rollback_and_undo(ground: Ground) -> None:
+def test_the_branch_moved_between_rollback_and_undo(ground: RolledBackWorktree) -> None:
     """It is somebody else's now: the discarded work comes back on a branch of its own."""
     there = ground.there
     there.write("a.txt", "a\n")
@@ -341,7 +341,7 @@ def test_the_branch_moved_between_rollback_and_undo(ground: Ground) -> None:
     assert there.read("a.txt") == b"a\n"
 
 
-def test_large_files_are_saved_and_brought_back(ground: Ground) -> None:
+def test_large_files_are_saved_and_brought_back(ground: RolledBackWorktree) -> None:
     """What would be discarded has no size limit."""
     ground.repo.config("agentos.maxFileSize", "1k")
     ground.there.write("big", b"b" * 5000)
@@ -367,13 +367,13 @@ def test_the_guard_is_on_again(repo: Repo) -> None:
     assert (ground.entry / "config.worktree").read_bytes() == made
 
 
-def test_without_a_guard_there_is_none_afterwards(ground: Ground) -> None:
+def test_rollback_of_unguarded_worktree_enables_no_guard(ground: RolledBackWorktree) -> None:
     enable(open_workspace(str(ground.path)).context.location)
     ground.roll_back()
     assert not is_enabled(open_workspace(str(ground.path)).context.location)
 
 
-def test_several_rollbacks_in_a_row(ground: Ground) -> None:
+def test_several_rollbacks_in_a_row(ground: RolledBackWorktree) -> None:
     for n in range(3):
         work(ground.there)
         before = ground.look()
@@ -396,7 +396,7 @@ def test_tracked_files_that_are_only_ignored_now(repo: Repo) -> None:
     assert_like(before, ground.look(), "undone")
 
 
-def test_other_worktrees_and_closed_repositories_inside_are_put_aside(ground: Ground) -> None:
+def test_other_worktrees_and_closed_repositories_inside_are_put_aside(ground: RolledBackWorktree) -> None:
     """Nothing of them is in a checkpoint, and nothing of them is lost."""
     there = ground.there
     there.git("worktree", "add", "-q", "-b", "inner", "deep/inner")
@@ -495,7 +495,7 @@ def test_a_repository_that_the_set_up_made(repo: Repo, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("other", ["agentos", "agentos/run-r1/more"])
-def test_a_branch_in_the_way_of_the_runs_own(ground: Ground, other: str) -> None:
+def test_a_branch_in_the_way_of_the_runs_own(ground: RolledBackWorktree, other: str) -> None:
     ground.there.git("checkout", "-q", "-b", "mine")
     ground.there.git("branch", "-q", "-D", ground.run.branch_name)
     ground.there.git("branch", other)
@@ -518,7 +518,7 @@ def test_the_run_may_go_on_before_it_is_undone(repo: Repo) -> None:
     assert_like(before, ground.look(), "undone")
 
 
-def test_names_that_no_tree_may_have(ground: Ground) -> None:
+def test_names_that_no_tree_may_have(ground: RolledBackWorktree) -> None:
     """git would not check them out: they are put aside, and stay where a restore finds them."""
     ground.there.write("src/.Git/config", "whose?\n")
     ground.there.write(".GIT", "a file\n")
@@ -534,7 +534,7 @@ def test_names_that_no_tree_may_have(ground: Ground) -> None:
     assert {b"whose?\n", b"a file\n"} <= set(kept)
 
 
-def test_a_damaged_ref_of_somebody_else(ground: Ground) -> None:
+def test_a_damaged_ref_of_somebody_else(ground: RolledBackWorktree) -> None:
     """It keeps nothing, and keeps nobody from going back."""
     ground.there.write("one.txt", "one\n")
     commit = ground.there.commit("work")

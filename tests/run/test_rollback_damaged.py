@@ -10,14 +10,14 @@ import pytest
 from git_agentos.checkpoint import format
 from git_agentos.worktree import record
 from tests.support.repo import Repo, git_run
-from tests.support.rollbacks import Ground, prepare
+from tests.support.rollbacks import RolledBackWorktree, prepare
 from tests.support.sampling import EXHAUSTIVE
 
-Damage = Callable[[Ground], object]
+Damage = Callable[[RolledBackWorktree], object]
 
 
 @pytest.fixture
-def ground(repo: Repo) -> Ground:
+def ground(repo: Repo) -> RolledBackWorktree:
     found = prepare(repo)
     found.there.write("committed.txt", "committed\n")
     found.there.commit("work")
@@ -28,97 +28,97 @@ def ground(repo: Repo) -> Ground:
     return found
 
 
-def folder(ground: Ground) -> None:
+def folder(ground: RolledBackWorktree) -> None:
     shutil.rmtree(ground.path)
 
 
-def folder_is_file(ground: Ground) -> None:
+def folder_is_file(ground: RolledBackWorktree) -> None:
     shutil.rmtree(ground.path)
     ground.path.write_text("precious\n")
 
 
-def folder_is_link(ground: Ground) -> None:
+def folder_is_link(ground: RolledBackWorktree) -> None:
     elsewhere = ground.repo.path.with_name("elsewhere")
     ground.path.rename(elsewhere)
     ground.path.symlink_to(elsewhere)
 
 
-def folder_of_another(ground: Ground) -> None:
+def folder_of_another(ground: RolledBackWorktree) -> None:
     shutil.rmtree(ground.path)
     ground.repo.git("worktree", "add", "-q", "-b", "another", "../another")
     ground.repo.git("worktree", "move", "-f", "../another", str(ground.path))
 
 
-def dot_git(ground: Ground) -> None:
+def dot_git(ground: RolledBackWorktree) -> None:
     (ground.path / ".git").unlink()
 
 
-def dot_git_wrong(ground: Ground) -> None:
+def dot_git_wrong(ground: RolledBackWorktree) -> None:
     (ground.path / ".git").write_text(f"gitdir: {ground.repo.path}/.git\n")
 
 
-def dot_git_is_repository(ground: Ground) -> None:
+def dot_git_is_repository(ground: RolledBackWorktree) -> None:
     (ground.path / ".git").unlink()
     Repo.init(ground.path).commit("a beginning of its own")
 
 
-def entry(ground: Ground) -> None:
+def entry(ground: RolledBackWorktree) -> None:
     shutil.rmtree(ground.entry)
 
 
-def entry_and_folder(ground: Ground) -> None:
+def entry_and_folder(ground: RolledBackWorktree) -> None:
     shutil.rmtree(ground.entry)
     shutil.rmtree(ground.path)
 
 
-def commondir(ground: Ground) -> None:
+def commondir(ground: RolledBackWorktree) -> None:
     (ground.entry / "commondir").write_text("nowhere\n")
     (ground.entry / "gitdir").write_text("")
 
 
-def head(ground: Ground) -> None:
+def head(ground: RolledBackWorktree) -> None:
     (ground.entry / "HEAD").write_bytes(b"\0" * 41)
 
 
-def head_gone(ground: Ground) -> None:
+def head_gone(ground: RolledBackWorktree) -> None:
     (ground.entry / "HEAD").unlink()
 
 
-def head_nowhere(ground: Ground) -> None:
+def head_nowhere(ground: RolledBackWorktree) -> None:
     (ground.entry / "HEAD").write_text("1" * 40 + "\n")
 
 
-def index(ground: Ground) -> None:
+def index(ground: RolledBackWorktree) -> None:
     (ground.entry / "index").write_bytes(b"DIRC garbage")
 
 
-def index_gone(ground: Ground) -> None:
+def index_gone(ground: RolledBackWorktree) -> None:
     (ground.entry / "index").unlink()
 
 
-def branch(ground: Ground) -> None:
+def branch(ground: RolledBackWorktree) -> None:
     (ground.repo.path / ".git/refs/heads" / ground.run.branch_name).write_bytes(b"\0" * 41)
 
 
-def branch_nowhere(ground: Ground) -> None:
+def branch_nowhere(ground: RolledBackWorktree) -> None:
     (ground.repo.path / ".git/refs/heads" / ground.run.branch_name).write_text("1" * 40 + "\n")
 
 
-def branch_gone(ground: Ground) -> None:
+def branch_gone(ground: RolledBackWorktree) -> None:
     (ground.repo.path / ".git/refs/heads" / ground.run.branch_name).unlink()
 
 
-def records(ground: Ground) -> None:
+def records(ground: RolledBackWorktree) -> None:
     shutil.rmtree(ground.entry / "agentos")
 
 
-def configuration(ground: Ground) -> None:
+def configuration(ground: RolledBackWorktree) -> None:
     """git runs at nothing at all there."""
     ground.repo.config("extensions.worktreeConfig", "true")
     (ground.entry / "config.worktree").write_text("[broken\n")
 
 
-def locked(ground: Ground) -> None:
+def locked(ground: RolledBackWorktree) -> None:
     """What a git that was killed leaves."""
     for name in ("index.lock", "HEAD.lock"):
         (ground.entry / name).write_bytes(b"")
@@ -126,11 +126,11 @@ def locked(ground: Ground) -> None:
     ground.repo.git("worktree", "lock", str(ground.path))
 
 
-def pristine(ground: Ground) -> None:
+def pristine(ground: RolledBackWorktree) -> None:
     (ground.entry / "agentos/pristine/manifest.json").write_text('{"version": 1, "folders": 3}')
 
 
-def journal(ground: Ground) -> None:
+def journal(ground: RolledBackWorktree) -> None:
     (ground.entry / "agentos/journal.json").write_text("{")
 
 
@@ -158,7 +158,7 @@ def test_every_damage_is_tried() -> None:
 
 
 @pytest.mark.parametrize("damage", [*TOGETHER, *(DAMAGES if EXHAUSTIVE else ())])
-def test_made_again(ground: Ground, damage: str) -> None:
+def test_made_again(ground: RolledBackWorktree, damage: str) -> None:
     wrecked = ground.there.text("rev-parse", "HEAD").strip()
     for each in damage.split():
         DAMAGES[each](ground)
@@ -184,7 +184,7 @@ def test_made_again(ground: Ground, damage: str) -> None:
 
 
 @pytest.mark.parametrize("line", ["7f3a", "7f3a 91", "x", "0" * 40 + " ", "7f3a 91 said\n", "\n"])
-def test_a_torn_reflog(ground: Ground, line: str) -> None:
+def test_a_torn_reflog(ground: RolledBackWorktree, line: str) -> None:
     """As a power cut leaves it, with the branch: what was committed last is found in the lines before."""
     wrecked = ground.there.text("rev-parse", "HEAD").strip()
     for path in (ground.repo.path / ".git/logs/refs/heads" / ground.run.branch_name, ground.entry / "logs/HEAD"):
@@ -197,18 +197,18 @@ def test_a_torn_reflog(ground: Ground, line: str) -> None:
 
 
 @pytest.mark.parametrize("damage", ["folder", "index", "head", "dot_git", "branch_nowhere", "records"])
-def test_a_dry_run_tells_of_damage(ground: Ground, damage: str) -> None:
+def test_a_dry_run_tells_of_damage(ground: RolledBackWorktree, damage: str) -> None:
     DAMAGES[damage](ground)
     told = ground.roll_back(dry_run=True)
     done = ground.roll_back()
     assert (told.recreated, told.head, told.branch) == (done.recreated, done.head, done.branch) == (True, *_at(ground))
 
 
-def _at(ground: Ground) -> tuple[str, str]:
+def _at(ground: RolledBackWorktree) -> tuple[str, str]:
     return ground.run.base_sha, ground.run.branch_name
 
 
-def test_a_dry_run_passes_locks_that_are_removed(ground: Ground) -> None:
+def test_a_dry_run_passes_locks_that_are_removed(ground: RolledBackWorktree) -> None:
     locked(ground)
     told = ground.roll_back(dry_run=True)
     assert (ground.entry / "index.lock").exists()

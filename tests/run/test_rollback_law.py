@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from tests.support.law import edits
 from tests.support.law.edits import Edit
-from tests.support.law.start import begin, templates
+from tests.support.law.start import copy_template, templates
 from tests.support.repo import Repo
-from tests.support.rollbacks import Ground, assert_like, prepare
+from tests.support.rollbacks import RolledBackWorktree, assert_like, prepare
 from tests.support.sampling import EXHAUSTIVE
 
 _BEGINNINGS = ("filled", "index-v4", "split-index", "untracked-cache")
@@ -86,7 +86,7 @@ def test_back_and_forth(number: int, made_once: Path, tmp_path: Path) -> None:
     def law(steps: list[Edit]) -> None:
         shutil.rmtree(tmp_path / "ground", ignore_errors=True)
         (tmp_path / "ground").mkdir()
-        repo = begin(made_once, _BEGINNINGS[number % len(_BEGINNINGS)], tmp_path / "ground")
+        repo = copy_template(made_once, _BEGINNINGS[number % len(_BEGINNINGS)], tmp_path / "ground")
         ground = prepare(repo)
         for step in steps:
             step.do(ground.there, made_once)
@@ -95,7 +95,7 @@ def test_back_and_forth(number: int, made_once: Path, tmp_path: Path) -> None:
     law()
 
 
-def _holds(ground: Ground, steps: list[Edit]) -> None:
+def _holds(ground: RolledBackWorktree, steps: list[Edit]) -> None:
     # Whether git sees a sly edit then is a matter of the second in which it was made.
     blind = edits.Git(_BLIND) in steps
     before = ground.look(by_content=blind)

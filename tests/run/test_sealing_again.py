@@ -28,7 +28,7 @@ def unsealed(repo: Repo, code: int = 0, **fields: str) -> Path:
 
 
 @pytest.mark.parametrize("still_there", [False, True])
-def test_it_is_accepted(repo: Repo, still_there: bool) -> None:
+def test_unsealed_run_is_accepted(repo: Repo, still_there: bool) -> None:
     place = unsealed(repo)
     if not still_there:
         (place / "x").rmdir()
@@ -42,7 +42,7 @@ def test_it_is_accepted(repo: Repo, still_there: bool) -> None:
     )
 
 
-def test_it_is_gone_on_with(repo: Repo) -> None:
+def test_unsealed_run_is_resumed(repo: Repo) -> None:
     unsealed(repo)
     assert doctor.interrupted(context_of(repo)) == []
     assert commands.resume(context_of(repo), "T-1").state == "passed"
@@ -66,7 +66,7 @@ def _roll_back(context: OpenWorktree) -> None:
 
 
 @pytest.mark.parametrize("finish", [_resume, _cancel, _roll_back])
-def test_one_that_failed(repo: Repo, finish: Callable[[OpenWorktree], None]) -> None:
+def test_unsealed_failed_run(repo: Repo, finish: Callable[[OpenWorktree], None]) -> None:
     unsealed(repo, 1)
     finish(context_of(repo))
     assert commands.show(context_of(repo), "T-1").state == "failed"
@@ -81,7 +81,7 @@ git merge-file -q $1 $2 $3
 """
 
 
-def test_it_was_merged_and_could_not_be_sealed(repo: Repo) -> None:
+def test_merged_run_that_could_not_be_sealed(repo: Repo) -> None:
     repo.write("long.txt", "".join(f"{n}\n" for n in range(20)))
     repo.write(".gitattributes", "long.txt merge=mine\n")
     repo.commit("long")

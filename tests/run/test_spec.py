@@ -61,7 +61,7 @@ def test_agents_come_before_validations() -> None:
     )
 
 
-def test_what_is_not_given_is_the_default() -> None:
+def test_missing_values_are_defaults() -> None:
     assert spec.from_options(["fix it"], [], task=None, guard=None, protected=None) == RunSpec(steps=(AGENT,))
 
 
@@ -170,7 +170,7 @@ def test_there_has_to_be_an_agent(agents: list[str], message: str) -> None:
         spec.from_options(agents, ["make test"])
 
 
-def test_a_file_that_is_not_there_or_no_text(tmp_path: Path) -> None:
+def test_missing_or_binary_file(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read: no such file or directory"):
         spec.from_file(str(tmp_path / "none.toml"))
     (tmp_path / "bytes.toml").write_bytes(b"task = '\xff'\n")
@@ -186,7 +186,7 @@ def test_durations(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "m", "-1", "0", "0.0h", "1w", "1 minute", "1e3", "inf", "nan", "\u0661"])
-def test_what_is_no_duration(text: str) -> None:
+def test_invalid_durations(text: str) -> None:
     with pytest.raises(UsageError, match="is not a time limit"):
         spec.duration(text)
 
@@ -218,12 +218,12 @@ _STEPS = st.lists(
         guard=st.booleans(),
     )
 )
-def test_what_is_kept_of_a_run_is_the_run(wanted: RunSpec) -> None:
+def test_kept_document_is_the_spec(wanted: RunSpec) -> None:
     assert spec.from_json(spec.to_json(wanted), "spec.json") == wanted
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "agentos.run-spec.v1"}'])
-def test_what_is_not_kept_of_a_run_is_refused(text: str) -> None:
+def test_invalid_kept_document_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match=r"spec\.json"):
         spec.from_json(text, "spec.json")
 

@@ -23,7 +23,7 @@ from git_agentos.run.events import Run
 from git_agentos.run.snapshot import run_context
 from git_agentos.worktree import repair
 from tests.support.repo import Repo
-from tests.support.runs import Worker, context_of, kept, start, worktree
+from tests.support.runs import RunProcess, context_of, kept, start, worktree
 from tests.support.waiting import wait_until
 
 FORGED = [
@@ -97,19 +97,19 @@ def assert_ended(repo: Repo, run: Run, what: str = "", *, is_taken_back: bool = 
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_while_the_agent_is_at_work(repo: Repo, name: str) -> None:
+def test_attack_during_the_agents_step(repo: Repo, name: str) -> None:
     run = start(repo, attack(repo, ATTACKS[name]) + "true", validate=["false"], run_id="T-1", guard=False)
     assert_ended(repo, run, name, is_taken_back=name in TAKEN_BACK)
     assert not (repo.path / "away").exists() or "stdout" not in os.listdir(repo.path / "away"), name
 
 
 @pytest.mark.parametrize("name", ["appended", "renamed over", "folder linked", "its own output", "the timeline"])
-def test_while_the_validation_runs(repo: Repo, name: str) -> None:
+def test_attack_during_the_validation(repo: Repo, name: str) -> None:
     run = start(repo, "echo > new", validate=[attack(repo, ATTACKS[name]) + "false"], run_id="T-1", guard=False)
     assert_ended(repo, run, name, is_taken_back=False)
 
 
-def test_in_the_first_attempt_for_the_second(repo: Repo) -> None:
+def test_attack_in_the_first_attempt_on_the_second(repo: Repo) -> None:
     agent = attack(repo, f"[ $AGENTOS_ATTEMPT = 2 ] || (sleep 0.1; printf '%b\\n' '{LINES}' >> $E)")
     run = start(repo, agent, validate=["false"], run_id="T-1", guard=False, max_attempts=2)
     assert_ended(repo, run)
@@ -132,7 +132,7 @@ def interrupted(repo: Repo, run_id: str = "T-1", validate: str = "false") -> Pat
     """A run that was killed in its validation, which has yet to come; its folder."""
     ready = repo.scratch / f"ready-{run_id}"
     agent = f"echo > new; [ -e {ready} ] || {{ touch {ready}; sleep 60; }}"
-    worker = Worker(repo, "start", run_id, spec.from_options([agent], [validate], guard=False))
+    worker = RunProcess(repo, "start", run_id, spec.from_options([agent], [validate], guard=False))
     wait_until(ready.exists, "the agent is at work")
     worker.send(signal.SIGKILL)
     assert worker.ended() == ""
@@ -248,7 +248,7 @@ def test_a_timeline_that_was_moved(repo: Repo, what: str) -> None:
     assert_ended(repo, commands.resume(context_of(repo), "T-1"))
 
 
-def test_everything_destroyed(repo: Repo) -> None:
+def test_rollback_after_everything_was_destroyed(repo: Repo) -> None:
     """Where it began is known all the same."""
     run = start(repo, "echo > new; git add new; git commit -qm mine", validate=["true"], run_id="T-1", guard=False)
     assert run.context is not None
@@ -266,7 +266,7 @@ def test_everything_destroyed(repo: Repo) -> None:
     assert commands.show(context, "T-1").state == "tampered"
 
 
-def test_one_that_is_only_cancelled(repo: Repo) -> None:
+def test_cancel_of_a_run_with_forged_evidence(repo: Repo) -> None:
     _forge(interrupted(repo))
     assert commands.show(context_of(repo), "T-1").state == "tampered"
     assert commands.cancel(context_of(repo), "T-1").state == "tampered"
@@ -320,7 +320,7 @@ def test_a_repository_that_was_moved(repo: Repo, tmp_path: Path) -> None:
             assert commands.cancel(context_of(repo), "T-1").state == "cancelled"
 
 
-def test_a_copy_of_a_record_is_none(repo: Repo, make_repo: Callable[[str], Repo], tmp_path: Path) -> None:
+def test_copied_record_does_not_count(repo: Repo, make_repo: Callable[[str], Repo], tmp_path: Path) -> None:
     """Not in a copy of the repository, not in another one, and not where the first one is gone by then."""
     passed = start(repo, "echo > new", validate=["true"], run_id="T-1", guard=False)
     copy, other = tmp_path / "copy", make_repo("other")
@@ -372,7 +372,7 @@ def test_record_manifest_and_checkpoint_together(repo: Repo) -> None:
     assert repo.oid("main") == repo.oid()
 
 
-def test_what_was_changed_after_it_passed(repo: Repo) -> None:
+def test_evidence_changed_after_the_run_passed(repo: Repo) -> None:
     run = start(repo, "echo > new; echo said", validate=["true"], run_id="T-1", guard=False)
     base = repo.oid("main")
     out = Path(run.evidence, "steps/001-agent/stdout")
@@ -403,7 +403,7 @@ def test_looking_on_while_it_is_written(repo: Repo) -> None:
         done.result()
 
 
-def test_one_that_an_orchestrator_drives(repo: Repo) -> None:
+def test_tampered_external_run(repo: Repo) -> None:
     service = GitWorktreeWorkspaceService(repo.path, tool="maestro", guard=False)
     run = service.prepare_pre_run(run_id="T-1")
     service.mark_step(1)
@@ -420,7 +420,7 @@ def test_one_that_an_orchestrator_drives(repo: Repo) -> None:
 # -- without the key ---------------------------------------------------------------------------------------------------
 
 
-def test_without_a_key_nothing_is_accepted(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_key_refuses_accept(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a sandbox: its folder cannot be made."""
     (tmp_path / "file").write_text("")
     with monkeypatch.context() as patch:

@@ -39,7 +39,7 @@ from git_agentos.worktree import (
     status,
 )
 from tests.support.repo import Repo, git, remove
-from tests.support.snapshot import assert_nothing_left, whole
+from tests.support.snapshot import assert_nothing_left, snapshot
 
 FIELDS = [each.name for each in fields(WorkspaceContext) if each.name != "task_id"]
 BRANCH = "refs/heads/agentos/run-r"
@@ -78,7 +78,7 @@ def test_a_context_survives_json(values: list[str], task: str | None) -> None:
 @pytest.mark.parametrize(
     "change", [{"schema": "agentos.workspace-context.v2"}, {"base_sha": None}, {"run_id": 1}, None]
 )
-def test_what_is_no_context(change: dict[str, Any] | None) -> None:
+def test_invalid_contexts(change: dict[str, Any] | None) -> None:
     body = json.loads(WorkspaceContext(**dict.fromkeys(FIELDS, "x"), task_id=None).to_json())
     text = "[1]" if change is None else json.dumps({**body, **change})
     with pytest.raises(RunError, match="no context"):
@@ -89,7 +89,7 @@ def test_what_is_no_context(change: dict[str, Any] | None) -> None:
                 WorkspaceContext.from_fields({name: value for name, value in body.items() if name != key}, "'it'")
 
 
-def test_both_are_services_and_exported(repo: Repo) -> None:
+def test_both_services_are_exported(repo: Repo) -> None:
     services: list[WorkspaceService] = [NullWorkspaceService(), GitWorktreeWorkspaceService(repo.path)]
     assert all(service.current_context() is None for service in services)
     for service in services:
@@ -164,7 +164,7 @@ def test_a_worktree_of_its_own(repo: Repo) -> None:
     assert repo.git("fsck", "--strict", "--no-dangling") == b""
 
 
-def test_where_it_begins(repo: Repo) -> None:
+def test_base_and_agent_of_the_worktree(repo: Repo) -> None:
     assert prepare(repo, "a", base_ref="v1")[1].base_sha == repo.oid("v1^{commit}")
     repo.config("agentos.runBase", "v1")
     run = prepare(repo, "b", agent_id="claude", guard=False)[1]
@@ -179,7 +179,7 @@ def test_where_it_begins(repo: Repo) -> None:
     repo.git("checkout", "-q", "--detach")
     assert prepare(repo, "c", base_ref="HEAD")[1].base_ref == repo.oid()
     for bad, error in (({"base_ref": "nowhere"}, WorktreeError), ({"agent_id": "no/pe"}, UsageError)):
-        before = whole(repo)
+        before = snapshot(repo)
         with pytest.raises(error):
             prepare(repo, "d", **bad)
         assert_nothing_left(before, repo)
@@ -196,7 +196,7 @@ def test_from_the_worktree_of_a_bare_repository(repo: Repo, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("in_the_way", ["branch", "parent", "folder", "worktree"])
-def test_nothing_is_left_of_one_that_cannot_be_made(repo: Repo, in_the_way: str) -> None:
+def test_refused_workspace_leaves_nothing(repo: Repo, in_the_way: str) -> None:
     evidence_store.create(context_of(repo).location, "other").event("begun")
     if in_the_way == "branch":
         repo.git("branch", "agentos/run-r")
@@ -206,7 +206,7 @@ def test_nothing_is_left_of_one_that_cannot_be_made(repo: Repo, in_the_way: str)
         (repo.path.parent / f"{repo.path.name}.worktrees/run-r").mkdir(parents=True)
     else:
         creation.create(context_of(repo), "run-r")
-    before = whole(repo)
+    before = snapshot(repo)
     with pytest.raises(WorktreeError):
         prepare(repo)
     assert_nothing_left(before, repo)
@@ -214,17 +214,17 @@ def test_nothing_is_left_of_one_that_cannot_be_made(repo: Repo, in_the_way: str)
         GitWorktreeWorkspaceService(repo.path, run_id="r").current_context()
 
 
-def test_nothing_is_left_of_one_that_fails(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_creation_leaves_nothing(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     evidence_store.create(context_of(repo).location, "other").event("begun")
     repo.config("agentos.setup", "echo half >half.txt; exit 3")
-    before = whole(repo)
+    before = snapshot(repo)
     with pytest.raises(WorktreeError, match="exited with 3"):
         prepare(repo)
     assert_nothing_left(before, repo)
     repo.git("config", "--unset", "agentos.setup")
     kernels = evidence_store.create(context_of(repo).location, "r")  # the kernel has begun: what it told stays
     kernels.event("begun", task="T")
-    before = whole(repo)
+    before = snapshot(repo)
     for module, name in ((baseline, "record"), (Evidence, "write_once")):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, _raise)
@@ -323,7 +323,7 @@ def test_a_killed_one_is_settled_by_the_next(repo: Repo, when: str, repaired: bo
 # -- picked up -------------------------------------------------------------------------------------------------------
 
 
-def test_another_process_picks_it_up(repo: Repo) -> None:
+def test_workspace_is_picked_up_by_another_process(repo: Repo) -> None:
     _, run = prepare(repo, task_id="T")
     later = GitWorktreeWorkspaceService(run.worktree_path, run_id="r")
     assert later.current_context() == run
@@ -386,7 +386,7 @@ def test_the_folder_of_a_null_workspace_ends_with_its_process() -> None:
     assert os.path.isabs(path) and not os.path.exists(path)
 
 
-def test_evidence_that_is_gone_is_in_the_checkpoint(repo: Repo) -> None:
+def test_lost_context_is_read_from_the_checkpoint(repo: Repo) -> None:
     _, run = prepare(repo)
     shutil.rmtree(repo.path / ".agentos")
     assert GitWorktreeWorkspaceService(repo.path, run_id="r").current_context() == run
@@ -425,7 +425,7 @@ def _no_head(root: Path) -> None:
     Path(open_workspace(root).context.location.git_dir, "HEAD").unlink()
 
 
-def test_what_is_not_the_worktree_any_more(repo: Repo) -> None:
+def test_replaced_worktree_is_reported(repo: Repo) -> None:
     """It is told, and nothing that lies there or around it is taken for the run's."""
     service, run = prepare(repo)
     root, entry = Path(run.worktree_path), repo.git_dir / "worktrees/run-r"
@@ -452,7 +452,7 @@ def test_what_is_not_the_worktree_any_more(repo: Repo) -> None:
 # -- looked at -------------------------------------------------------------------------------------------------------
 
 
-def test_how_it_stands(repo: Repo) -> None:
+def test_status_of_the_workspace(repo: Repo) -> None:
     service, run = prepare(repo, task_id="T")
     first = service.snapshot()
     assert (first.changed, first.commits, first.tree) == ([], [], repo.oid("HEAD^{tree}"))
@@ -509,7 +509,7 @@ def test_points_on_the_way(repo: Repo) -> None:
 # -- a worktree like any other ---------------------------------------------------------------------------------------
 
 
-def test_it_is_removed_archived_and_revived(repo: Repo) -> None:
+def test_workspace_is_removed_archived_and_revived(repo: Repo) -> None:
     service, run = prepare(repo, task_id="T", protected=("main",))
     context = context_of(repo)
     there = inside(run)

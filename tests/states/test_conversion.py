@@ -265,7 +265,7 @@ def test_the_checkpoint_holds_what_git_add_would_store(repo: Repo, build: object
 
 
 @pytest.mark.parametrize("gone", ["from the index", "from the worktree"])
-def test_what_is_changed_under_a_restore_is_not_called_unmodified(
+def test_file_changed_during_restore_is_not_called_unmodified(
     repo: Repo, monkeypatch: pytest.MonkeyPatch, gone: str
 ) -> None:
     """A file that `add` would store in another form than it is committed in; somebody edits it at the last moment."""

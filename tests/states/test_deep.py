@@ -36,7 +36,7 @@ def _seen(repo: Repo) -> str:
     return repo.text("status", "--porcelain=v2", "--untracked-files=all")
 
 
-def test_what_lies_deep_is_saved_and_comes_back(deep: Repo) -> None:
+def test_deep_files_are_saved_and_restored(deep: Repo) -> None:
     deep.write(".gitattributes", "*.txt text eol=crlf\n")
     _make(deep, f"tracked/{_DEEP}/f.txt", "committed\r\n")
     deep.commit("deep")
@@ -54,7 +54,7 @@ def test_what_lies_deep_is_saved_and_comes_back(deep: Repo) -> None:
     assert _seen(deep) == wrecked
 
 
-def test_what_lies_deep_gives_way_to_a_file(deep: Repo) -> None:
+def test_deep_folder_is_replaced_by_a_file(deep: Repo) -> None:
     deep.write("place", "a file then\n")
     deep.write(".gitignore", "*.ignored\n")
     taken = IN_PROCESS.checkpoint(deep.path)

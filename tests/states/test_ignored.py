@@ -115,7 +115,7 @@ def test_gitignore_reverted_does_not_clean_what_it_protected(repo: Repo) -> None
     assert_same(wrecked, complete_state(repo.path), "undo")
 
 
-def test_what_was_ignored_then_and_is_untracked_now_stays(repo: Repo) -> None:
+def test_file_ignored_at_checkpoint_and_untracked_now_stays(repo: Repo) -> None:
     """Then: `.env` there and ignored. Now: the ignore rule is gone, so `.env` counts as new. It was there then."""
     _ignoring(repo, ".env\n")
     repo.write(".env", "SECRET=1\n")

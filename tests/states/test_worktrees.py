@@ -71,7 +71,7 @@ def test_round_trip(scenario: Scenario, wreck: str, tool: Tool, repo: Repo) -> N
     assert before.strict.mtimes == after.strict.mtimes
 
 
-def test_each_has_its_own_timeline(repo: Repo) -> None:
+def test_worktree_has_its_own_timeline(repo: Repo) -> None:
     linked = _link(repo, "dev-001")
     repo.write("readme.txt", "main\n")
     linked.write("readme.txt", "linked\n")

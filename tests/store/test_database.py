@@ -44,7 +44,7 @@ def filled(repo: Repo, count: int = 40) -> None:
     log.add(context, "decision", "waiting")
 
 
-def test_how_it_is_set_up(repo: Repo) -> None:
+def test_settings_of_the_database(repo: Repo) -> None:
     log.add(context_of(repo), "action", "first")
     path = repo.path / FILE
     assert query(path, "PRAGMA journal_mode") == [("wal",)]
@@ -55,7 +55,7 @@ def test_how_it_is_set_up(repo: Repo) -> None:
         assert opened.connection.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
-def test_each_migration_in_a_transaction_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_migration_runs_in_its_own_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second fails in its middle: the first has happened, and nothing of the second."""
     path = str(tmp_path / "x.db")
     bad = ("CREATE TABLE agentos_second (x)", "CREATE TABLE agentos_second (y)")
@@ -72,7 +72,7 @@ def test_each_migration_in_a_transaction_of_its_own(tmp_path: Path, monkeypatch:
     assert len(query(Path(path), "SELECT name FROM sqlite_master WHERE name = 'agentos_second'")) == 1
 
 
-def test_many_set_it_up_at_once(tmp_path: Path) -> None:
+def test_concurrent_setup(tmp_path: Path) -> None:
     path = str(tmp_path / "x.db")
     failures: list[BaseException] = []
     barrier = threading.Barrier(12)
@@ -136,7 +136,7 @@ def test_a_versioned_database_of_others_is_refused(repo: Repo) -> None:
     connection.execute("PRAGMA user_version = 1")
     connection.close()
     before = repo.read(FILE)
-    with pytest.raises(DatabaseError, match="not made by git-agentos"):
+    with pytest.raises(DatabaseError, match="git-agentos did not create it"):
         log.add(context_of(repo), "action", "ours")
     assert repo.read(FILE) == before
 
@@ -211,7 +211,7 @@ def test_an_empty_file_is_a_new_one(repo: Repo) -> None:
     assert list(repo.path.glob(f"{FILE}.damaged-*")) == []
 
 
-def test_what_no_checkpoint_carries_is_read_out_of_the_damaged(repo: Repo) -> None:
+def test_rows_in_no_checkpoint_are_salvaged_from_the_damaged_file(repo: Repo) -> None:
     """A torn search index alone: every row can still be read."""
     filled(repo)
     path = repo.path / FILE
@@ -228,7 +228,7 @@ def test_what_no_checkpoint_carries_is_read_out_of_the_damaged(repo: Repo) -> No
     assert summaries(repo)[-1] == "waiting"
 
 
-def test_whoever_moved_it_aside_was_killed(repo: Repo) -> None:
+def test_rebuild_after_a_kill_reads_the_file_moved_aside(repo: Repo) -> None:
     """Before anything was read out of it: `rebuild` looks there too."""
     filled(repo)
     found = os.stat(repo.at(FILE))
@@ -239,7 +239,7 @@ def test_whoever_moved_it_aside_was_killed(repo: Repo) -> None:
     assert log.rebuild(context_of(repo)).uncarried == 1
 
 
-def test_two_meet_the_damage(repo: Repo) -> None:
+def test_concurrent_recovery_of_a_damaged_database(repo: Repo) -> None:
     """One moves it aside, the other finds a sound one; nobody moves that."""
     filled(repo)
     path = str(repo.path / FILE)
@@ -256,7 +256,7 @@ def test_two_meet_the_damage(repo: Repo) -> None:
     assert os.path.exists(path)
 
 
-def test_nobody_moves_what_is_open(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_database_is_not_moved(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     filled(repo, 1)
     path = repo.path / FILE
     found = path.stat()
@@ -266,9 +266,7 @@ def test_nobody_moves_what_is_open(repo: Repo, monkeypatch: pytest.MonkeyPatch) 
     assert path.exists()
 
 
-def test_a_file_that_is_no_database_is_not_ours_to_move(
-    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_foreign_file_is_not_moved(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     notes = tmp_path / "notes.txt"
     notes.write_text("shopping list: milk, bread, a very long line that is no SQLite header at all\n")
     monkeypatch.setenv("AGENTOS_WORKFLOW_DB", str(notes))

@@ -126,7 +126,7 @@ def test_outside_and_bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         get_repo_root()
 
 
-def test_without_git(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_location_without_git(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(repo.path)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(WorkflowConfigurationError, match=f"git is not on the PATH.*{NAME}"):
@@ -175,7 +175,7 @@ def test_a_file_is_not_replaced(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("version", ["2", "4", "split"])
-def test_what_git_tracks_is_refused(repo: Repo, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tracked_database_is_refused(repo: Repo, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A repository could ship a database, or a `.gitignore` that shows what is put beside it."""
     if version == "split":
         repo.git("update-index", "--split-index")
@@ -197,7 +197,7 @@ def test_what_git_tracks_is_refused(repo: Repo, version: str, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("planted", ["a file", "a repository"])
-def test_other_things_that_git_tracks_there(repo: Repo, planted: str) -> None:
+def test_tracked_file_or_submodule_in_its_place_is_refused(repo: Repo, planted: str) -> None:
     if planted == "a file":
         repo.write(".agentos", "x\n")
         repo.git("add", ".agentos")
@@ -233,7 +233,7 @@ def test_a_database_that_is_a_link_is_refused(repo: Repo, tmp_path: Path, name: 
     target.write_bytes(b"")
     ensure_agentos_dir(repo.path)
     repo.link(f".agentos/{name}", str(target))
-    with pytest.raises(WorkflowConfigurationError, match="not a plain file"):
+    with pytest.raises(WorkflowConfigurationError, match="not a regular file"):
         log.add(open_workspace(repo.path).context, "action", "x")
     assert target.read_bytes() == b""
 
@@ -306,7 +306,7 @@ def test_nine_processes_in_three_repositories_with_three_worktrees(make_repo: Ca
         assert summaries == [f"{label} {n}" for n in range(5)]
 
 
-def test_nothing_heavy_is_loaded(repo: Repo) -> None:
+def test_import_loads_no_heavy_module(repo: Repo) -> None:
     code = (
         "import sys\n"
         "from git_agentos import get_checkpoint_db_path\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.repo import Name, Repo
 
 
-def agent(repo: Repo, id_: str, base: str = "main", task: str | None = None) -> Repo:
+def agent_worktree(repo: Repo, id_: str, base: str = "main", task: str | None = None) -> Repo:
     """A managed worktree of `repo`, on its branch `agent/<id>`, begun at `base`."""
     from git_agentos import open_workspace
     from git_agentos.worktree import record
@@ -27,9 +27,9 @@ def agent(repo: Repo, id_: str, base: str = "main", task: str | None = None) -> 
     return Repo(path)
 
 
-def work(repo: Repo, id_: str, files: dict[Name, str | bytes | None], base: str = "main") -> Repo:
+def agent_commit(repo: Repo, id_: str, files: dict[Name, str | bytes | None], base: str = "main") -> Repo:
     """An agent that has committed `files` (None: removed)."""
-    made = agent(repo, id_, base)
+    made = agent_worktree(repo, id_, base)
     for name, data in files.items():
         if data is None:
             made.remove(name)

@@ -25,7 +25,7 @@ class Turn:
     error: str | None
 
 
-class Crowd:
+class Workers:
     """Workers that begin together."""
 
     def __init__(self) -> None:
@@ -57,9 +57,9 @@ class Crowd:
 
 
 @contextlib.contextmanager
-def crowd() -> Iterator[Crowd]:
+def workers() -> Iterator[Workers]:
     """A crowd; whoever is left at the end is killed."""
-    people = Crowd()
+    people = Workers()
     try:
         yield people
     finally:
@@ -70,7 +70,7 @@ def crowd() -> Iterator[Crowd]:
 
 
 @contextlib.contextmanager
-def meanwhile(*jobs: Callable[[int], None]) -> Iterator[list[BaseException]]:
+def in_background(*jobs: Callable[[int], None]) -> Iterator[list[BaseException]]:
     """Do each job again and again, in threads, as long as the block lasts; gives the list of their failures."""
     over = threading.Event()
     failures: list[BaseException] = []
@@ -95,7 +95,7 @@ def meanwhile(*jobs: Callable[[int], None]) -> Iterator[list[BaseException]]:
             thread.join()
 
 
-def insist(where: Path, *args: str) -> None:
+def git_retrying(where: Path, *args: str) -> None:
     """Run git; once more where its own gc took a folder from under it (git retries nothing)."""
     for _ in range(4):
         done = git_run(where, *args)

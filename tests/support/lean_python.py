@@ -13,7 +13,7 @@ from pathlib import Path
 _NEEDED = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
 
 
-def lean(folder: Path, *more: str, copied: bool = False) -> Path:
+def minimal_venv(folder: Path, *more: str, copied: bool = False) -> Path:
     """Make a virtual environment at `folder`, with `more` modules of this one (links to them, or copies); its
     interpreter."""
     venv.create(folder, symlinks=True, with_pip=False)

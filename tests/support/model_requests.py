@@ -19,7 +19,7 @@ PROMPT = "Write a test for issue 87.\n"
 
 
 @dataclass
-class Site:
+class ModelWorktree:
     """A run's worktree, and what its models have said. `folder` is where exchanges are kept."""
 
     run: WorkspaceContext
@@ -70,20 +70,20 @@ class Site:
         return {str(path) for path in paths if path.parts[0] not in (".git", ".agentos")}
 
 
-def site(repo: Repo) -> Site:
+def model_worktree(repo: Repo) -> ModelWorktree:
     """A worktree of a run in a repository with a commit."""
     context = open_workspace(repo.path).context
     run = GitWorktreeWorkspaceService(context, task_id="87").prepare_pre_run(run_id="r1")
-    return Site(run, run_context(context, run), repo.scratch / "exchange")
+    return ModelWorktree(run, run_context(context, run), repo.scratch / "exchange")
 
 
-def plain(repo: Repo) -> Site:
+def plain_worktree(repo: Repo) -> ModelWorktree:
     """A repository in the place of a run's worktree, for models that start nothing in it: with one commit, of
     nothing."""
     repo.git("commit", "--quiet", "--allow-empty", "-m", "base")
     context = open_workspace(repo.path).context
     run = NullWorkspaceService(str(repo.path), task_id="87").prepare_pre_run(run_id="r1")
-    return Site(
+    return ModelWorktree(
         replace(run, base_sha=context.repository.git("rev-parse", "HEAD").decode().strip()),
         context,
         repo.scratch / "exchange",

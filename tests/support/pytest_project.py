@@ -13,14 +13,14 @@ from typing import Any
 from git_agentos import open_workspace
 from git_agentos.tdd.gate.pytest_run import Control, PytestResult, run_pytest
 from git_agentos.tdd.gate.setup import PytestSetup, prepare
-from tests.support.lean_python import lean
+from tests.support.lean_python import minimal_venv
 from tests.support.repo import Repo
 
 
-def place(tmp_path: Path, *parts: str) -> Repo:
+def pytest_project(tmp_path: Path, *parts: str) -> Repo:
     """An empty repository whose path has whatever a path may have, with a lean Python for its tests."""
     repo = Repo.init(tmp_path.joinpath(*(parts or ("a 'place\" of $its",))))
-    repo.config("agentos.tdd.python", str(lean(tmp_path / "venv")))
+    repo.config("agentos.tdd.python", str(minimal_venv(tmp_path / "venv")))
     return repo
 
 
@@ -39,7 +39,7 @@ def _setup(path: Path) -> PytestSetup:
     return setup_of(Repo(path))
 
 
-def ran(repo: Repo, *tests: str, canary: bool = False, **control: Any) -> PytestResult:
+def run_tests(repo: Repo, *tests: str, canary: bool = False, **control: Any) -> PytestResult:
     """The result of running them."""
     return run_pytest(_setup(repo.path), tests, canary=canary, control=Control(**control))
 

@@ -23,13 +23,13 @@ SETUP = "mkdir -p cache/empty && echo made >made.txt && chmod 700 cache && ln -s
 
 
 @dataclass(frozen=True)
-class Whole:
+class Snapshot:
     """A worktree, complete: what `complete_state` has, and the permission bits of every folder."""
 
     state: State
     folders: dict[str, int]
 
-    def unlike(self, other: Whole, *, refs: bool = True) -> list[str]:
+    def unlike(self, other: Snapshot, *, refs: bool = True) -> list[str]:
         """What differs, one line each."""
         lines = differences(self.state, other.state, permissions="all", refs=refs)
         for path in sorted(self.folders.keys() | other.folders.keys()):
@@ -39,7 +39,7 @@ class Whole:
         return lines
 
 
-def look(root: Path, *, by_content: bool = False) -> Whole:
+def snapshot(root: Path, *, by_content: bool = False) -> Snapshot:
     """Everything that counts of a worktree; `by_content` with the status of a git that looks into every file, where an
     edit may have escaped it: brought back, that edit is seen."""
     folders = {}
@@ -54,7 +54,7 @@ def look(root: Path, *, by_content: bool = False) -> Whole:
     rows = [
         row for row in state.status.split(b"\0") if not row.startswith(b"? .agentos") and not row.endswith(b" .agentos")
     ]
-    return Whole(replace(state, status=b"\0".join(rows)), folders)
+    return Snapshot(replace(state, status=b"\0".join(rows)), folders)
 
 
 def _status_by_content(root: Path) -> bytes:
@@ -68,7 +68,7 @@ def _status_by_content(root: Path) -> bytes:
 
 
 @dataclass(frozen=True)
-class Ground:
+class RolledBackWorktree:
     """A repository with one run that is ready to begin."""
 
     repo: Repo
@@ -99,10 +99,10 @@ class Ground:
     def undo(self) -> Restoration:
         return open_workspace(str(self.path)).undo()
 
-    def look(self, *, by_content: bool = False) -> Whole:
-        return look(self.path, by_content=by_content)
+    def look(self, *, by_content: bool = False) -> Snapshot:
+        return snapshot(self.path, by_content=by_content)
 
-    def fresh(self) -> Whole:
+    def fresh(self) -> Snapshot:
         """What `git worktree add` and the set-up give at the run's base: really made, and looked at."""
         place = self.repo.path.with_name("fresh") / self.path.name
         if place.exists():
@@ -115,7 +115,7 @@ class Ground:
         if (self.repo.path / ".env").exists():
             shutil.copy2(self.repo.path / ".env", place / ".env")
             os.system(f"cd '{place}' && {SETUP}")
-        found = look(place)
+        found = snapshot(place)
         self.repo.git("worktree", "remove", "--force", "--force", str(place))
         return found
 
@@ -126,12 +126,12 @@ class Ground:
         assert_like(self.fresh(), self.look(), what)
 
 
-def assert_like(wanted: Whole, found: Whole, what: str, *, refs: bool = True) -> None:
+def assert_like(wanted: Snapshot, found: Snapshot, what: str, *, refs: bool = True) -> None:
     lines = wanted.unlike(found, refs=refs)
     assert not lines, "\n  ".join([what, *lines[:40]])
 
 
-def prepare(repo: Repo, *, set_up: bool = True, guard: bool = False, agent: str | None = None) -> Ground:
+def prepare(repo: Repo, *, set_up: bool = True, guard: bool = False, agent: str | None = None) -> RolledBackWorktree:
     """A run on the repository, with set-up files, ignored ones, and a set-up command."""
     if set_up:
         repo.write(".gitignore", ".env\ncache/\nmade.txt\nbuild/\n*.log\n")
@@ -140,7 +140,7 @@ def prepare(repo: Repo, *, set_up: bool = True, guard: bool = False, agent: str 
         repo.write(".env", "secret\n", 0o600)
         repo.config("agentos.setup", SETUP)
     service = GitWorktreeWorkspaceService(str(repo.path), guard=guard, agent_id=agent)
-    return Ground(repo, service.prepare_pre_run(run_id=RUN), service)
+    return RolledBackWorktree(repo, service.prepare_pre_run(run_id=RUN), service)
 
 
 def work(there: Repo) -> None:

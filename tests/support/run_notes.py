@@ -10,7 +10,7 @@ from pathlib import Path
 from git_agentos.guard import signing
 
 
-def keep() -> Callable[[], None]:
+def remember() -> Callable[[], None]:
     """Remember all notes; what is returned puts them back as they are now."""
     folder = Path(signing.folder(os.environ)) / "runs"
     kept = {path.name: path.read_bytes() for path in folder.glob("*.json")}

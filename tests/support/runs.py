@@ -82,7 +82,7 @@ def processes_of(repo: Repo, run_id: str) -> list[int]:
 
 
 @dataclass
-class Listener:
+class RecordingWatcher:
     """A watcher that keeps what it is told, in order."""
 
     heard: list[str] = field(default_factory=list)
@@ -100,7 +100,7 @@ class Listener:
         self.heard.append(f"ended {step.n} {step.outcome}")
 
 
-class Worker:
+class RunProcess:
     """A kernel in a process of its own; see `worker`."""
 
     def __init__(self, repo: Repo, verb: str, run_id: str, wanted: RunSpec | None = None, *strike: str | int) -> None:
@@ -122,6 +122,6 @@ class Worker:
         return out.strip()
 
 
-def nobody_left(repo: Repo, run_id: str) -> None:
+def assert_no_process_left(repo: Repo, run_id: str) -> None:
     """No process of a run is left, or will be in a moment."""
     wait_until(lambda: not processes_of(repo, run_id), f"processes of run {run_id} are left")

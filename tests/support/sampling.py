@@ -6,9 +6,8 @@
 | `make test-all`, and pytest by itself | a sample | all | run |
 | `make soak` | all | all | run |
 
-A sample is the same in every run, so a failure can be had again; every dimension of a table stays covered. CI sets
-`AGENTOS_TEST_SEED` to the number of the day: the sample moves on, and within days everything has run. The header of a
-test run names the seed.
+A sample is the same in every run, so that a change is judged by what it changes; every dimension of a table stays
+covered. `AGENTOS_TEST_SEED=N` moves it; `make soak` leaves nothing out. The header of a test run names the seed.
 
 A test that is named on the command line (`tests/x.py::test_y`) runs with all of its cases; `make test` with
 `PYTEST_ARGS=tests/x.py` or `PYTEST_ARGS='-k restore'` leaves out as little as `make test-all`.
@@ -27,7 +26,7 @@ from tests.support.env import PROJECT_ROOT
 EXHAUSTIVE = any(os.environ.get(name) == "1" for name in ("AGENTOS_TEST_EXHAUSTIVE", "SOAK_EXHAUSTIVE"))
 SEED = int(os.environ.get("AGENTOS_TEST_SEED") or 0)
 QUICK_CASES = 4
-_QUICK_LIST = PROJECT_ROOT / "tests" / "quick.txt"
+QUICK_LIST = PROJECT_ROOT / "tests" / "quick.txt"
 
 
 def is_sampled(*place: int, one_in: int) -> bool:
@@ -117,7 +116,7 @@ def _quick(items: list[pytest.Item]) -> list[pytest.Item]:
 
 def _quick_list() -> tuple[set[str], set[str]]:
     """The tests that are left out, and the cases that are run nevertheless: lines with `-` and with `+`."""
-    lines = _QUICK_LIST.read_text().splitlines()
+    lines = QUICK_LIST.read_text().splitlines()
     left_out = {line[2:] for line in lines if line.startswith("- ")}
     return left_out, {line[2:] for line in lines if line.startswith("+ ")}
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def by_default(*numbers: int) -> Iterator[None]:
+def with_default_handlers(*numbers: int) -> Iterator[None]:
     """What is started meanwhile has the default for these signals."""
     before = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}
     try:

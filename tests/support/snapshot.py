@@ -17,7 +17,7 @@ _NO_TRACE = re.compile(
 _FLEETING = re.compile(r"\.git/(index|(logs/)?refs(/.*)?)$")
 
 
-def whole(repo: Repo) -> dict[str, bytes | str]:
+def snapshot(repo: Repo) -> dict[str, bytes | str]:
     """Path (from the folder that the repository is in) -> contents, of all files, links and folders; refs by name."""
     top = repo.path.parent
     found: dict[str, bytes | str] = {}
@@ -39,6 +39,6 @@ def whole(repo: Repo) -> dict[str, bytes | str]:
 
 
 def assert_nothing_left(before: dict[str, bytes | str], repo: Repo) -> None:
-    after = whole(repo)
+    after = snapshot(repo)
     keys = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
     assert not keys, [f"{key}: {before.get(key)!r} -> {after.get(key)!r}"[:300] for key in keys[:20]]

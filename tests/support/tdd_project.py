@@ -19,7 +19,7 @@ from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.tdd import workflows
 from git_agentos.tdd.state import Record, Review, Workflow
 from git_agentos.tdd.workflows import WorkflowSpec
-from tests.support.lean_python import lean
+from tests.support.lean_python import minimal_venv
 from tests.support.repo import Repo
 from tests.support.state import State, complete_state
 
@@ -60,7 +60,7 @@ def interpreter() -> Path:
     """A Python for the projects of all tests of this process: one that starts quickly."""
     folder = Path(tempfile.mkdtemp(prefix="agentos-lean-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return lean(folder / "venv")
+    return minimal_venv(folder / "venv")
 
 
 def script(folder: Path, scaffold: Sequence[Any] = (GOOD_SCAFFOLD,), implement: Sequence[Any] = (GOOD_CODE,)) -> str:
@@ -119,7 +119,7 @@ def resume(repo: Repo, id_: str, person: Person | None = None, **fields: Any) ->
     return workflows.resume(context_of(repo), id_, environment(), person or Person(), **fields)
 
 
-def way(workflow: Workflow) -> list[str]:
+def nodes_of(workflow: Workflow) -> list[str]:
     """The nodes that were done, in short."""
     return [each["node"][:2] for each in workflow.history]
 

@@ -49,7 +49,7 @@ def _passed(folder: Path, *arguments: str, **environment: str) -> set[str]:
     (folder / "conftest.py").write_text(
         "from pathlib import Path\nfrom tests.support import sampling\n"
         "sampling.PROJECT_ROOT = Path(__file__).parent\n"
-        "sampling._QUICK_LIST = Path(__file__).with_name('quick.txt')\n"
+        "sampling.QUICK_LIST = Path(__file__).with_name('quick.txt')\n"
         "def pytest_configure(config): sampling.configure(config)\n"
         "def pytest_collection_modifyitems(config, items): sampling.sample(config, items)\n"
     )

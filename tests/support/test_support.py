@@ -124,7 +124,7 @@ def test_every_change_at_all_is_a_strict_difference(rich: Repo, change: Change) 
         assert_unchanged(before, complete_state(rich.path, strict=True), "it")
 
 
-def test_what_is_ours_is_no_difference(rich: Repo) -> None:
+def test_own_files_are_not_a_difference(rich: Repo) -> None:
     before = complete_state(rich.path, strict=True)
     rich.git("update-ref", "refs/agentos/timelines/main", "HEAD")
     rich.write(".git/agentos/journal.json", "{}")

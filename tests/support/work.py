@@ -19,7 +19,7 @@ from git_agentos.git.repository import Repository
 
 
 @dataclass(frozen=True)
-class Work:
+class Counts:
     """Counts of one call. `lines` are those of this package, and calls of Python functions elsewhere; `by_function` has
     them for each function, as `module:name`."""
 
@@ -29,7 +29,7 @@ class Work:
     parses: int
     by_function: Counter[str]
 
-    def growth(self, smaller: Work, most: float) -> dict[str, tuple[int, int]]:
+    def growth(self, smaller: Counts, most: float) -> dict[str, tuple[int, int]]:
         """Which counts are more than `most` times those of the smaller work: name -> (smaller, this); for lines, the
         functions that grew most too."""
         found = {
@@ -44,7 +44,7 @@ class Work:
         return found
 
 
-def counted(call: Callable[[], object]) -> Work:
+def counted(call: Callable[[], object]) -> Counts:
     """Run `call` and count what it does in this thread."""
     lines: Counter[CodeType] = Counter()
     calls: Counter[CodeType] = Counter()
@@ -68,7 +68,7 @@ def counted(call: Callable[[], object]) -> Work:
     named: Counter[str] = Counter()
     for code, count in lines.items():
         named[f"{code.co_filename.rpartition('/git_agentos/')[2]}:{code.co_qualname}"] += count
-    return Work(
+    return Counts(
         lines=sum(lines.values()),
         git=calls[process.spawn.__code__],
         reads=calls[Repository.read.__code__],

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.lean_python import lean
+from tests.support.lean_python import minimal_venv
 from tests.support.repo import Repo
 from tests.support.state import assert_same
-from tests.support.tdd_project import CODE, GOOD_CODE, TESTS, WRONG, project, script, start, users_state, way
+from tests.support.tdd_project import CODE, GOOD_CODE, TESTS, WRONG, nodes_of, project, script, start, users_state
 
 EXITS = "import os\n\n\ndef double(number):\n    os._exit(0)\n"
 PATCHES = """\
@@ -81,6 +81,7 @@ CHEATS: dict[str, tuple[dict[str, Any], int | None]] = {
 }
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("name", CHEATS)
 def test_cheats_are_not_accepted(repo: Repo, tmp_path: Path, name: str) -> None:
     code = project(repo)
@@ -90,7 +91,7 @@ def test_cheats_are_not_accepted(repo: Repo, tmp_path: Path, name: str) -> None:
     gate = waiting.history[4]
     assert (gate["node"][:2], gate["exit_code"], gate["next"][:2]) == ("N4", exit_code, "N3")
     assert bool(gate["vetoes"]) == (exit_code != 1)
-    assert way(waiting) == ["N0", "N1", "N2", "N3", "N4", "N3", "N4", "N5"]
+    assert nodes_of(waiting) == ["N0", "N1", "N2", "N3", "N4", "N3", "N4", "N5"]
     assert waiting.tests_passed
     assert waiting.changed_files == ["calc/more.py", "tests/test_more.py"]
     assert waiting.worktree_path is not None
@@ -100,6 +101,7 @@ def test_cheats_are_not_accepted(repo: Repo, tmp_path: Path, name: str) -> None:
     assert_same(before, users_state(code), "the user's checkout", strict=True)
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("name", ["patches pytest", "ends the process"])
 def test_a_cheat_that_goes_on_cannot_be_approved(repo: Repo, tmp_path: Path, name: str) -> None:
     code = project(repo)
@@ -114,7 +116,7 @@ def test_an_answer_for_a_place_outside_is_refused(repo: Repo, tmp_path: Path, pa
     code = project(repo)
     before = users_state(code)
     waiting = start(code, script(tmp_path, implement=[{"write": {"calc/more.py": CODE, path: "x\n"}}]))
-    assert way(waiting) == ["N0", "N1", "N2", "N3"]
+    assert nodes_of(waiting) == ["N0", "N1", "N2", "N3"]
     assert not waiting.tests_passed
     assert waiting.reason is not None
     assert waiting.changed_files == ["calc/more.py", "tests/test_more.py"]  # the stub and the tests, and nothing since
@@ -124,7 +126,9 @@ def test_an_answer_for_a_place_outside_is_refused(repo: Repo, tmp_path: Path, pa
 
 def test_code_that_writes_outside_cannot_in_the_sandbox(repo: Repo, tmp_path: Path) -> None:
     code = project(repo)
-    code.config("agentos.tdd.python", str(lean(tmp_path / "venv", copied=True)))  # what a link leads to may be hidden
+    code.config(
+        "agentos.tdd.python", str(minimal_venv(tmp_path / "venv", copied=True))
+    )  # what a link leads to may be hidden
     target = code.path / "calc" / "base.py"
     before = users_state(code)
     writes = f"def double(number):\n    open({str(target)!r}, 'w').write('')\n    return 2 * number\n"

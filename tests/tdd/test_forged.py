@@ -61,7 +61,7 @@ ROWS = [
 ]
 
 
-def test_rows_that_are_not_as_they_were_written(
+def test_edited_rows_are_reported_and_refused(
     repo: Repo, waiting: Workflow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Looking at it says so, and nothing else is disturbed; deciding about it is refused."""
@@ -126,7 +126,7 @@ def test_rows_that_are_not_as_they_were_written(
     assert Path(str(made.path)).is_dir()
 
 
-def test_evidence_that_is_not_as_it_was_written(repo: Repo, waiting: Workflow, tmp_path: Path) -> None:
+def test_edited_evidence_is_reported_and_refused(repo: Repo, waiting: Workflow, tmp_path: Path) -> None:
     assert waiting.evidence is not None
     events = Path(waiting.evidence, "events.jsonl")
     data = events.read_bytes()

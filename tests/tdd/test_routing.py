@@ -61,7 +61,7 @@ def test_veto_only_refuses(code: int | None) -> None:
     assert routing.route_n4_pass_gate({"test_exit_code": 0, "vetoes": ["x"], "retry_count": 3}) == N6
 
 
-def test_models_that_gave_nothing() -> None:
+def test_routes_after_models_without_and_with_an_error() -> None:
     assert routing.route_n0_load_context({}) == N1
     assert routing.route_n1_scaffold_tests({}) == N2
     assert routing.route_n1_scaffold_tests({"error_message": "x"}) == N6

@@ -83,7 +83,7 @@ def test_commands(repo: Repo, tmp_path: Path, cli: Cli, lose: Callable[[Repo], N
     assert json.loads(done.out)["state"] == "aborted"
 
 
-def test_a_copy_that_is_not_as_it_was_written(repo: Repo, tmp_path: Path) -> None:
+def test_forged_copy_is_refused(repo: Repo, tmp_path: Path) -> None:
     """An older one, one of another workflow, and one that names a file elsewhere."""
     code = project(repo)
     waiting = start(code, script(tmp_path, [{"unusable": "no"}]))

@@ -121,7 +121,7 @@ def test_row_that_names_code_does_not_run_it(tmp_path: Path, kind: str) -> None:
 # -- many at once ----------------------------------------------------------------------------------------------------
 
 
-def test_many_processes_at_once(where: str) -> None:
+def test_concurrent_processes(where: str) -> None:
     """They all find it empty, and make the tables in the same moment."""
     workers = [
         subprocess.Popen(
@@ -138,7 +138,7 @@ def test_many_processes_at_once(where: str) -> None:
         assert sorted(found) == ["w0", "w1", "w2"]
 
 
-def test_many_make_the_tables_at_once() -> None:
+def test_concurrent_creation_of_the_tables() -> None:
     with postgres.database() as url:
         failures: list[BaseException] = []
         barrier = threading.Barrier(20)
@@ -210,9 +210,9 @@ def test_planted_database_is_refused(repo: Repo, tmp_path: Path) -> None:
     aim = tmp_path / "aim"
     own = state_database.location_of(location, {})
     os.symlink(aim, own)
-    with pytest.raises(WorkflowConfigurationError, match="not a plain file"), state_database.open_checkpointer(own):
+    with pytest.raises(WorkflowConfigurationError, match="not a regular file"), state_database.open_checkpointer(own):
         pass
-    with pytest.raises(WorkflowConfigurationError, match="not a plain file"):
+    with pytest.raises(WorkflowConfigurationError, match="not a regular file"):
         state_database.location_of(location, {}, make=False)
     assert not aim.exists()
     os.unlink(own)

@@ -34,12 +34,12 @@ from tests.support.tdd_project import (
     decide,
     environment,
     interpreter,
+    nodes_of,
     project,
     resume,
     script,
     start,
     users_state,
-    way,
 )
 
 RED = ["N0", "N1", "N2"]
@@ -69,7 +69,7 @@ def test_to_green_approved_and_merged(code: Repo, tmp_path: Path) -> None:
     person = Person()
     waiting = start(code, script(tmp_path), person)
     assert (waiting.state, waiting.node, waiting.words) == ("waiting", "N6_human_review", ["approve", "abort", "retry"])
-    assert way(waiting) == GREEN
+    assert nodes_of(waiting) == GREEN
     assert waiting.tests_passed
     assert waiting.changed_files == ["calc/more.py", "tests/test_more.py"]
     assert (waiting.branch, waiting.into, waiting.base_sha) == ("feat/issue-87", "main", base)
@@ -85,7 +85,7 @@ def test_to_green_approved_and_merged(code: Repo, tmp_path: Path) -> None:
 
     done = decide(code, waiting.id, "approve")
     assert (done.state, done.node, done.worktree_path, done.words) == ("merged", None, None, [])
-    assert way(done) == [*GREEN, "N6", "N7", "N8"]
+    assert nodes_of(done) == [*GREEN, "N6", "N7", "N8"]
     assert [each["node"][:2] for each in done.history if each["began_at"] > each["ended_at"]] == []
     assert done.history[0]["began_at"] < done.history[0]["ended_at"]
     assert done.merge_commit == code.oid("main")
@@ -116,7 +116,7 @@ def test_abort_takes_everything_away_and_nothing_is_lost(code: Repo, tmp_path: P
     waiting = start(code, script(tmp_path))
     done = decide(code, waiting.id, "abort")
     assert (done.state, done.human_decision, done.merge_commit) == ("aborted", "abort", None)
-    assert way(done) == [*GREEN, "N6", "N8"]
+    assert nodes_of(done) == [*GREEN, "N6", "N8"]
     assert branches(code) == ["main", "other"]
     assert waiting.worktree_path is not None
     assert not Path(waiting.worktree_path).exists()
@@ -164,7 +164,7 @@ def exits(number: int) -> dict[str, Any]:
 )
 def test_a_faulty_scaffold_is_written_again(code: Repo, tmp_path: Path, first: Any, code_: int, said: str) -> None:
     waiting = start(code, script(tmp_path, scaffold=[first, GOOD_SCAFFOLD]))
-    assert way(waiting) == ["N0", "N1", "N2", "N1", "N2", "N3", "N4", "N5"]
+    assert nodes_of(waiting) == ["N0", "N1", "N2", "N1", "N2", "N3", "N4", "N5"]
     assert (waiting.scaffold_retry_count, waiting.retry_count, waiting.tests_passed) == (1, 0, True)
     assert waiting.history[2]["exit_code"] == code_
     assert said in waiting.history[2]["summary"]
@@ -173,7 +173,7 @@ def test_a_faulty_scaffold_is_written_again(code: Repo, tmp_path: Path, first: A
 @pytest.mark.parametrize("number", [3, 6, 137])
 def test_red_gate_that_cannot_judge_is_for_a_person(code: Repo, tmp_path: Path, number: int) -> None:
     waiting = start(code, script(tmp_path, scaffold=[exits(number)]))
-    assert way(waiting) == RED
+    assert nodes_of(waiting) == RED
     assert (waiting.state, waiting.test_exit_code, waiting.words) == ("waiting", number, ["abort", "retry"])
     with pytest.raises(TddError, match="not green"):
         decide(code, waiting.id, "approve")
@@ -186,23 +186,23 @@ def test_tests_that_hang(code: Repo, tmp_path: Path) -> None:
     )
     scaffold = {"write": {"tests/test_more.py": hangs, "calc/more.py": STUB}}
     waiting = start(code, script(tmp_path, scaffold=[scaffold]), test_timeout=2.0)
-    assert (way(waiting), waiting.test_exit_code, waiting.state) == (RED, -1, "waiting")
+    assert (nodes_of(waiting), waiting.test_exit_code, waiting.state) == (RED, -1, "waiting")
 
 
 def test_three_retries_of_the_scaffold_and_no_more(code: Repo, tmp_path: Path) -> None:
     waiting = start(code, script(tmp_path, scaffold=[PASSING]))
-    assert way(waiting) == ["N0", *["N1", "N2"] * 4]
+    assert nodes_of(waiting) == ["N0", *["N1", "N2"] * 4]
     assert (waiting.scaffold_retry_count, waiting.state, waiting.words) == (3, "waiting", ["abort", "retry"])
     # Another round has three more.
     again = resume(code, waiting.id, retry=True)
-    assert way(again) == [*way(waiting), "N6", *["N1", "N2"] * 4]
+    assert nodes_of(again) == [*nodes_of(waiting), "N6", *["N1", "N2"] * 4]
     assert again.scaffold_retry_count == 3
 
 
 def test_three_retries_of_the_code_and_no_more(code: Repo, tmp_path: Path) -> None:
     wrong = {"write": {"calc/more.py": WRONG}}
     waiting = start(code, script(tmp_path, implement=[wrong]))
-    assert way(waiting) == [*RED, *["N3", "N4"] * 4]
+    assert nodes_of(waiting) == [*RED, *["N3", "N4"] * 4]
     assert (waiting.retry_count, waiting.test_exit_code, waiting.tests_passed) == (3, 1, False)
     assert waiting.words == ["abort", "retry"]
     with pytest.raises(TddError, match="not green"):
@@ -214,7 +214,7 @@ def test_code_that_fails_is_written_again(code: Repo, tmp_path: Path) -> None:
     broken = {"write": {"calc/more.py": "from calc.nowhere import gone\n"}}
     answers = [broken, {"write": {"calc/more.py": WRONG}}, GOOD_CODE]
     waiting = start(code, script(tmp_path, implement=answers))
-    assert way(waiting) == [*RED, "N3", "N4", "N3", "N4", "N3", "N4", "N5"]
+    assert nodes_of(waiting) == [*RED, "N3", "N4", "N3", "N4", "N3", "N4", "N5"]
     assert [each["exit_code"] for each in waiting.history if each["node"][:2] == "N4"] == [2, 1, 0]
     assert (waiting.retry_count, waiting.tests_passed) == (2, True)
 
@@ -232,23 +232,23 @@ def test_another_round_after_failing_code(code: Repo, tmp_path: Path) -> None:
 def test_a_green_gate_that_cannot_judge_is_for_a_person(code: Repo, tmp_path: Path, number: int) -> None:
     dies = {"write": {"calc/more.py": f"import os\n\n\ndef double(number):\n    os._exit({number})\n"}}
     waiting = start(code, script(tmp_path, implement=[dies]))
-    assert (way(waiting), waiting.test_exit_code, waiting.tests_passed) == ([*RED, "N3", "N4"], number, False)
+    assert (nodes_of(waiting), waiting.test_exit_code, waiting.tests_passed) == ([*RED, "N3", "N4"], number, False)
 
 
 def test_a_model_that_says_nothing_of_use(code: Repo, tmp_path: Path) -> None:
     waiting = start(code, script(tmp_path, scaffold=[UNUSABLE]))
-    assert (way(waiting), waiting.state) == (["N0", "N1"], "waiting")
+    assert (nodes_of(waiting), waiting.state) == (["N0", "N1"], "waiting")
     assert waiting.reason is not None
     assert "it would not say" in waiting.reason
     again = resume(code, waiting.id, retry=True)
-    assert way(again) == ["N0", "N1", "N6", "N1"]
+    assert nodes_of(again) == ["N0", "N1", "N6", "N1"]
 
 
 def test_the_audit_sends_it_back(code: Repo, tmp_path: Path) -> None:
     cheat = {"write": {"calc/more.py": "import atexit\nimport os\n\natexit.register(os._exit, 0)\n\n\n" + CODE}}
     waiting = start(code, script(tmp_path, implement=[cheat, GOOD_CODE]))
     assert waiting.tests_passed
-    nodes = way(waiting)
+    nodes = nodes_of(waiting)
     # By the canary, or at the latest by the audit.
     assert nodes in ([*RED, "N3", "N4", "N3", "N4", "N5"], [*GREEN, "N3", "N4", "N5"])
     assert waiting.changed_files == ["calc/more.py", "tests/test_more.py"]
@@ -259,7 +259,7 @@ def test_the_audit_sends_it_back(code: Repo, tmp_path: Path) -> None:
 def test_a_test_that_is_touched_is_put_back(code: Repo, tmp_path: Path) -> None:
     weak = {"write": {"calc/more.py": WRONG, "tests/test_more.py": "def test_double():\n    pass\n"}}
     waiting = start(code, script(tmp_path, implement=[weak, GOOD_CODE]))
-    assert way(waiting) == [*RED, "N3", "N4", "N3", "N4", "N5"]
+    assert nodes_of(waiting) == [*RED, "N3", "N4", "N3", "N4", "N5"]
     gate = waiting.history[4]
     assert gate["exit_code"] is None
     assert any("tests/test_more.py" in each for each in gate["vetoes"])
@@ -311,7 +311,7 @@ def test_change_by_a_person_is_tested_again(code: Repo, tmp_path: Path) -> None:
     better = "def double(number):\n    return number + number\n"
     Repo(Path(waiting.worktree_path)).write("calc/more.py", better)
     again = resume(code, waiting.id, retry=True)
-    assert (way(again), again.tests_passed) == ([*GREEN, "N6", "N4", "N5"], True)
+    assert (nodes_of(again), again.tests_passed) == ([*GREEN, "N6", "N4", "N5"], True)
     assert decide(code, waiting.id, "approve").state == "merged"
     assert code.read("calc/more.py").decode() == better
 
@@ -329,11 +329,11 @@ def test_in_a_worktree_of_a_bare_repository(code: Repo, tmp_path: Path) -> None:
     assert here.text("status", "--porcelain") == ""
 
 
-def test_a_submodule_with_tests_and_configuration_is_nobodys_change(code: Repo, tmp_path: Path) -> None:
+def test_submodule_with_tests_is_not_a_change(code: Repo, tmp_path: Path) -> None:
     code.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(code.path), "sub")
     code.git("commit", "--quiet", "--message", "a submodule", "--", "sub", ".gitmodules")
     waiting = start(code, script(tmp_path))
-    assert (way(waiting), waiting.tests_passed) == (GREEN, True)
+    assert (nodes_of(waiting), waiting.tests_passed) == (GREEN, True)
 
 
 def test_a_removal_that_was_killed_is_done_again(code: Repo, tmp_path: Path) -> None:
@@ -384,7 +384,7 @@ def test_refused_context_creates_nothing(code: Repo, tmp_path: Path) -> None:
     assert branches(code) == ["main", "other"]
 
 
-def test_without_consent_nothing_is_made(code: Repo, tmp_path: Path) -> None:
+def test_run_without_consent_makes_nothing(code: Repo, tmp_path: Path) -> None:
     told: list[str] = []
 
     def refuse(lines: Any) -> None:
@@ -402,7 +402,7 @@ def test_without_consent_nothing_is_made(code: Repo, tmp_path: Path) -> None:
 
 @pytest.mark.sampled(one_in=2)
 @everywhere
-def test_one_workflow_for_an_issue(code: Repo, tmp_path: Path) -> None:
+def test_issue_has_one_workflow(code: Repo, tmp_path: Path) -> None:
     waiting = start(code, script(tmp_path))
     with pytest.raises(TddError, match=f"unfinished workflow, '{waiting.id}'"):
         start(code, script(tmp_path))
@@ -415,7 +415,7 @@ def test_one_workflow_for_an_issue(code: Repo, tmp_path: Path) -> None:
     assert query.show(context_of(code), waiting.id[:-1], environment()).id == waiting.id
 
 
-def test_two_at_once_for_an_issue(code: Repo, tmp_path: Path) -> None:
+def test_concurrent_workflows_for_an_issue_are_refused(code: Repo, tmp_path: Path) -> None:
     """The other one is begun when the first has seen that there is none."""
     others: list[Workflow] = []
     order = WorkflowSpec(issue_id="87", lld=LLD, agent=script(tmp_path))
@@ -430,7 +430,7 @@ def test_two_at_once_for_an_issue(code: Repo, tmp_path: Path) -> None:
     assert decide(code, found.id, "approve").state == "merged"
 
 
-def test_ids_that_are_none(code: Repo, tmp_path: Path) -> None:
+def test_invalid_ids(code: Repo, tmp_path: Path) -> None:
     with pytest.raises(TddError, match="no workflow"):
         resume(code, "88-aaaaaa")
     with pytest.raises(TddError, match="no workflow"):
@@ -464,7 +464,7 @@ def test_found_from_every_worktree(code: Repo, tmp_path: Path) -> None:
     assert decide(other, waiting.id, "approve").state == "merged"
 
 
-def test_it_is_a_run_as_well(code: Repo, tmp_path: Path) -> None:
+def test_workflow_is_kept_as_a_run(code: Repo, tmp_path: Path) -> None:
     """What it did is kept as the evidence of a run, which can be verified."""
     from git_agentos.run import query as run_query
 

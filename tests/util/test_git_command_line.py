@@ -32,5 +32,5 @@ def test_the_subcommand_and_its_arguments(text: str, command: str | None, args: 
         assert git_command_line.parse(again) == line
 
 
-def test_nothing_at_all() -> None:
+def test_empty_command_line() -> None:
     assert git_command_line.parse([]) == git_command_line.CommandLine((), None, ())

@@ -98,7 +98,7 @@ def test_a_branch_in_use_stays(repo: Repo, tmp_path: Path, use: Callable[[Repo],
         other.git("rebase", "--continue", env={"GIT_EDITOR": "true"})
 
 
-def test_a_worktree_that_cannot_be_read_does_not_stop_it(repo: Repo) -> None:
+def test_unreadable_worktree_does_not_stop_the_removal(repo: Repo) -> None:
     context = open_workspace(repo.path).context
     for id_ in ("dev-001", "dev-002"):
         creation.create(context, id_, guard=False)

@@ -70,7 +70,7 @@ def test_a_merge_request_tells_everything(repo: Repo) -> None:
     assert (newest.trigger, newest.id, newest.task_id) == ("task_complete", done["checkpoint"], "T-42")
 
 
-def test_one_stands_in_it(repo: Repo) -> None:
+def test_complete_from_inside_the_worktree(repo: Repo) -> None:
     there = make(repo)
     there.write("new.txt", "new\n")
     there.commit("a single commit")
@@ -83,14 +83,14 @@ def test_one_stands_in_it(repo: Repo) -> None:
     assert again.code == 0, "it may be said twice"
 
 
-def test_without_an_id_in_the_main_worktree(repo: Repo) -> None:
+def test_missing_id_in_the_main_worktree_is_refused(repo: Repo) -> None:
     with pytest.raises(UsageError, match="which worktree"):
         completion.complete(open_workspace(repo.path).context)
     with pytest.raises(WorktreeError, match="no agent's worktree"):
         completion.complete(open_workspace(repo.path).context, "nobody")
 
 
-def test_nothing_was_done(repo: Repo) -> None:
+def test_complete_without_changes(repo: Repo) -> None:
     make(repo)
     done = run(repo.path, "worktree", "complete", "dev-001")
     assert done.code == 0
@@ -177,7 +177,7 @@ def test_a_pull_request_is_opened_where_there_is_a_tool(repo: Repo, tmp_path: Pa
     assert failed.json["pushed_to"] == "origin"
 
 
-def test_without_its_switch_no_checkpoint_is_taken(repo: Repo) -> None:
+def test_disabled_trigger_takes_no_checkpoint(repo: Repo) -> None:
     """`agentos.auto.onTaskComplete` off, in a place that counts: the newest checkpoint is named, nothing is added."""
     run_ok(repo.path, "worktree", "create", "dev")
     inner = Repo(repo.path.parent / f"{repo.path.name}.worktrees" / "dev")

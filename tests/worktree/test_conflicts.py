@@ -12,7 +12,7 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.worktree.conflicts import Conflict, order
-from tests.support.agents import agent, work
+from tests.support.agents import agent_commit, agent_worktree
 from tests.support.json_reference import check_document
 from tests.support.refusal import assert_refused
 from tests.support.repo import Repo, git_run
@@ -40,13 +40,13 @@ def _pairs(document: Any) -> dict[tuple[str, str], list[str]]:
 
 
 def _four(repo: Repo) -> None:
-    work(repo, "dev-a", {"src/lib/util.py": _edited(l3="a", l20="a"), "readme.txt": "a\n"})
-    work(repo, "dev-b", {"src/lib/util.py": _edited(l3="b"), "docs/guide.md": "b\n"})
-    work(repo, "dev-c", {"src/lib/util.py": _edited(l20="c"), "readme.txt": "c\n"})
-    work(repo, "dev-d", {"apart.txt": "d\n"})
+    agent_commit(repo, "dev-a", {"src/lib/util.py": _edited(l3="a", l20="a"), "readme.txt": "a\n"})
+    agent_commit(repo, "dev-b", {"src/lib/util.py": _edited(l3="b"), "docs/guide.md": "b\n"})
+    agent_commit(repo, "dev-c", {"src/lib/util.py": _edited(l20="c"), "readme.txt": "c\n"})
+    agent_commit(repo, "dev-d", {"apart.txt": "d\n"})
 
 
-def test_the_pairs_are_those_that_git_cannot_merge(repo: Repo) -> None:
+def test_conflicting_pairs_are_those_git_cannot_merge(repo: Repo) -> None:
     _four(repo)
     before = complete_state(repo.path, strict=True)
     objects = _objects(repo)
@@ -71,7 +71,7 @@ def _objects(repo: Repo) -> set[str]:
     return {str(path) for path in (repo.git_dir / "objects").rglob("*") if path.is_file()}
 
 
-def test_only_those_that_are_named(repo: Repo) -> None:
+def test_named_worktrees_alone_are_compared(repo: Repo) -> None:
     _four(repo)
     found = _conflicts(repo, "dev-c", "dev-d", "dev-a", "dev-a")
     assert list(_pairs(found)) == [("dev-a", "dev-c")]
@@ -86,7 +86,7 @@ def test_only_those_that_are_named(repo: Repo) -> None:
     assert_refused(repo.path, "worktree", "conflicts", "nobody", mentions="no agent 'nobody'", keeps=repo.path)
 
 
-def test_nobody_and_the_words(repo: Repo) -> None:
+def test_no_worktree_and_the_text(repo: Repo) -> None:
     assert _conflicts(repo)["order"] == []
     assert run(repo.path, "worktree", "conflicts").code == 0
     _four(repo)
@@ -97,10 +97,10 @@ def test_nobody_and_the_words(repo: Repo) -> None:
     assert run(repo.path, "worktree", "conflicts", "-q").out == b"dev-d\ndev-b\ndev-a\ndev-c\n"
 
 
-def test_what_is_not_committed_counts_with_dirty(repo: Repo) -> None:
-    one = work(repo, "dev-1", {"one.txt": "one\n"})
-    two = work(repo, "dev-2", {"two.txt": "two\n"})
-    three = agent(repo, "dev-3")
+def test_uncommitted_work_counts_with_dirty(repo: Repo) -> None:
+    one = agent_commit(repo, "dev-1", {"one.txt": "one\n"})
+    two = agent_commit(repo, "dev-2", {"two.txt": "two\n"})
+    three = agent_worktree(repo, "dev-3")
     one.write("src/lib/util.py", _edited(l3="one"))
     two.write("src/lib/util.py", _edited(l3="two"))
     two.write("new.txt", "untracked in two\n")
@@ -121,13 +121,13 @@ def test_what_is_not_committed_counts_with_dirty(repo: Repo) -> None:
 
 
 def test_a_checkpoint_that_commits_have_left_behind_does_not_count(repo: Repo) -> None:
-    one = work(repo, "dev-1", {"one.txt": "one\n"})
+    one = agent_commit(repo, "dev-1", {"one.txt": "one\n"})
     one.write("src/lib/util.py", _edited(l3="thought better of"))
     run_ok(one.path, "checkpoint")
     one.git("checkout", "-q", "--", ".")
     one.write("more.txt", "more\n")
     one.commit("more")
-    work(repo, "dev-2", {"src/lib/util.py": _edited(l3="two")})
+    agent_commit(repo, "dev-2", {"src/lib/util.py": _edited(l3="two")})
     found = _conflicts(repo, "--dirty")
     assert found["pairs"] == []
     assert found["agents"][0] == {"id": "dev-1", "commit": one.oid(), "checkpoint": None}
@@ -135,8 +135,8 @@ def test_a_checkpoint_that_commits_have_left_behind_does_not_count(repo: Repo) -
 
 def test_names_that_are_not_utf8_and_odd_conflicts(repo: Repo) -> None:
     name = b"caf\xe9\n.txt"
-    work(repo, "dev-1", {name: "one\n", "readme.txt": None})
-    work(repo, "dev-2", {name: "two\n", "readme.txt": "kept\n"})
+    agent_commit(repo, "dev-1", {name: "one\n", "readme.txt": None})
+    agent_commit(repo, "dev-2", {name: "two\n", "readme.txt": "kept\n"})
     assert _pairs(_conflicts(repo)) == {("dev-1", "dev-2"): [os.fsdecode(name), "readme.txt"]}
     shown = run(repo.path, "worktree", "conflicts").out
     assert b'"caf\\351\\n.txt"' in shown
@@ -148,11 +148,11 @@ def test_a_folder_that_was_split(repo: Repo) -> None:
     repo.write("old/a.txt", "a" * 99)
     repo.write("old/b.txt", "b" * 99)
     repo.commit("a folder")
-    one = agent(repo, "dev-1")
+    one = agent_worktree(repo, "dev-1")
     one.git("mv", "old/a.txt", "a.txt")
     one.git("mv", "old/b.txt", "docs/b.txt")
     one.commit("split")
-    work(repo, "dev-2", {"old/c.txt": "c\n"})
+    agent_commit(repo, "dev-2", {"old/c.txt": "c\n"})
     done = git_run(repo.path, "merge-tree", "--write-tree", "agent/dev-1", "agent/dev-2")
     if done.returncode == 0:
         pytest.skip("this git sees no conflict in it")
@@ -163,17 +163,17 @@ def test_merge_drivers_count(repo: Repo) -> None:
     repo.config("merge.ours2.driver", "true")
     repo.write(".gitattributes", "readme.txt merge=ours2\n")
     repo.commit("a driver")
-    work(repo, "dev-1", {"readme.txt": "one\n"})
-    work(repo, "dev-2", {"readme.txt": "two\n"})
+    agent_commit(repo, "dev-1", {"readme.txt": "one\n"})
+    agent_commit(repo, "dev-2", {"readme.txt": "two\n"})
     assert _conflicts(repo)["pairs"] == []
 
 
 def test_histories_with_nothing_in_common(repo: Repo) -> None:
-    one = agent(repo, "dev-1")
+    one = agent_worktree(repo, "dev-1")
     one.git("checkout", "-q", "--orphan", "fresh")
     one.write("readme.txt", "begun anew\n")
     one.commit("begun anew")
-    work(repo, "dev-2", {"two.txt": "two\n"})
+    agent_commit(repo, "dev-2", {"two.txt": "two\n"})
     assert "readme.txt" in _pairs(_conflicts(repo))[("dev-1", "dev-2")]
 
 
@@ -211,7 +211,7 @@ def test_scratch_is_gone(repo: Repo) -> None:
 
 @pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("seed", range(6))
-def test_what_is_certain_beforehand_is_what_git_says(repo: Repo, seed: int) -> None:
+def test_shortcut_agrees_with_git(repo: Repo, seed: int) -> None:
     """Edits at random, by which most pairs are decided without a merge: the answer is git's for every pair."""
     chosen = random.Random(seed)
     for number in range(12):
@@ -222,7 +222,7 @@ def test_what_is_certain_beforehand_is_what_git_says(repo: Repo, seed: int) -> N
     bases.append(repo.commit("later"))
     ids = [f"dev-{number}" for number in range(7)]
     for id_ in ids:
-        dev = agent(repo, id_, chosen.choice(bases))
+        dev = agent_worktree(repo, id_, chosen.choice(bases))
         for _ in range(chosen.randrange(1, 4)):
             _edit_at_random(dev, chosen)
             dev.commit("work")

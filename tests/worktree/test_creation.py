@@ -17,7 +17,7 @@ from git_agentos.git import refs, worktrees
 from git_agentos.worktree import creation, creation_recovery, journal, record, setup, status
 from tests.support.disk import fill_disk
 from tests.support.repo import Repo, filled
-from tests.support.snapshot import assert_nothing_left, whole
+from tests.support.snapshot import assert_nothing_left, snapshot
 from tests.support.tool import run, run_ok
 
 
@@ -82,7 +82,7 @@ def test_the_base_is_a_commit(repo: Repo) -> None:
 
 @pytest.mark.parametrize("id_", ["main", "a..b", "x.lock", "-x", "a/b", "", "x" * 65, "ä", "a b"])
 def test_an_ill_formed_id(repo: Repo, id_: str) -> None:
-    before = whole(repo)
+    before = snapshot(repo)
     with pytest.raises(UsageError):
         make(repo, id_)
     assert_nothing_left(before, repo)
@@ -160,9 +160,9 @@ def _folder_missing(repo: Repo) -> None:
         (_folder_missing, "folder is missing"),
     ],
 )
-def test_what_is_in_the_way(repo: Repo, prepare: Callable[[Repo], None], mentions: str) -> None:
+def test_create_refused_by_what_is_in_the_way(repo: Repo, prepare: Callable[[Repo], None], mentions: str) -> None:
     prepare(repo)
-    before = whole(repo)
+    before = snapshot(repo)
     done = run(repo.path, "worktree", "create", "dev")
     assert done.code == 1, str(done)
     assert mentions in done.err.decode(), str(done)
@@ -171,7 +171,7 @@ def test_what_is_in_the_way(repo: Repo, prepare: Callable[[Repo], None], mention
 
 
 def test_no_commit_yet(empty_repo: Repo) -> None:
-    before = whole(empty_repo)
+    before = snapshot(empty_repo)
     with pytest.raises(WorktreeError, match="no commit yet"):
         make(empty_repo, "dev")
     assert_nothing_left(before, empty_repo)
@@ -179,7 +179,7 @@ def test_no_commit_yet(empty_repo: Repo) -> None:
 
 @pytest.mark.parametrize("ref", ["nowhere", "", "-x", "HEAD:readme.txt", "main^{tree}"])
 def test_no_such_base(repo: Repo, ref: str) -> None:
-    before = whole(repo)
+    before = snapshot(repo)
     with pytest.raises(WorktreeError, match="is not a commit"):
         make(repo, "dev", from_ref=ref)
     assert_nothing_left(before, repo)
@@ -214,10 +214,10 @@ def _fail(monkeypatch: pytest.MonkeyPatch, target: object, name: str, error: Bas
      (record, "write")],
     ids=["id", "branch", "head", "setup", "checkpoint", "record"],
 )  # fmt: skip
-def test_whatever_fails_nothing_is_left(
+def test_failed_creation_leaves_nothing(
     repo: Repo, monkeypatch: pytest.MonkeyPatch, target: object, name: str, error: BaseException
 ) -> None:
-    before = whole(repo)
+    before = snapshot(repo)
     with monkeypatch.context() as patch:
         _fail(patch, target, name, error)
         with pytest.raises((StorageError, _BrokenError, KeyboardInterrupt)):
@@ -228,7 +228,7 @@ def test_whatever_fails_nothing_is_left(
 
 def test_a_failure_leaves_others_alone(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     make(repo, "other", sparse=["src"])
-    before = whole(repo)
+    before = snapshot(repo)
     with monkeypatch.context() as patch:
         _fail(patch, record, "write", _BrokenError())
         with pytest.raises(_BrokenError):
@@ -240,7 +240,7 @@ def test_a_timeline_of_an_earlier_worktree_goes_on(repo: Repo, monkeypatch: pyte
     make(repo, "dev")
     repo.git("worktree", "remove", "--force", str(folder_of(repo, "dev")))
     repo.git("branch", "-D", "agent/dev")
-    before = whole(repo)
+    before = snapshot(repo)
     with monkeypatch.context() as patch:
         _fail(patch, record, "write", _BrokenError())
         with pytest.raises(_BrokenError):
@@ -257,7 +257,7 @@ def test_disk_full(small_disk: Path) -> None:
     repo.commit("large")
     codes = set()
     for pages in (0, 2, 4, 8, 12, 16, 20, 24, 32, 48, 64, 128, 250, 290, 310, 400, 600):
-        before = whole(repo)
+        before = snapshot(repo)
         filler = fill_disk(small_disk, pages * 4096)
         done = run(repo.path, "worktree", "create", "dev")
         filler.unlink()
@@ -314,9 +314,9 @@ def test_fifty_at_once(repo: Repo) -> None:
 
 def test_a_killed_one_is_taken_back(repo: Repo) -> None:
     """Killed in its set-up command: the intent is there, belongs to nobody, and leads back."""
-    before = whole(repo)
+    before = snapshot(repo)
     repo.config("agentos.setup", "kill -9 $PPID")
-    before_killed = whole(repo)
+    before_killed = snapshot(repo)
     done = run(repo.path, "worktree", "create", "dev")
     assert done.code == -signal.SIGKILL
     context = open_workspace(repo.path).context
@@ -331,11 +331,11 @@ def test_a_killed_one_is_taken_back(repo: Repo) -> None:
         creation_recovery.abort_creation(context.location, owned)
     assert_nothing_left(before_killed, repo)
     repo.git("config", "--unset", "agentos.setup")
-    assert before.keys() == whole(repo).keys()
+    assert before.keys() == snapshot(repo).keys()
     assert make(repo, "dev").state == "active"
 
 
-def test_one_under_way_is_nobodys_business(repo: Repo) -> None:
+def test_creation_under_way_is_left_alone(repo: Repo) -> None:
     context = open_workspace(repo.path).context
     with worktrees.lock(context.location):
         mine = journal.start(context.location, "dev", "create")
@@ -372,7 +372,7 @@ def test_sparse(repo: Repo) -> None:
 
 @pytest.mark.parametrize("path", ["nowhere", "readme.txt", "../x", "/etc", "."])
 def test_sparse_takes_folders_of_the_commit(repo: Repo, path: str) -> None:
-    before = whole(repo)
+    before = snapshot(repo)
     with pytest.raises((WorktreeError, UsageError), match="folder"):
         make(repo, "dev", sparse=[path])
     assert_nothing_left(before, repo)
@@ -401,7 +401,7 @@ def test_the_root_is_a_template(repo: Repo, home: Path, template: str, path: str
 
 def test_a_root_in_the_repository_is_excluded(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     repo.config("agentos.worktreeRoot", ".trees of agents/{id}")
-    before = whole(repo)
+    before = snapshot(repo)
     with monkeypatch.context() as patch:
         _fail(patch, record, "write", _BrokenError())
         with pytest.raises(_BrokenError):
@@ -418,10 +418,10 @@ def test_a_root_in_the_repository_is_excluded(repo: Repo, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     "template", ["{id}", "src/{id}", ".git/{id}", "../repo.worktrees/other/{id}", "../{x}/{id}", "."]
 )
-def test_a_root_that_cannot_be(repo: Repo, template: str) -> None:
+def test_invalid_root(repo: Repo, template: str) -> None:
     make(repo, "other")
     repo.config("agentos.worktreeRoot", template)
-    before = whole(repo)
+    before = snapshot(repo)
     with pytest.raises(ConfigurationError):
         make(repo, "dev")
     assert_nothing_left(before, repo)

@@ -152,7 +152,7 @@ def test_a_damaged_file_is_named_and_mended(repo: Repo, file: str, damage: str) 
 
 
 @pytest.mark.parametrize("file", ["HEAD", "index", "record", "intent"])
-def test_what_may_not_be_read_is_told(repo: Repo, file: str) -> None:
+def test_unreadable_file_is_reported(repo: Repo, file: str) -> None:
     """A mode keeps us out: other worktrees work, and nobody meets a traceback."""
     (repo.path.parent / FILES[file]).chmod(0)
     for argv in (("worktree", "list"), ("worktree", "conflicts"), ("doctor",), ("worktree", "repair")):

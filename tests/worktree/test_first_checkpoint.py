@@ -140,7 +140,7 @@ def test_git_looks_where_a_checkout_is_not_all(
     assert_exact(Repo(repo.path.parent / "repo.worktrees/dev"))
 
 
-def test_what_a_checkout_gives_is_unmodified(repo: Repo) -> None:
+def test_checked_out_file_is_unmodified(repo: Repo) -> None:
     """Also where converting it back gives something else than the commit has: git says so, once the stat data are older
     than the index."""
     _attributes_come_late(repo)

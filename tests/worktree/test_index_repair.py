@@ -196,7 +196,7 @@ def test_doctor_mends_it_too(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("prepare", ["fresh", "no-checkout", "whole"])
-def test_what_is_no_damage_is_left(repo: Repo, tmp_path: Path, prepare: str) -> None:
+def test_sound_index_is_left_alone(repo: Repo, tmp_path: Path, prepare: str) -> None:
     there: Any = repo
     if prepare == "fresh":
         there = Repo.init(tmp_path / "fresh")

@@ -26,7 +26,7 @@ def begin(location: Location, id_: str = "dev-001") -> journal.WorktreeJournal:
         return journal.start(location, id_, "remove")
 
 
-def test_those_who_look_are_not_taken_for_the_owner(location: Location) -> None:
+def test_reader_is_not_taken_for_the_owner(location: Location) -> None:
     """While one process asks whether the owner lives, another one that asks gets the same answer."""
     begun = begin(location)
     journal.release(begun)

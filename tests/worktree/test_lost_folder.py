@@ -132,7 +132,7 @@ def test_latest_names_the_saved_state_as_well(repo: Repo) -> None:
     assert copy.files == before.files
 
 
-def test_what_is_newer_in_head_and_index_is_saved_beside(repo: Repo) -> None:
+def test_newer_head_and_index_are_saved_in_the_timeline(repo: Repo) -> None:
     """The edits come back; a commit and an index that came after them are in the timeline."""
     there = make(repo)
     there.append("notes.txt", "edited\n")
@@ -154,7 +154,7 @@ def test_what_is_newer_in_head_and_index_is_saved_beside(repo: Repo) -> None:
     assert blob in reached
 
 
-def test_without_anything_unsaved_head_and_index_come_back(repo: Repo) -> None:
+def test_lost_clean_worktree_has_head_and_index_back(repo: Repo) -> None:
     """All that the last checkpoint has is committed: nothing goes out of sight where the later commits come back."""
     there = make(repo)
     there.write("work.txt", "work\n")
@@ -248,7 +248,7 @@ def test_a_folder_that_was_moved_and_linked_is_found(repo: Repo, tmp_path: Path)
     assert there.path.is_symlink()
 
 
-def test_nothing_but_an_index_is_better_than_nothing(repo: Repo) -> None:
+def test_index_is_restored_without_a_checkpoint(repo: Repo) -> None:
     """Without a checkpoint HEAD and index are all there is."""
     there = make(repo)
     repo.git("update-ref", "-d", timeline.PREFIX + "dev-001")

@@ -16,7 +16,7 @@ from git_agentos.errors import AgentosError, StorageError, WorktreeError
 from git_agentos.git import index, lockfile
 from git_agentos.worktree import agent_merge as merging
 from git_agentos.worktree import fast_forward, journal
-from tests.support.agents import agent, work
+from tests.support.agents import agent_commit, agent_worktree
 from tests.support.dirty import racily_changed, status
 from tests.support.json_reference import check_document
 from tests.support.refusal import assert_refused
@@ -55,7 +55,9 @@ def _ours(repo: Repo) -> bytes:
 
 
 def test_the_checked_out_branch_comes_along_and_local_changes_stay(repo: Repo) -> None:
-    dev = work(repo, "dev-001", {"src/lib/util.py": _edited(l3="three"), "new/file.txt": "new\n", "data.bin": None})
+    dev = agent_commit(
+        repo, "dev-001", {"src/lib/util.py": _edited(l3="three"), "new/file.txt": "new\n", "data.bin": None}
+    )
     dev.chmod("docs/guide.md", 0o755)
     dev.link("docs/link", "guide.md")
     dev.commit("modes and links")
@@ -108,7 +110,7 @@ def test_the_checked_out_branch_comes_along_and_local_changes_stay(repo: Repo) -
 
 @pytest.mark.parametrize("check", ["default", "minimal"])
 def test_a_local_change_that_only_its_content_tells_stays_seen(repo: Repo, check: str) -> None:
-    work(repo, "dev-001", {"new/file.txt": "new\n"})
+    agent_commit(repo, "dev-001", {"new/file.txt": "new\n"})
     racily_changed(repo, "notes.txt", check)
     _merge(repo, "dev-001")
     assert repo.read("new/file.txt") == b"new\n"
@@ -116,7 +118,7 @@ def test_a_local_change_that_only_its_content_tells_stays_seen(repo: Repo, check
 
 
 def test_the_state_before_is_saved(repo: Repo) -> None:
-    work(repo, "dev-001", {"src/app.py": "print('merged')\n", "fresh.txt": "fresh\n"})
+    agent_commit(repo, "dev-001", {"src/app.py": "print('merged')\n", "fresh.txt": "fresh\n"})
     repo.write("mine.txt", "untracked\n")
     before = complete_state(repo.path)
 
@@ -132,9 +134,9 @@ def test_the_state_before_is_saved(repo: Repo) -> None:
 
 
 def test_several_agents_at_once(repo: Repo) -> None:
-    one = work(repo, "dev-001", {"src/lib/util.py": _edited(l3="three")})
-    two = work(repo, "dev-002", {"src/lib/util.py": _edited(l20="twenty")})
-    work(repo, "dev-003", {"third.txt": "third\n"})
+    one = agent_commit(repo, "dev-001", {"src/lib/util.py": _edited(l3="three")})
+    two = agent_commit(repo, "dev-002", {"src/lib/util.py": _edited(l20="twenty")})
+    agent_commit(repo, "dev-003", {"third.txt": "third\n"})
 
     done = _merge(repo, "dev-001", "dev-002", "dev-003", "dev-001")
 
@@ -153,8 +155,8 @@ def test_several_agents_at_once(repo: Repo) -> None:
 
 def test_a_squash_is_one_commit_on_the_target_alone(repo: Repo) -> None:
     old = repo.oid()
-    work(repo, "dev-001", {"src/lib/util.py": _edited(l3="three")})
-    work(repo, "dev-002", {"src/lib/util.py": _edited(l20="twenty")})
+    agent_commit(repo, "dev-001", {"src/lib/util.py": _edited(l3="three")})
+    agent_commit(repo, "dev-002", {"src/lib/util.py": _edited(l20="twenty")})
 
     done = _merge(repo, "dev-001", "dev-002", "--squash")
 
@@ -174,8 +176,8 @@ def test_a_squash_is_one_commit_on_the_target_alone(repo: Repo) -> None:
     assert repo.oid() == done["merge_commit"]
 
 
-def test_what_is_merged_already_is_told_and_left(repo: Repo) -> None:
-    work(repo, "dev-001", {"one.txt": "one\n"})
+def test_merged_branch_is_reported_and_left(repo: Repo) -> None:
+    agent_commit(repo, "dev-001", {"one.txt": "one\n"})
     _merge(repo, "dev-001")
     before = complete_state(repo.path, strict=True)
     ours = _ours(repo)
@@ -188,7 +190,7 @@ def test_what_is_merged_already_is_told_and_left(repo: Repo) -> None:
 
 
 def test_into_a_branch_that_is_checked_out_nowhere(repo: Repo) -> None:
-    work(repo, "dev-001", {"one.txt": "one\n"})
+    agent_commit(repo, "dev-001", {"one.txt": "one\n"})
     repo.write("readme.txt", "changed here\n")
     before = complete_state(repo.path)
     other = repo.oid("other")
@@ -203,7 +205,7 @@ def test_into_a_branch_that_is_checked_out_nowhere(repo: Repo) -> None:
 
 
 def test_into_a_branch_that_another_worktree_has(repo: Repo) -> None:
-    work(repo, "dev-001", {"one.txt": "one\n"})
+    agent_commit(repo, "dev-001", {"one.txt": "one\n"})
     there = repo.path.parent / "there"
     repo.git("worktree", "add", "-q", str(there), "other")
     Repo(there).write("readme.txt", "local\n")
@@ -219,19 +221,19 @@ def test_into_a_branch_that_another_worktree_has(repo: Repo) -> None:
 
 
 def test_in_the_agents_own_worktree_it_goes_to_where_it_came_from(repo: Repo) -> None:
-    dev = work(repo, "dev-001", {"one.txt": "one\n"}, base="other")
+    dev = agent_commit(repo, "dev-001", {"one.txt": "one\n"}, base="other")
     # It is a person's to do, from outside of it.
     assert_refused(dev.path, "worktree", "merge", "dev-001", code=3, mentions="needs approval", keeps=repo.path)
     _merge(repo, "-C", str(dev.path), "dev-001")
     assert repo.text("log", "-1", "--format=%s", "other") == "Merge agent 'dev-001' into other"
 
-    two = work(repo, "dev-002", {"two.txt": "two\n"}, base=repo.oid())
+    two = agent_commit(repo, "dev-002", {"two.txt": "two\n"}, base=repo.oid())
     words = ("-C", str(two.path), "worktree", "merge", "dev-002")
     assert_refused(repo.path, *words, code=2, mentions="--into", keeps=repo.path)
 
 
-def test_what_an_agent_stands_on_is_merged_after_a_restore(repo: Repo) -> None:
-    dev = work(repo, "dev-001", {"good.txt": "good\n"})
+def test_restore_branch_of_an_agent_is_merged(repo: Repo) -> None:
+    dev = agent_commit(repo, "dev-001", {"good.txt": "good\n"})
     good = run_ok(dev.path, "checkpoint")["id"]
     dev.write("bad.txt", "bad\n")
     dev.commit("a mistake")
@@ -246,8 +248,8 @@ def test_what_an_agent_stands_on_is_merged_after_a_restore(repo: Repo) -> None:
     assert not repo.exists("bad.txt")
 
 
-def test_what_is_not_committed_is_left_out_and_told(repo: Repo) -> None:
-    dev = work(repo, "dev-001", {"one.txt": "one\n"})
+def test_uncommitted_work_is_left_out_and_reported(repo: Repo) -> None:
+    dev = agent_commit(repo, "dev-001", {"one.txt": "one\n"})
     dev.write("readme.txt", "not committed\n")
     dev.write("untracked.txt", "untracked\n")
     before = complete_state(dev.path, strict=True)
@@ -262,22 +264,22 @@ def test_what_is_not_committed_is_left_out_and_told(repo: Repo) -> None:
 
 
 def test_an_agent_without_a_worktree_is_merged_from_its_branch(repo: Repo) -> None:
-    dev = work(repo, "dev-001", {"one.txt": "one\n"})
+    dev = agent_commit(repo, "dev-001", {"one.txt": "one\n"})
     repo.git("worktree", "remove", "--force", str(dev.path))
     assert _merge(repo, "dev-001")["sources"][0]["branch"] == "agent/dev-001"
     assert repo.exists("one.txt")
 
 
 def test_the_checkpoint_of_an_agent_is_named_in_the_commit(repo: Repo) -> None:
-    dev = work(repo, "dev-001", {"one.txt": "one\n"})
+    dev = agent_commit(repo, "dev-001", {"one.txt": "one\n"})
     saved = run_ok(dev.path, "checkpoint")["id"]
     done = _merge(repo, "dev-001")
     assert done["sources"][0]["checkpoint"] == saved
     assert repo.text("log", "-1", "--format=%(trailers:key=Agentos-Checkpoint,valueonly)") == saved
 
 
-def test_it_is_remembered_and_logged_in_both(repo: Repo) -> None:
-    dev = work(repo, "dev-001", {"one.txt": "one\n"})
+def test_merge_is_logged_in_both_worktrees(repo: Repo) -> None:
+    dev = agent_commit(repo, "dev-001", {"one.txt": "one\n"})
     saved = run_ok(dev.path, "checkpoint")["id"]
     done = _merge(repo, "dev-001")
     assert done["warnings"] == []
@@ -307,8 +309,8 @@ def _driver(repo: Repo) -> None:
 @pytest.mark.parametrize("checked_out", [True, False])
 def test_merge_drivers_of_the_target_count(repo: Repo, checked_out: bool) -> None:
     _driver(repo)
-    work(repo, "dev-001", {"list.txt": "a\nm\n"})
-    work(repo, "dev-002", {"list.txt": "b\nm\n"})
+    agent_commit(repo, "dev-001", {"list.txt": "a\nm\n"})
+    agent_commit(repo, "dev-002", {"list.txt": "b\nm\n"})
     if not checked_out:
         repo.git("checkout", "-q", "other")
     _merge(repo, "dev-001", "dev-002", "--into", "main")
@@ -320,8 +322,8 @@ def test_merge_drivers_below_a_folder_count_too(repo: Repo) -> None:
     repo.git("mv", ".gitattributes", "docs/.gitattributes")
     repo.git("mv", "list.txt", "docs/list.txt")
     repo.commit("moved")
-    work(repo, "dev-001", {"docs/list.txt": "a\nm\n"})
-    work(repo, "dev-002", {"docs/list.txt": "b\nm\n"})
+    agent_commit(repo, "dev-001", {"docs/list.txt": "a\nm\n"})
+    agent_commit(repo, "dev-002", {"docs/list.txt": "b\nm\n"})
     repo.git("checkout", "-q", "other")
     _merge(repo, "dev-001", "dev-002", "--into", "main")
     assert repo.git("show", "main:docs/list.txt") == b"a\nb\nm\n"
@@ -329,10 +331,10 @@ def test_merge_drivers_below_a_folder_count_too(repo: Repo) -> None:
 
 def test_directory_renames_are_followed_as_configured(repo: Repo) -> None:
     repo.config("merge.directoryRenames", "true")
-    dev = agent(repo, "dev-001")
+    dev = agent_worktree(repo, "dev-001")
     dev.git("mv", "src/lib", "src/library")
     dev.commit("renamed")
-    work(repo, "dev-002", {"src/lib/added.py": "added\n"})
+    agent_commit(repo, "dev-002", {"src/lib/added.py": "added\n"})
     _merge(repo, "dev-001", "dev-002")
     assert repo.exists("src/library/added.py")
     assert repo.exists("src/library/util.py")
@@ -344,7 +346,7 @@ def test_filters_write_the_files(repo: Repo) -> None:
     repo.config("filter.shout.clean", "tr A-Z a-z")
     repo.write(".gitattributes", "*.loud filter=shout\n")
     repo.commit("attributes")
-    work(repo, "dev-001", {"x.loud": "Hello\n"})
+    agent_commit(repo, "dev-001", {"x.loud": "Hello\n"})
     _merge(repo, "dev-001")
     assert repo.read("x.loud") == b"HELLO\n"
     assert repo.git("show", "HEAD:x.loud") == b"hello\n"
@@ -352,7 +354,9 @@ def test_filters_write_the_files(repo: Repo) -> None:
 
 
 def test_a_sparse_checkout_stays_sparse(repo: Repo) -> None:
-    work(repo, "dev-001", {"docs/more.md": "more\n", "src/app.py": "print('merged')\n", "docs/guide.md": "guide\n"})
+    agent_commit(
+        repo, "dev-001", {"docs/more.md": "more\n", "src/app.py": "print('merged')\n", "docs/guide.md": "guide\n"}
+    )
     repo.git("sparse-checkout", "set", "--cone", "src")
     _merge(repo, "dev-001")
     assert repo.read("src/app.py") == b"print('merged')\n"
@@ -362,7 +366,7 @@ def test_a_sparse_checkout_stays_sparse(repo: Repo) -> None:
 
 
 def test_types_that_change_places(repo: Repo) -> None:
-    work(
+    agent_commit(
         repo,
         "dev-001",
         {"src": None, "docs": None},
@@ -381,8 +385,8 @@ def test_types_that_change_places(repo: Repo) -> None:
 
 
 def test_a_criss_cross_merge(repo: Repo) -> None:
-    one = work(repo, "dev-001", {"src/lib/util.py": _edited(l3="three")})
-    two = work(repo, "dev-002", {"src/lib/util.py": _edited(l20="twenty")})
+    one = agent_commit(repo, "dev-001", {"src/lib/util.py": _edited(l3="three")})
+    two = agent_commit(repo, "dev-002", {"src/lib/util.py": _edited(l20="twenty")})
     first, second = one.oid(), two.oid()
     one.git("merge", "-q", "--no-edit", second)
     two.git("merge", "-q", "--no-edit", first)
@@ -398,9 +402,9 @@ def test_a_criss_cross_merge(repo: Repo) -> None:
 
 
 def _conflicting(repo: Repo) -> None:
-    work(repo, "dev-001", {"src/lib/util.py": _edited(l3="one")})
-    work(repo, "dev-002", {"src/lib/util.py": _edited(l3="two"), "apart.txt": "apart\n"})
-    work(repo, "dev-003", {"third.txt": "third\n"})
+    agent_commit(repo, "dev-001", {"src/lib/util.py": _edited(l3="one")})
+    agent_commit(repo, "dev-002", {"src/lib/util.py": _edited(l3="two"), "apart.txt": "apart\n"})
+    agent_commit(repo, "dev-003", {"third.txt": "third\n"})
 
 
 @pytest.mark.parametrize("options", [[], ["--squash"], ["--dry-run"]])
@@ -425,7 +429,7 @@ def test_a_conflict_with_the_target_and_names_that_are_not_utf8(repo: Repo) -> N
     name = b"caf\xe9 \xff.txt"
     repo.write(name, "base\n")
     repo.commit("an odd name")
-    work(repo, "dev-001", {name: "theirs\n"})
+    agent_commit(repo, "dev-001", {name: "theirs\n"})
     repo.write(name, "ours\n")
     repo.commit("ours")
 
@@ -442,9 +446,9 @@ def test_a_conflict_that_only_all_together_have(repo: Repo) -> None:
     """Each two of them go together; the third meets what the first two came to."""
     repo.write("switch.txt", "a\n" * 3 + "x\n" + "b\n" * 3)
     repo.commit("a base")
-    work(repo, "dev-001", {"switch.txt": None, "moved.txt": "a\n" * 3 + "x\n" + "b\n" * 3})
-    work(repo, "dev-002", {"switch.txt": "a\n" * 3 + "y\n" + "b\n" * 3})
-    work(repo, "dev-003", {"moved.txt/below": "x\n"})
+    agent_commit(repo, "dev-001", {"switch.txt": None, "moved.txt": "a\n" * 3 + "x\n" + "b\n" * 3})
+    agent_commit(repo, "dev-002", {"switch.txt": "a\n" * 3 + "y\n" + "b\n" * 3})
+    agent_commit(repo, "dev-003", {"moved.txt/below": "x\n"})
     done = _merge(repo, "dev-002", "dev-001", "dev-003", code=4)
     assert ("dev-001", "dev-003") in [(a, b) for a, b, _ in _pairs(done)]
 
@@ -455,7 +459,7 @@ def test_a_submodule_conflict(repo: Repo, make_repo: Callable[[str], Repo]) -> N
     repo.git("update-index", "--add", "--cacheinfo", f"160000,{tips[2]},sub")
     repo.git("commit", "-qm", "a submodule")
     for number, tip in enumerate(tips[:2], 1):
-        dev = agent(repo, f"dev-00{number}")
+        dev = agent_worktree(repo, f"dev-00{number}")
         dev.git("update-index", "--cacheinfo", f"160000,{tip},sub")
         dev.git("commit", "-qm", "moved")
     repo.mkdir("sub")
@@ -469,7 +473,7 @@ def test_a_submodule_conflict(repo: Repo, make_repo: Callable[[str], Repo]) -> N
 
 @pytest.mark.parametrize("options", [[], ["--squash"], ["--into", "other"]])
 def test_a_dry_run_changes_nothing(repo: Repo, options: list[str]) -> None:
-    work(repo, "dev-001", {"one.txt": "one\n"})
+    agent_commit(repo, "dev-001", {"one.txt": "one\n"})
     before = complete_state(repo.path, strict=True)
     ours = _ours(repo)
     done = _merge(repo, "dev-001", "--dry-run", *options)
@@ -594,8 +598,10 @@ OBSTACLES = (
 
 @pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("obstacle", OBSTACLES, ids=[each.__name__.lstrip("_") for each in OBSTACLES])
-def test_what_is_not_committed_is_never_overwritten(repo: Repo, obstacle: Callable[[Repo], str]) -> None:
-    work(repo, "dev-001", {"src/app.py": "merged\n", "fresh/file.txt": "fresh\n", "data.bin": None, "z.txt": "z\n"})
+def test_uncommitted_files_are_never_overwritten(repo: Repo, obstacle: Callable[[Repo], str]) -> None:
+    agent_commit(
+        repo, "dev-001", {"src/app.py": "merged\n", "fresh/file.txt": "fresh\n", "data.bin": None, "z.txt": "z\n"}
+    )
     named = obstacle(repo)
     assert_refused(repo.path, "worktree", "merge", "dev-001", mentions=named, keeps=repo.path)
     # Another branch is another matter.
@@ -604,13 +610,13 @@ def test_what_is_not_committed_is_never_overwritten(repo: Repo, obstacle: Callab
 
 
 def test_a_dry_run_refuses_what_the_real_one_would(repo: Repo) -> None:
-    work(repo, "dev-001", {"src/app.py": "merged\n"})
+    agent_commit(repo, "dev-001", {"src/app.py": "merged\n"})
     _dirty(repo)
     assert_refused(repo.path, "worktree", "merge", "dev-001", "--dry-run", mentions="'src/app.py'", keeps=repo.path)
 
 
 def test_an_empty_folder_is_not_in_the_way(repo: Repo) -> None:
-    work(repo, "dev-001", {"fresh/file.txt": "fresh\n", "x": "x\n"})
+    agent_commit(repo, "dev-001", {"fresh/file.txt": "fresh\n", "x": "x\n"})
     repo.mkdir("fresh/file.txt/empty")
     repo.mkdir("x")
     _merge(repo, "dev-001")
@@ -620,7 +626,7 @@ def test_an_empty_folder_is_not_in_the_way(repo: Repo) -> None:
 def test_an_interrupted_restore_comes_first(repo: Repo) -> None:
     from git_agentos.checkpoint import journal
 
-    work(repo, "dev-001", {"one.txt": "one\n"})
+    agent_commit(repo, "dev-001", {"one.txt": "one\n"})
     saved = run_ok(repo.path, "checkpoint")["id"]
     location = open_workspace(repo.path).context.location
     entry = journal.Journal("restore", saved, saved, None, None, False, None, False, False, saved, "x")
@@ -629,7 +635,7 @@ def test_an_interrupted_restore_comes_first(repo: Repo) -> None:
 
 
 def test_branches_that_cannot_be_moved(repo: Repo) -> None:
-    work(repo, "dev-001", {"one.txt": "one\n"})
+    agent_commit(repo, "dev-001", {"one.txt": "one\n"})
     there = repo.path.parent / "there"
     repo.git("worktree", "add", "-q", "--force", str(there), "main")
     assert_refused(repo.path, "worktree", "merge", "dev-001", mentions="2 worktrees", keeps=repo.path)
@@ -648,13 +654,13 @@ def test_branches_that_cannot_be_moved(repo: Repo) -> None:
 
 
 def test_an_agent_in_a_rebase_is_not_merged(repo: Repo) -> None:
-    dev = work(repo, "dev-001", {"one.txt": "one\n"})
+    dev = agent_commit(repo, "dev-001", {"one.txt": "one\n"})
     dev.git("rebase", "-q", "-i", "main~1", env={"GIT_SEQUENCE_EDITOR": "sed -i s/pick/edit/"})
     assert_refused(repo.path, "worktree", "merge", "dev-001", mentions="a rebase is in progress", keeps=repo.path)
 
 
-def test_names_that_are_wrong(repo: Repo) -> None:
-    work(repo, "dev-001", {"one.txt": "one\n"})
+def test_invalid_names(repo: Repo) -> None:
+    agent_commit(repo, "dev-001", {"one.txt": "one\n"})
     merge = ("worktree", "merge")
     assert_refused(repo.path, *merge, "nobody", mentions="there is no agent 'nobody'", keeps=repo.path)
     assert_refused(repo.path, *merge, "../x", code=2, mentions="not an agent id", keeps=repo.path)
@@ -669,14 +675,14 @@ def test_names_that_are_wrong(repo: Repo) -> None:
 
 
 def test_histories_with_nothing_in_common(repo: Repo) -> None:
-    dev = agent(repo, "dev-001")
+    dev = agent_worktree(repo, "dev-001")
     dev.git("checkout", "-q", "--orphan", "fresh")
     dev.commit("begun anew")
     assert_refused(repo.path, "worktree", "merge", "dev-001", mentions="nothing in common", keeps=repo.path)
 
 
 def test_the_tools_own_folder_is_not_merged(repo: Repo) -> None:
-    work(repo, "dev-001", {".agentos/issue_workflow.db": "planted\n"})
+    agent_commit(repo, "dev-001", {".agentos/issue_workflow.db": "planted\n"})
     for options in ([], ["--into", "other"], ["--dry-run"]):
         assert_refused(
             repo.path, "worktree", "merge", "dev-001", *options, mentions="this tool's own folder", keeps=repo.path
@@ -686,11 +692,11 @@ def test_the_tools_own_folder_is_not_merged(repo: Repo) -> None:
 # -- several at once, and failures ---------------------------------------------------------------------------------
 
 
-def test_all_at_once_and_commits_between(repo: Repo) -> None:
+def test_concurrent_merges_with_commits_between(repo: Repo) -> None:
     """Whoever finds the branch moved merges anew: in the end everything is in it."""
     ids = [f"dev-{n:03}" for n in range(6)]
     for id_ in ids:
-        work(repo, id_, {f"{id_}.txt": f"{id_}\n"})
+        agent_commit(repo, id_, {f"{id_}.txt": f"{id_}\n"})
     command = [sys.executable, "-m", "git_agentos", "worktree", "merge"]
     running = [subprocess.Popen([*command, id_], cwd=repo.path, stderr=subprocess.PIPE) for id_ in ids]
     for child in running:
@@ -705,7 +711,7 @@ def test_all_at_once_and_commits_between(repo: Repo) -> None:
 
 @pytest.mark.parametrize("into", ["main", "other"])
 def test_the_target_moves_meanwhile(repo: Repo, monkeypatch: pytest.MonkeyPatch, into: str) -> None:
-    work(repo, "dev-001", {"one.txt": "one\n"})
+    agent_commit(repo, "dev-001", {"one.txt": "one\n"})
     real = merging._MergeBuilder.build
     moved: list[bool] = []
 
@@ -733,7 +739,7 @@ def test_the_target_moves_meanwhile(repo: Repo, monkeypatch: pytest.MonkeyPatch,
 
 def test_the_target_moves_at_the_last_moment(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     """After everything was looked at, before the branch is locked: nothing is touched, and it is merged anew."""
-    work(repo, "dev-001", {"one.txt": "one\n"})
+    agent_commit(repo, "dev-001", {"one.txt": "one\n"})
     real = fast_forward._FastForward._update_files
     moved: list[str] = []
 
@@ -751,12 +757,10 @@ def test_the_target_moves_at_the_last_moment(repo: Repo, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("name", ["readme.txt", "fresh.log"])
-def test_what_comes_into_the_way_at_the_last_moment_is_kept(
-    repo: Repo, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_file_appearing_during_the_merge_is_kept(repo: Repo, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """After the checkpoint, before git begins: an edit, and an ignored file, which git would overwrite."""
     repo.write(".git/info/exclude", "*.log\n")
-    dev = work(repo, "dev-001", {"readme.txt": "merged\n"})
+    dev = agent_commit(repo, "dev-001", {"readme.txt": "merged\n"})
     dev.write("fresh.log", "merged\n")
     dev.git("add", "-f", "fresh.log")
     dev.git("commit", "-qm", "a log")
@@ -800,7 +804,7 @@ def test_a_failure_on_the_way_takes_everything_back(
     repo: Repo, monkeypatch: pytest.MonkeyPatch, failing: Callable[[pytest.MonkeyPatch], None]
 ) -> None:
     repo.write(".git/info/exclude", "*.log\n")
-    dev = work(repo, "dev-001", {"src/app.py": "merged\n", "fresh/file.txt": "fresh\n", "data.bin": None})
+    dev = agent_commit(repo, "dev-001", {"src/app.py": "merged\n", "fresh/file.txt": "fresh\n", "data.bin": None})
     dev.write("deep/hidden.log", "tracked there\n")
     dev.git("add", "-f", "deep/hidden.log")
     dev.git("commit", "-qm", "hidden")
@@ -828,9 +832,9 @@ def test_a_failure_on_the_way_takes_everything_back(
     assert _merge(repo, "dev-001")["merged"] is True
 
 
-def test_what_git_refuses_leaves_everything(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_merge_refused_by_git_changes_nothing(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     """If our own look misses something that is in the way, git's does not."""
-    work(repo, "dev-001", {"src/app.py": "merged\n"})
+    agent_commit(repo, "dev-001", {"src/app.py": "merged\n"})
     repo.append("src/app.py", "# local\n")
     before = complete_state(repo.path)
     monkeypatch.setattr(fast_forward, "refuse_in_the_way", lambda *args: None)
@@ -840,7 +844,7 @@ def test_what_git_refuses_leaves_everything(repo: Repo, monkeypatch: pytest.Monk
 
 
 def test_a_merge_that_was_killed_is_in_the_way_of_the_next(repo: Repo) -> None:
-    work(repo, "dev-001", {"one.txt": "one\n"})
+    agent_commit(repo, "dev-001", {"one.txt": "one\n"})
     location = open_workspace(repo.path).context.location
     entry = journal.start(location, "main", "merge", ref="refs/heads/main", old=repo.oid(), new=repo.oid())
     journal.release(entry)
@@ -848,7 +852,7 @@ def test_a_merge_that_was_killed_is_in_the_way_of_the_next(repo: Repo) -> None:
 
 
 def test_recovery_of_a_merge_says_what_it_did(repo: Repo) -> None:
-    work(repo, "dev-001", {"one.txt": "one\n"})
+    agent_commit(repo, "dev-001", {"one.txt": "one\n"})
     done = _merge(repo, "dev-001")
     context = open_workspace(repo.path).context
 
@@ -881,7 +885,7 @@ def test_recovery_of_a_merge_says_what_it_did(repo: Repo) -> None:
 
 
 def test_recovery_of_a_merge_without_its_folder_fails(repo: Repo, tmp_path: Path) -> None:
-    work(repo, "dev-001", {"one.txt": "one\n"})
+    agent_commit(repo, "dev-001", {"one.txt": "one\n"})
     there = tmp_path / "there"
     repo.git("worktree", "add", "-q", str(there), "other")
     context = open_workspace(repo.path).context
@@ -946,7 +950,7 @@ def test_a_merge_in_an_agents_worktree_made_from_head(repo: Repo) -> None:
 
 
 def test_a_killed_merge_is_mended_by_the_command(repo: Repo) -> None:
-    work(repo, "dev-001", {"src/app.py": "merged\n"})
+    agent_commit(repo, "dev-001", {"src/app.py": "merged\n"})
     context = open_workspace(repo.path).context
     saved = run_ok(repo.path, "checkpoint")["id"]
     entry = journal.start(
@@ -1006,7 +1010,7 @@ KINDS = (
 
 @pytest.mark.parametrize("kind", KINDS, ids=[each.__name__.lstrip("_") for each in KINDS])
 def test_repositories_of_all_kinds(repo: Repo, kind: Callable[[Repo], None]) -> None:
-    work(repo, "dev-001", {"src/app.py": "merged\n", "src/lib/new.py": "new\n", "docs/guide.md": "merged\n"})
+    agent_commit(repo, "dev-001", {"src/app.py": "merged\n", "src/lib/new.py": "new\n", "docs/guide.md": "merged\n"})
     kind(repo)
     repo.append("src/lib/util.py", "local\n")
     _merge(repo, "dev-001")
@@ -1018,7 +1022,7 @@ def test_repositories_of_all_kinds(repo: Repo, kind: Callable[[Repo], None]) -> 
 
 def test_the_limits_of_the_target_count_and_not_those_of_the_caller(repo: Repo) -> None:
     """What is saved before a merge is saved by the settings of the worktree that changes."""
-    dev = work(repo, "dev-001", {"new.txt": "new\n"})
+    dev = agent_commit(repo, "dev-001", {"new.txt": "new\n"})
     repo.config("extensions.worktreeConfig", "true")
     dev.git("config", "--worktree", "agentos.maxFileSize", "10")
     repo.write("large.txt", "x" * 100)

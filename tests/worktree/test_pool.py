@@ -15,7 +15,7 @@ from git_agentos import open_workspace
 from git_agentos.git.location import locate
 from git_agentos.worktree import creation, journal, pool, pool_filling, record, setup, status
 from tests.support.repo import Repo
-from tests.support.snapshot import assert_nothing_left, whole
+from tests.support.snapshot import assert_nothing_left, snapshot
 from tests.support.tool import run, run_ok
 
 
@@ -61,7 +61,7 @@ def test_claimed_ones_are_like_any_other(pooled: Repo) -> None:
     assert journal.find_all(locate(str(pooled.path))) == []
 
 
-def test_it_has_its_id_before_anybody_works_in_it(pooled: Repo) -> None:
+def test_pooled_worktree_gets_its_id_before_use(pooled: Repo) -> None:
     """git's name for it is another one; what a set-up command saves goes to its own timeline."""
     pooled.config("agentos.setup", f"{sys.executable} -m git_agentos checkpoint -q -m 'from set-up'")
     there = Path(str(make(pooled, "dev").path))
@@ -69,7 +69,7 @@ def test_it_has_its_id_before_anybody_works_in_it(pooled: Repo) -> None:
     assert pooled.text("for-each-ref", "--format=%(refname)", "refs/agentos") == "refs/agentos/timelines/dev"
 
 
-def test_one_at_another_commit_is_switched(pooled: Repo) -> None:
+def test_pooled_worktree_at_another_commit_is_switched(pooled: Repo) -> None:
     pooled.write("later.txt", "later\n")
     pooled.remove("notes.txt")
     pooled.commit("later")
@@ -85,7 +85,7 @@ def test_one_at_another_commit_is_switched(pooled: Repo) -> None:
     assert pool.choose(locate(str(pooled.path)), pooled.oid("HEAD^")) == waiting(pooled)[1]
 
 
-def test_nobody_sees_them(pooled: Repo) -> None:
+def test_pooled_worktrees_are_hidden(pooled: Repo) -> None:
     context = open_workspace(pooled.path).context
     assert status.list_worktrees(context).worktrees == []
     assert status.ids(context) == []
@@ -116,14 +116,14 @@ def test_a_failure_after_the_claim_leaves_nothing(pooled: Repo, monkeypatch: pyt
     assert make(pooled, "dev").state == "active"
 
 
-def test_one_that_cannot_be_moved_stays(pooled: Repo) -> None:
+def test_unmovable_pooled_worktree_stays(pooled: Repo) -> None:
     for each in waiting(pooled):
         pooled.git("worktree", "lock", each.path)
     assert make(pooled, "dev").state == "active"
     assert len(waiting(pooled)) == 2
 
 
-def test_one_whose_folder_is_gone_is_not_taken(pooled: Repo) -> None:
+def test_pooled_worktree_without_its_folder_is_not_taken(pooled: Repo) -> None:
     for each in waiting(pooled):
         subprocess.run(["rm", "-rf", each.path], check=True)
     assert waiting(pooled) == []
@@ -146,12 +146,12 @@ def test_a_bad_number(repo: Repo) -> None:
     done = run(repo.path, "worktree", "refill")
     assert (done.code, b"agentos.pool" in done.err) == (1, True)
     # Before anything is made, not after.
-    before = whole(repo)
+    before = snapshot(repo)
     assert run(repo.path, "worktree", "create", "dev").code == 1
     assert_nothing_left(before, repo)
 
 
-def test_an_unborn_repository_has_none(empty_repo: Repo) -> None:
+def test_unborn_repository_has_no_pool(empty_repo: Repo) -> None:
     empty_repo.config("agentos.pool", "2")
     assert fill_pool(empty_repo) == 0
 
@@ -160,7 +160,7 @@ def test_filling_that_was_killed_is_cleaned_up(repo: Repo) -> None:
     repo.config("agentos.pool", "1")
     repo.write(".gitattributes", "* filter=killer\n")
     repo.commit("a filter")
-    before = whole(repo)
+    before = snapshot(repo)
     repo.config(
         "filter.killer.smudge", 'read -r word <"/proc/$PPID/stat"; set -- $(cat "/proc/$PPID/stat"); kill -9 "$4"; cat'
     )

@@ -30,7 +30,7 @@ from git_agentos.git import refs, worktrees
 from git_agentos.worktree import creation, final_checkpoint, journal, losses, removal, revival, status, trash
 from tests.support.operations import OPERATIONS
 from tests.support.repo import Repo, filled, git_run
-from tests.support.snapshot import assert_nothing_left, whole
+from tests.support.snapshot import assert_nothing_left, snapshot
 from tests.support.state import complete_state, differences
 from tests.support.tool import run, run_ok
 from tests.support.waiting import running_process
@@ -90,7 +90,7 @@ def reached(repo: Repo, commit: str, id_: str = "dev-001") -> bool:
 
 
 @pytest.mark.parametrize("how", ["remove", "remove-with-branch", "archive"])
-def test_everything_comes_back(repo: Repo, how: str) -> None:
+def test_archived_worktree_comes_back_completely(repo: Repo, how: str) -> None:
     there = make(repo, task="T-1")
     aside = work(there)
     tip = there.oid("agent/dev-001")
@@ -137,7 +137,7 @@ def test_everything_comes_back(repo: Repo, how: str) -> None:
     assert Repo(there.path / "nested").read("secret") == b"ignored inside\n"
 
 
-def test_the_commands_that_it_prints_bring_things_back(repo: Repo) -> None:
+def test_printed_commands_restore_the_worktree(repo: Repo) -> None:
     there = make(repo)
     work(there)
     tip = there.oid()
@@ -253,7 +253,7 @@ def test_a_worktree_that_was_destroyed_comes_back_from_its_last_checkpoint(repo:
 
 
 def test_there_is_nothing_to_revive(repo: Repo) -> None:
-    before = whole(repo)
+    before = snapshot(repo)
     with pytest.raises(WorktreeError, match="nothing to revive"):
         creation.create(context(repo), "dev-001", revive=True)
     assert_nothing_left(before, repo)
@@ -338,7 +338,7 @@ def test_an_archive_cannot_lose_anything(repo: Repo) -> None:
     assert there.exists("disk.iso")
 
 
-def test_what_cannot_be_read_stops_it(repo: Repo) -> None:
+def test_unreadable_file_stops_the_removal(repo: Repo) -> None:
     there = make(repo)
     there.write(".gitignore", "closed\nsecret\n")
     there.write("secret", "unreadable\n", 0o000)
@@ -365,7 +365,7 @@ def test_sockets_and_pipes_are_named(repo: Repo) -> None:
     assert [each.path for each in done.not_saved] == ["pipe", "socket"]
 
 
-def test_a_repository_whose_history_is_not_there_stops_it(repo: Repo, make_repo: Callable[[str], Repo]) -> None:
+def test_nested_repository_without_history_stops_the_removal(repo: Repo, make_repo: Callable[[str], Repo]) -> None:
     other = make_repo("other")
     there = make(repo)
     there.git("clone", "-q", "--depth=1", f"file://{other.path}", "shallow")
@@ -381,7 +381,7 @@ def test_a_worktree_of_another_repository_stops_it(repo: Repo, make_repo: Callab
     refused(repo, there, IncompleteCaptureError, "theirs")
 
 
-def test_a_git_that_is_no_repository_stops_it(repo: Repo) -> None:
+def test_invalid_git_file_stops_the_removal(repo: Repo) -> None:
     there = make(repo)
     there.write("folder/.git", "not what git expects\n")
     there.write("folder/file", "file\n")
@@ -408,7 +408,7 @@ def test_a_worktree_with_a_process_in_it_stays(repo: Repo) -> None:
     removal.remove(context(repo), "dev-001")
 
 
-def test_the_worktree_that_one_is_in_stays(repo: Repo) -> None:
+def test_current_worktree_is_not_removed(repo: Repo) -> None:
     there = make(repo)
     there.mkdir("deep")
     done = run(repo.path, "-C", str(there.path / "deep"), "worktree", "remove", "dev-001")
@@ -507,7 +507,7 @@ def test_a_branch_that_is_checked_out_elsewhere_is_not_deleted(repo: Repo) -> No
     removal.remove(context(repo), "dev-001")
 
 
-def test_what_changes_while_it_is_saved_is_saved_too(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_changed_during_the_save_is_saved_too(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     there = make(repo)
     settle(there)
     throw, late = trash.move, ["late.txt", "readme.txt"]
@@ -525,7 +525,7 @@ def test_what_changes_while_it_is_saved_is_saved_too(repo: Repo, monkeypatch: py
     assert there.read("late.txt") == there.read("readme.txt") == b"written in the last moment\n"
 
 
-def test_what_never_stops_changing_stays(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worktree_that_never_stops_changing_stays(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     there = make(repo)
     monkeypatch.setattr(losses, "changed_since", lambda root, moment: "busy.log")
     refused(repo, there, WorktreeError, "keep changing")

@@ -17,7 +17,7 @@ from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.git import worktrees
 from git_agentos.worktree import creation, journal, record, removal, repair, status, trash
 from tests.support.repo import Repo, git_run
-from tests.support.snapshot import whole
+from tests.support.snapshot import snapshot
 from tests.support.state import complete_state, differences
 from tests.support.tool import run, run_ok
 from tests.support.waiting import running_process
@@ -43,18 +43,18 @@ def entry(repo: Repo, id_: str = "dev-001") -> Path:
     return repo.path / ".git/worktrees" / id_
 
 
-def test_nothing_is_wrong(repo: Repo) -> None:
+def test_repair_of_a_sound_repository_changes_nothing(repo: Repo) -> None:
     there = make(repo)
     there.write("dirty.txt", "dirty\n")
-    before, state = whole(repo), complete_state(there.path, strict=True)
+    before, state = snapshot(repo), complete_state(there.path, strict=True)
     done = run_ok(repo.path, "worktree", "repair")
     assert done == {"schema": "agentos.worktree-repair.v1", "findings": []}
     assert run(repo.path, "worktree", "repair", "dev-001").out == b"Nothing to repair.\n"
-    assert whole(repo) == before
+    assert snapshot(repo) == before
     assert not differences(state, complete_state(there.path, strict=True), strict=True)
 
 
-def test_an_id_that_nobody_knows(repo: Repo) -> None:
+def test_unknown_id(repo: Repo) -> None:
     done = run(repo.path, "worktree", "repair", "nobody")
     assert (done.code, b"no agent's worktree 'nobody'" in done.err) == (1, True)
 
@@ -241,7 +241,7 @@ def test_a_killed_worktree_add_of_git(repo: Repo, tmp_path: Path, begun: bool) -
     assert git_run(repo.path, "fsck", "--strict").returncode == 0
 
 
-def test_what_is_interrupted_is_told_until_it_is_repaired(repo: Repo) -> None:
+def test_interrupted_command_is_reported_until_repaired(repo: Repo) -> None:
     there = make(repo)
     location = context(repo).location
     with worktrees.lock(location):
@@ -257,7 +257,7 @@ def test_what_is_interrupted_is_told_until_it_is_repaired(repo: Repo) -> None:
     assert there.exists("readme.txt")
 
 
-def test_what_somebody_is_at_is_left_to_them(repo: Repo) -> None:
+def test_command_of_a_living_process_is_left_alone(repo: Repo) -> None:
     make(repo)
     location = context(repo).location
     with worktrees.lock(location):
@@ -315,7 +315,7 @@ def test_a_removal_is_taken_back_where_somebody_has_written_since(repo: Repo, mo
     assert mended(repo) == {}
 
 
-def test_what_is_left_of_the_trash_is_told_and_deleted(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leftover_trash_is_reported_and_deleted(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     there = make(repo)
     there.write("large.bin", b"x" * 100_000)
     monkeypatch.setattr(trash, "delete", lambda bins: None)

@@ -55,7 +55,7 @@ def dirty(there: Repo) -> None:
     time.sleep(0.03)  # older than a tick of the kernel's clock
 
 
-def test_what_differs_from_the_commit_in_every_way_comes_back(repo: Repo) -> None:
+def test_files_differing_from_the_commit_come_back(repo: Repo) -> None:
     there = committed(repo)
     dirty(there)
     before = complete_state(there.path)
@@ -84,7 +84,7 @@ def test_undo_afterwards_goes_back_to_the_commit_with_all_its_files(repo: Repo, 
     assert not lines, lines
 
 
-def test_nothing_is_written_through_a_link_nor_over_what_is_there(repo: Repo, tmp_path: Path) -> None:
+def test_revive_writes_through_no_link_and_over_no_file(repo: Repo, tmp_path: Path) -> None:
     outside, root, waiting = tmp_path / "outside", tmp_path / "root", tmp_path / "waiting"
     for folder in (outside, root / "folder", waiting):
         folder.mkdir(parents=True)

@@ -13,7 +13,7 @@ from git_agentos import open_workspace
 from git_agentos.errors import ConfigurationError, WorktreeError
 from git_agentos.worktree import creation, record, setup
 from tests.support.repo import Repo, filled
-from tests.support.snapshot import assert_nothing_left, whole
+from tests.support.snapshot import assert_nothing_left, snapshot
 from tests.support.tool import run, run_ok
 
 
@@ -65,7 +65,7 @@ COPIED = sorted(
 )  # fmt: skip
 
 
-def test_ignored_files_that_are_asked_for_are_copied(ignoring: Repo) -> None:
+def test_requested_ignored_files_are_copied(ignoring: Repo) -> None:
     there = make(ignoring)
     assert sorted(kept(ignoring).copied) == COPIED
     for path in COPIED:
@@ -79,14 +79,14 @@ def test_ignored_files_that_are_asked_for_are_copied(ignoring: Repo) -> None:
     assert there.git("status", "--porcelain") == b""
 
 
-def test_from_the_worktree_that_one_stands_in(ignoring: Repo) -> None:
+def test_files_are_copied_from_the_current_worktree(ignoring: Repo) -> None:
     first = make(ignoring, "first")
     first.write(".env", "A=2\n")
     second = Repo(Path(creation.create(open_workspace(first.path / "src").context, "second").path or ""))
     assert second.read(".env") == b"A=2\n"
 
 
-def test_what_the_commit_has_is_not_overwritten(ignoring: Repo) -> None:
+def test_committed_files_are_not_overwritten(ignoring: Repo) -> None:
     """In the base a copied file is tracked, a folder on the way is a link or a file."""
     ignoring.git("checkout", "-q", "-b", "base")
     ignoring.remove("secret", "src/local")
@@ -110,7 +110,7 @@ def test_what_the_commit_has_is_not_overwritten(ignoring: Repo) -> None:
     )
 
 
-def test_never_git_nor_our_own(repo: Repo) -> None:
+def test_git_and_state_folders_are_never_copied(repo: Repo) -> None:
     repo.write(".gitignore", "*\n")
     repo.write(".worktreeinclude", "*\n")
     repo.git("add", "-f", ".gitignore", ".worktreeinclude")
@@ -125,7 +125,7 @@ def test_never_git_nor_our_own(repo: Repo) -> None:
 
 def test_rules_behind_a_link_are_not_followed(repo: Repo) -> None:
     repo.link(".worktreeinclude", "/etc/passwd")
-    before = whole(repo)
+    before = snapshot(repo)
     with pytest.raises(WorktreeError, match="not a regular file"):
         make(repo)
     assert_nothing_left(before, repo)
@@ -169,13 +169,13 @@ def test_the_command_runs_in_it(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> 
     assert "made-by-setup" in open_workspace(there.path).checkpoints()[0].untracked_files
 
 
-def test_its_failure_undoes_everything(repo: Repo) -> None:
+def test_failed_setup_command_undoes_the_creation(repo: Repo) -> None:
     repo.config(
         "agentos.setup",
         "mkdir -p deep/er; echo 1 >deep/er/x; chmod 555 deep/er; git commit -q --allow-empty -m mine; "
         "seq 100; echo 'the end' >&2; exit 3",
     )
-    before = whole(repo)
+    before = snapshot(repo)
     done = run(repo.path, "worktree", "create", "dev")
     assert done.code == 1
     assert b"exited with 3" in done.err
@@ -186,7 +186,9 @@ def test_its_failure_undoes_everything(repo: Repo) -> None:
     assert json.loads(run(repo.path, "--json", "worktree", "create", "dev").out)["error"]["kind"] == "worktree"
 
 
-def test_only_from_the_users_own_configuration(repo: Repo, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_setup_command_is_read_only_from_user_configuration(
+    repo: Repo, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo.write("shared.gitconfig", "[agentos]\n\tsetup = echo hostile >hostile\n")
     repo.commit("hostile")
     location = open_workspace(repo.path).context.location
@@ -221,7 +223,7 @@ def test_a_command_from_elsewhere_is_refused(repo: Repo, place: str) -> None:
     else:
         other = make(repo, "other")
         repo.config("include.path", str(other.path / "shared.gitconfig"))
-    before = whole(repo)
+    before = snapshot(repo)
     with pytest.raises(ConfigurationError, match="not your own configuration"):
         make(repo)
     assert_nothing_left(before, repo)
@@ -271,10 +273,10 @@ def test_submodules_are_initialised_without_the_network(deep: Repo, monkeypatch:
     assert b"mine" not in Repo(deep.path / "sub/mod").git("branch")
 
 
-def test_a_commit_that_is_nowhere_undoes_everything(deep: Repo) -> None:
+def test_missing_submodule_commit_undoes_the_creation(deep: Repo) -> None:
     deep.git("update-index", "--cacheinfo", "160000," + "1" * 40 + ",sub/mod")
     deep.git("commit", "-q", "-m", "a commit that nobody has")
-    before = whole(deep)
+    before = snapshot(deep)
     done = run(deep.path, "worktree", "create", "dev")
     assert done.code == 1
     assert b"submodule" in done.err

@@ -129,7 +129,7 @@ def test_a_base_that_is_gone(repo: Repo) -> None:
     assert look(repo).base_ref == "topic"
 
 
-def test_what_happened_last(repo: Repo, dev: Repo) -> None:
+def test_last_activity(repo: Repo, dev: Repo) -> None:
     before = look(repo)
     assert before.last_checkpoint is not None
     assert before.last_checkpoint.trigger == "milestone"
@@ -215,7 +215,7 @@ def test_a_path_that_is_not_utf_8(repo: Repo) -> None:
     assert run_ok(there, "worktree", "show", "dev")["path"] == f"{there}.worktrees/dev"
 
 
-def test_there_is_none(repo: Repo) -> None:
+def test_list_without_worktrees(repo: Repo) -> None:
     with pytest.raises(WorktreeError, match="no agent's worktree 'dev'"):
         look(repo)
     done = run(repo.path, "worktree", "list")

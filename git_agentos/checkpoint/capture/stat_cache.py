@@ -53,8 +53,8 @@ class StatCache:
     def _load(self) -> dict[str, list[object]]:
         if self._old is None:
             self._old = {}
-            with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
-                data = json.loads(files.read(self._path, limit=1 << 30))
+            with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+                data = files.read_object(self._path, limit=1 << 30)
                 if data.get("version") == _VERSION:
                     self._old = dict(data["files"])
         return self._old

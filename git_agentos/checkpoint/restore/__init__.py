@@ -11,6 +11,7 @@ index_plan           how the index changes
 undo_check           whose work an undo would take back
 
 application          applies a plan to the files, and can revert it
+verification         whether files and index are those of the target, before the restore is final
 gitdir               puts the index, the operation in progress and the sparse checkout in place
 head                 where HEAD goes: a new branch, the old one, or detached
 nested_repositories  the same for repositories inside the worktree

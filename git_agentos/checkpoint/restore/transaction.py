@@ -107,7 +107,7 @@ class _Transaction:
             return lockfile.acquire(self.location, os.path.join(self.location.git_dir, "index"), patience=2.0)
         except LockedError as error:
             raise LockedError(
-                "another git process is at work in this worktree (index.lock exists)",
+                "another git process is running in this worktree (index.lock exists)",
                 "try again when it has finished; nothing was changed",
             ) from error
 

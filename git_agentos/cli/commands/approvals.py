@@ -1,6 +1,5 @@
 """`git agentos approvals`: list, show, grant and deny approval requests."""
 
-import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,7 +11,7 @@ from git_agentos.cli.render.text import approvals as render
 from git_agentos.util import times
 
 if TYPE_CHECKING:
-    from git_agentos.guard.approval.approvals import Store
+    from git_agentos.guard.approval.documents import Store
     from git_agentos.workspace import Workspace
 
 Request = Annotated[str, typer.Argument(metavar="REQUEST")]
@@ -81,9 +80,6 @@ def deny(
 
 
 def _store(workspace: "Workspace", *, create: bool) -> "Store":
-    from git_agentos.guard.approval import approvals as domain
-    from git_agentos.guard.configuration import settings
+    from git_agentos.guard import operator
 
-    location = workspace.context.location
-    expiry = settings.read(location.root, os.environ).approval_expiry
-    return domain.open_store(location.common_dir, os.environ, expiry=expiry, create=create)
+    return operator.approval_store(workspace.context.location, create=create)

@@ -9,8 +9,8 @@ from git_agentos.cli import authorization
 from git_agentos.cli.command import group
 from git_agentos.cli.invocation import Invocation
 from git_agentos.cli.options import DryRun, RunId, Squash, Stat, TaskId, number
+from git_agentos.cli.render.text import layout, run_end
 from git_agentos.cli.render.text import run as render
-from git_agentos.cli.render.text import run_end
 from git_agentos.errors import AgentosError, ConflictError, UsageError
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def list_(ctx: Invocation) -> None:
         from git_agentos.run import query
 
         ids = query.ids(context)
-        ctx.output.show("run-list", {}, lambda _: render.ids(ids))
+        ctx.output.show("run-list", {}, lambda _: layout.ids(ids))
         return
     from git_agentos.run import commands
 

@@ -11,6 +11,7 @@ from git_agentos.cli.command import group
 from git_agentos.cli.commands.run import runs_context
 from git_agentos.cli.invocation import Invocation
 from git_agentos.cli.options import Html
+from git_agentos.cli.render.text import layout
 from git_agentos.cli.render.text import tdd as render
 from git_agentos.errors import ConflictError, PolicyError, UsageError
 
@@ -207,7 +208,7 @@ def list_(
         from git_agentos.run import commands
 
         ids = [each.run_id for each in commands.list_runs(context) if each.tool == "tdd"]
-        ctx.output.show("tdd-list", {}, lambda _: render.ids(ids))
+        ctx.output.show("tdd-list", {}, lambda _: layout.ids(ids))
         return
     from git_agentos.tdd import query
 

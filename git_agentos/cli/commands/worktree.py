@@ -7,6 +7,7 @@ import typer
 from git_agentos.cli.command import group
 from git_agentos.cli.invocation import Invocation
 from git_agentos.cli.options import DryRun, Id, OptionalId, Squash, TaskId
+from git_agentos.cli.render.text import layout
 from git_agentos.cli.render.text import worktree as render
 from git_agentos.errors import ConflictError
 
@@ -55,7 +56,7 @@ def list_(ctx: Invocation) -> None:
     context = ctx.workspace().context
     if ctx.output.ids_only:
         ids = status.ids(context)
-        ctx.output.show("worktree-list", {}, lambda _: render.ids(ids))
+        ctx.output.show("worktree-list", {}, lambda _: layout.ids(ids))
         return
     result = status.list_worktrees(context)
     ctx.output.show("worktree-list", result, lambda style: render.listing(result.worktrees, style))

@@ -1,1 +1,1 @@
-"""Approvals: what is asked, what is granted, and who may answer."""
+"""Approval requests: filed, granted or denied, and who may decide about them."""

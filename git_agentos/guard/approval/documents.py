@@ -76,10 +76,8 @@ def read(store: Store, kind: str, name: str, *, require_mac: bool = True) -> dic
     """
     source = path(store, kind, name)
     try:
-        body = json.loads(files.read(source, limit=LIMIT))
-    except (OSError, ValueError, RecursionError):
-        return None
-    if not isinstance(body, dict):
+        body = files.read_object(source, limit=LIMIT)
+    except (OSError, ValueError):
         return None
     if store.key is None:
         return body if kind != "grants" or mounts.is_read_only(os.path.dirname(source)) else None
@@ -152,8 +150,9 @@ def _entries(store: Store, kind: str) -> Iterator[os.DirEntry[str]]:
 
 def _is_object(path: str) -> bool:
     try:
-        return isinstance(json.loads(files.read(path, limit=LIMIT)), dict)
+        files.read_object(path, limit=LIMIT)
     except (PermissionError, FileNotFoundError):
         return True  # it cannot be known
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError):
         return False
+    return True

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from git_agentos.errors import UnreadableConfiguration
 from git_agentos.git import process
 from git_agentos.guard import ancestry
-from git_agentos.guard.call import Call
+from git_agentos.guard.call import UNKNOWN, Call
 from git_agentos.guard.configuration import settings as settings_module
 from git_agentos.guard.configuration.settings import GuardSettings
 from git_agentos.guard.decision import Operation
@@ -25,7 +25,6 @@ from git_agentos.guard.paths import is_really_below
 from git_agentos.guard.policy import config_keys, git_line, subcommands, variables
 from git_agentos.guard.policy.analysis import Analysis
 from git_agentos.guard.policy.facts import Facts
-from git_agentos.guard.policy.options import UNKNOWN
 from git_agentos.guard.policy.own_work import NO_EARLIER_COMMANDS, BranchMove, EarlierCommands
 
 LOOK = Operation("look")

@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 from git_agentos.guard.assessment import ignored_files
 from git_agentos.guard.assessment.file_owners import FileOwners
-from git_agentos.guard.call import Call
+from git_agentos.guard.call import UNKNOWN, Call
 from git_agentos.guard.decision import Operation, SaveScope
 from git_agentos.guard.identity import Identity
 from git_agentos.guard.paths import git_directories, is_below, is_device
 from git_agentos.guard.shell import file_programs
 from git_agentos.guard.shell.file_programs import Files
 from git_agentos.guard.shell.reader import Program
-from git_agentos.guard.shell.words import UNKNOWN, known
+from git_agentos.guard.shell.words import known
 
 # Everything in a folder whose name is unknown: everything in `/` if the variable is not set.
 _ALL_OF_UNKNOWN = re.compile(UNKNOWN + r"/+\.?\*")

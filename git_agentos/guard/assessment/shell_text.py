@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from git_agentos.errors import GuardError
 from git_agentos.guard.assessment.named_files import FileEffect, NamedFiles
-from git_agentos.guard.call import Call
+from git_agentos.guard.call import UNKNOWN, Call
 from git_agentos.guard.configuration import settings as configuration
-from git_agentos.guard.configuration.settings import PLACES, GuardSettings
+from git_agentos.guard.configuration.settings import GuardSettings
 from git_agentos.guard.decision import ALLOW, Assessment, Decision, Operation, SaveScope, strictest
 from git_agentos.guard.identity import Identity
 from git_agentos.guard.paths import worktree_root
@@ -30,7 +30,7 @@ from git_agentos.guard.shell.reader import Program, Reader
 from git_agentos.guard.shell.runners import RunCommand
 from git_agentos.guard.shell.state import State
 from git_agentos.guard.shell.syntax import ShellError
-from git_agentos.guard.shell.words import FILE, UNKNOWN, known, shown
+from git_agentos.guard.shell.words import FILE, known, shown
 
 _MOST_NESTED = 25  # programs that start programs
 _MOST_GIT_COMMANDS = 250
@@ -168,15 +168,15 @@ class ShellTextReader:
             if not text.strip(UNKNOWN):
                 self._add(program, [Operation("unresolved", name)] if text else [])
             elif name in interpreters.AWK:
-                for found in interpreters.awk_commands(text):
-                    self._run(program, RunCommand(text=found.text), UNKNOWN if found.fed else program.stdin)
+                for command, stdin in interpreters.awk_commands(text, program.stdin):
+                    self._run(program, RunCommand(text=command), stdin)
             elif interpreters.may_run_git(text) and not interpreters.only_matches(name, text):
                 self._add(program, [Operation("interpreter", name)])
             else:
                 for found in interpreters.commands_in(text):
                     # A string that is not a command after all needs no approval.
                     with contextlib.suppress(ShellError):
-                        self._run(program, RunCommand(found.argv, found.text), program.stdin)
+                        self._run(program, found, program.stdin)
 
     def _run(self, program: Program, command: RunCommand, stdin: str | None) -> str:
         """Read a command that a program runs; the result is what it prints."""
@@ -230,9 +230,7 @@ class ShellTextReader:
     @staticmethod
     def _script_text(program: Program, name: str) -> str | None:
         """The text of a script that the same text has written; None for another, which is not read."""
-        return program.file_contents.get(
-            builtins.resolve_path(name, State({}, program.directory, program.cwd_unknown)) or ""
-        )
+        return program.file_contents.get(builtins.resolve_path(name, program.directory))
 
     def _read_startup_file(self, program: Program) -> None:
         """Read the file that a shell reads before it begins, where the command chooses it."""
@@ -262,13 +260,6 @@ class ShellTextReader:
         settings = self._settings.get(program.directory) if is_same else None
         assessment = self._assess_git(call, self.identity, settings, trusted=given, earlier=self._earlier)
         self._earlier = _after(self._earlier, assessment)
-        changed = [name for name in PLACES if given.get(name) != call.environment.get(name)]
-        if changed:
-            # A command that chooses which configuration is the user's does not choose the policy: the stricter counts.
-            environment = {name: value for name, value in call.environment.items() if name not in changed}
-            environment |= {name: given[name] for name in changed if name in given}
-            other = self._assess_git(call._replace(environment=environment), self.identity, trusted=given)
-            assessment = merge([AssessedCommand(call, assessment), AssessedCommand(call, other)])
         decision = assessment.decision
         depends = assessment.relies_on_checkpoint or not _DEPENDS_ON_FOLDER.isdisjoint(decision.operations)
         if program.cwd_unknown and decision.decision == ALLOW and depends:

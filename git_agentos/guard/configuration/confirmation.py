@@ -241,15 +241,13 @@ def load(environment: Mapping[str, str]) -> dict[Setting, Known]:
 
 def problem(environment: Mapping[str, str]) -> str | None:
     """What is wrong with the record, in a sentence; None if nothing is."""
-    import json
-
     path = os.path.join(signing.folder(environment), FILE)
     if not os.path.lexists(path) or signing.problem(environment) is not None:
         return None
     try:
-        if json.loads(files.read(path, limit=_LIMIT)).get("values") == [] or load(environment):
+        if files.read_object(path, limit=_LIMIT).get("values") == [] or load(environment):
             return None
-    except (OSError, ValueError, RecursionError, AttributeError):
+    except (OSError, ValueError):
         pass
     return f"'{path}' was not written by git-agentos, or with another key: nothing in it counts"
 

@@ -19,7 +19,8 @@ from git_agentos.guard.ancestry import MARKER
 from git_agentos.guard.approval import documents, weaker_settings
 from git_agentos.guard.configuration import confirmation, settings
 from git_agentos.guard.diagnosis import harness_checks, probe
-from git_agentos.guard.diagnosis.probe import FSMONITOR, HOOK, Layer
+from git_agentos.guard.diagnosis.probe import Layer
+from git_agentos.guard.enforcement.safeguard import FSMONITOR, HOOK
 from git_agentos.guard.setup import activation, manifest, own_files, repository_hooks, scripts
 from git_agentos.guard.shell import syntax
 from git_agentos.util import files

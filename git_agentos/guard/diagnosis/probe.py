@@ -25,11 +25,11 @@ from dataclasses import dataclass
 from git_agentos.errors import AgentosError
 from git_agentos.git import process
 from git_agentos.git.location import Location
+from git_agentos.guard.enforcement.safeguard import FSMONITOR, HARNESS, HOOK, SHIM
 from git_agentos.guard.setup import activation, scripts
 from git_agentos.process import programs
 from git_agentos.util import files
 
-FSMONITOR, HOOK, SHIM, HARNESS = ("fsmonitor", "hook", "shim", "harness")
 ON, OFF, BROKEN = "on", "off", "broken"
 _TIMEOUT = 30.0  # seconds
 _NO_HOOK_NAMED = 2  # the exit code of the hooks' program where it is started without a hook's name

@@ -25,7 +25,7 @@ from git_agentos.guard import messages
 from git_agentos.guard.approval import approvals, weaker_settings
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Assessment, Decision, SaveScope
 from git_agentos.guard.enforcement import safeguard
-from git_agentos.guard.enforcement.safeguard import LayerCall, Safeguard, SavePlan
+from git_agentos.guard.enforcement.safeguard import FSMONITOR, HARNESS, SHIM, LayerCall, Safeguard, SavePlan
 from git_agentos.guard.identity import ILL_FORMED, Identity
 from git_agentos.process import table
 
@@ -34,9 +34,7 @@ if TYPE_CHECKING:
     from git_agentos.guard.call import Call
     from git_agentos.guard.enforcement.aftermath import Aftermath
 
-HARNESS = "harness"
-LAYERS = ("fsmonitor", "hook", "shim", HARNESS)
-_BEFORE_START = ("shim", HARNESS)  # these layers see a command before it is started
+_BEFORE_START = (SHIM, HARNESS)  # these layers see a command before it is started
 _PAUSE = 0.5  # seconds between two looks at a request that is waited for
 
 
@@ -277,7 +275,7 @@ class _Enforcement:
         options = git_line.parse(call.argv, call.environment).location_options if call.argv else ()
         # The shim was given a PATH without its own folder; the git that it becomes is started with the whole of it.
         pid = self.layer.pid
-        started = table.environment(pid) if self.layer.name == "shim" and pid != os.getpid() else None
+        started = table.environment(pid) if self.layer.name == SHIM and pid != os.getpid() else None
         asked = inputs.with_inputs(asked, call, location, options, started.get("PATH") if started else None)
         save = self.assessment.save
         of_entries = save is not None and not OF_ENTRIES.isdisjoint(names)
@@ -302,7 +300,7 @@ class _Enforcement:
     def _can_be_stopped(self) -> bool:
         """Whether the layer can stop the command: `core.fsmonitor` does so by ending the git process that called it."""
         layer = self.layer
-        return layer.name != "fsmonitor" or layer.hook_caller is None or table.can_be_ended(layer.hook_caller)
+        return layer.name != FSMONITOR or layer.hook_caller is None or table.can_be_ended(layer.hook_caller)
 
     @property
     def _stopped_plan(self) -> SavePlan:
@@ -313,7 +311,7 @@ class _Enforcement:
         from git_agentos.guard.enforcement import aftermath
 
         layer = self.layer
-        if layer.name in _BEFORE_START or (layer.name == "fsmonitor" and layer.hook_caller == layer.pid):
+        if layer.name in _BEFORE_START or (layer.name == FSMONITOR and layer.hook_caller == layer.pid):
             return aftermath.Aftermath()  # git asks core.fsmonitor before it writes anything
         context = self.safeguard.context()
         if context is None:
@@ -425,4 +423,4 @@ def _wait(store: Store, found: Approval) -> Approval:
     return found
 
 
-__all__ = ["APPROVE", "FORBID", "HARNESS", "LAYERS", "LayerCall", "Verdict", "enforce"]
+__all__ = ["APPROVE", "FORBID", "HARNESS", "LayerCall", "Verdict", "enforce"]

@@ -21,14 +21,17 @@ if TYPE_CHECKING:
     from git_agentos.guard.configuration.settings import GuardSettings
 
 
+FSMONITOR, HOOK, SHIM, HARNESS = ("fsmonitor", "hook", "shim", "harness")
+
+
 class LayerCall(NamedTuple):
     """How a layer asks for a command.
 
-    `name` is one of `enforcer.LAYERS`; `pid` is the process that the command is, or will be (the shim becomes git).
-    With `on_wait`, a command that needs approval waits for it, and `on_wait` is called with a message first. With
-    `hold`, a grant is found and not used, and nothing is saved yet: for a command that runs together with others or
-    not at all. In a git hook, `hook_caller` is the git process that called it, and `targets` are the commits to which
-    refs are about to be moved.
+    `name` is the layer (`FSMONITOR`, `HOOK`, `SHIM` or `HARNESS`); `pid` is the process that the command is, or will be
+    (the shim becomes git). With `on_wait`, a command that needs approval waits for it, and `on_wait` is called with a
+    message first. With `hold`, a grant is found and not used, and nothing is saved yet: for a command that runs
+    together with others or not at all. In a git hook, `hook_caller` is the git process that called it, and `targets`
+    are the commits to which refs are about to be moved.
     """
 
     name: str

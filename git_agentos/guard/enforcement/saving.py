@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -12,11 +13,12 @@ from git_agentos.checkpoint.capture.request import CaptureRequest
 from git_agentos.checkpoint.creation import capture_worktree, checkpoint_writer, write_checkpoint
 from git_agentos.checkpoint.model import Checkpoint, Metadata, Skipped, SkipReason, State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.errors import AgentosError
 from git_agentos.git import configuration, state_dir
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
 from git_agentos.guard.decision import SaveScope
-from git_agentos.guard.identity import ILL_FORMED
+from git_agentos.guard.identity import ILL_FORMED, worktree_agent_id
 
 TRIGGER = "before_risky"
 
@@ -35,6 +37,24 @@ def context_at(location: Location, agent: str | None, environment: Mapping[str, 
     name = timeline.worktree_id(location)
     settings = config.settings(configuration.read(location), environment)
     return OpenWorktree(Repository(location), settings, agent if agent not in (None, ILL_FORMED) else name, name)
+
+
+def log_error(
+    location: Location, agent: str | None, environment: Mapping[str, str], summary: str, details: Mapping[str, object]
+) -> str | None:
+    """Write an error to the log of an agent's worktree, or to any log that exists; why that failed, None where it did
+    not."""
+    from git_agentos import log
+
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            context = context_at(location, agent, environment)
+            if agent is not None or worktree_agent_id(location.git_dir) is not None or log.is_open(context):
+                log.try_add(context, "error", summary, details=details)
+    except (AgentosError, OSError) as error:
+        return str(error)
+    return str(caught[0].message) if caught else None
 
 
 def save(

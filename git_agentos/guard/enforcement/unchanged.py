@@ -66,7 +66,7 @@ def is_saved(location: Location, seen: str) -> bool:
     if not seen:
         return False
     try:
-        known = json.loads(files.read(os.path.join(location.state_dir, _NAME), limit=1 << 12))
+        known = files.read_object(os.path.join(location.state_dir, _NAME), limit=1 << 12)
         return bool(known["digest"] == seen and refs.resolve(location, known["ref"]) == known["tip"] is not None)
     except (AgentosError, OSError, ValueError, TypeError, KeyError):
         return False

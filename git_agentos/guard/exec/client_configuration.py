@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from git_agentos.git import configuration
 from git_agentos.guard import ancestry
 from git_agentos.process import supervisor, table
 from git_agentos.util.values import parse_boolean
@@ -33,11 +34,7 @@ def without_guard_pairs(environment: Mapping[str, str]) -> dict[str, str] | None
     if pairs is None or not any(_is_of_guard(key) for key, _ in pairs):
         return None
     rest = {name: text for name, text in environment.items() if not name.startswith((_COUNT, _KEY, _VALUE))}
-    others = [(key, value) for key, value in pairs if not _is_of_guard(key)]
-    rest[_COUNT] = str(len(others))
-    for number, (key, value) in enumerate(others):
-        rest[f"{_KEY}{number}"], rest[f"{_VALUE}{number}"] = key, value
-    return rest
+    return rest | configuration.as_variables([pair for pair in pairs if not _is_of_guard(pair[0])])
 
 
 def set_by_harness(pid: int, environment: Mapping[str, str]) -> bool:

@@ -45,14 +45,14 @@ def digest(data: bytes | None) -> str | None:
 def load(path: str, environment: Mapping[str, str]) -> Backup | None:
     """The backup of a file; None where there is none, or it is damaged."""
     try:
-        body = json.loads(files.read(record_path(path, environment)))
+        body = files.read_object(record_path(path, environment))
         before, after = body["before"], body["after"]
         name, users = body.get("harness"), body.get("users", [])
         if not isinstance(after, str | None) or not isinstance(name, str | None) or not isinstance(users, list):
             return None
         data = base64.b64decode(before) if before is not None else None
         return Backup(data, after, name, tuple(each for each in users if isinstance(each, str)))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None
 
 

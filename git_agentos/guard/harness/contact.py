@@ -40,9 +40,9 @@ def note(name: str, git_dir: str | None, environment: Mapping[str, str]) -> None
 def last(name: str, git_dir: str) -> Contact | None:
     """The last call; None where there was none."""
     try:
-        body = json.loads(files.read(_path(name, git_dir), limit=1 << 12))
+        body = files.read_object(_path(name, git_dir), limit=1 << 12)
         return Contact(float(body["at"]), body["below_exec"] is True)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None
 
 

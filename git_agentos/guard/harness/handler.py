@@ -17,7 +17,7 @@ from git_agentos.errors import AgentosError
 from git_agentos.guard import identity, protected_files, tampering
 from git_agentos.guard.assessment import assessor
 from git_agentos.guard.assessment.shell_text import AssessedCommand, merge
-from git_agentos.guard.call import Call
+from git_agentos.guard.call import UNKNOWN, Call
 from git_agentos.guard.configuration import settings as configuration
 from git_agentos.guard.configuration.settings import GuardSettings
 from git_agentos.guard.decision import ALLOW, FORBID, Assessment, Operation, SaveScope
@@ -28,7 +28,6 @@ from git_agentos.guard.harness.events import Event, HookReply, InvalidEvent
 from git_agentos.guard.identity import Identity
 from git_agentos.guard.paths import git_directories, is_in_git_directory, nearest_folder, worktree_root
 from git_agentos.guard.policy import operations
-from git_agentos.guard.shell.words import UNKNOWN
 
 
 class Caller(NamedTuple):

@@ -94,7 +94,7 @@ def _prompt(location: Location, event: Event) -> str:
             files.replace(path, json.dumps({"prompt": prompt}).encode("ascii"), mode=0o600, durable=False)
         return prompt
     try:
-        stored = json.loads(files.read(path, limit=1 << 16)).get("prompt", "")
-    except (OSError, ValueError, AttributeError, RecursionError):
+        stored = files.read_object(path, limit=1 << 16).get("prompt", "")
+    except (OSError, ValueError):
         return ""
     return stored if isinstance(stored, str) else ""

@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterable, Sequence
 
 from git_agentos.guard import ownership
+from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.decision import Operation, SaveScope
 from git_agentos.guard.ownership import Caller
 from git_agentos.guard.paths import is_device, is_really_below, leads_through_a_process
 from git_agentos.guard.policy import config_keys, harmless_programs, options
 from git_agentos.guard.policy.facts import Facts
-from git_agentos.guard.policy.options import UNKNOWN, Options
+from git_agentos.guard.policy.options import Options
 from git_agentos.guard.policy.own_work import NO_EARLIER_COMMANDS, BranchMove, EarlierCommands, OwnWork
 
 # These change a worktree: its files, its index, what it has checked out, or its own configuration. Stash entries belong
@@ -71,11 +72,20 @@ class Analysis:
         """Add an operation (`decision.Operation`)."""
         self.operations.append(Operation(name, subject.replace(UNKNOWN, "…"), own, limited))
 
+    def add_unknown_subcommand(self, words: str) -> None:
+        """Add a subcommand of a subcommand that is not known to the guard."""
+        self.add("unresolved" if UNKNOWN in words else "unknown-command", words)
+
     def add_protected_branch(self) -> None:
         """Add that the command moves the branch that is checked out, if that branch is protected."""
-        branch = self.facts.branch if self.facts.protected else None
-        if branch is not None and self.facts.is_protected(branch):
-            self.add("protected-branch", branch)
+        if self.facts.protected and self.facts.branch is not None:
+            self.add_protected([self.facts.branch])
+
+    def add_protected(self, branches: Iterable[str]) -> None:
+        """Add those of the branches that are protected."""
+        for branch in branches:
+            if self.facts.is_protected(branch):
+                self.add("protected-branch", branch)
 
     def add_branch_move(
         self, name: str, subject: str = "", *, to: str | None, keeps: Sequence[str] | None = None, limited: bool = True
@@ -132,6 +142,12 @@ class Analysis:
             self._touches = None
         else:
             self._touches |= known | ignored
+
+    def keep_commits(
+        self, *refs: str, head: bool = False, new: str | None = None, touches: Sequence[str] | None = None
+    ) -> None:
+        """The state must be saved first, with the commits that only these refs (full names) reach."""
+        self.require_checkpoint(commits=self.facts.unreachable_without(refs, head=head, new=new), touches=touches)
 
     def _from_root(self, paths: Sequence[str]) -> set[bytes] | None:
         """Paths of the command line, relative to the root; None if one can stand for any."""

@@ -9,9 +9,9 @@ import re
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.policy import harmless_programs
 from git_agentos.guard.policy.git_line import ConfigOverride
-from git_agentos.guard.policy.options import UNKNOWN
 from git_agentos.util.values import parse_boolean
 
 GUARD, ALIAS, COMMAND, TOOL, RISKY, PLAIN = "guard", "alias", "command", "tool", "risky", "plain"

@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from git_agentos.errors import RepositoryError
 from git_agentos.git import gitfile, process
+from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.configuration.settings import GuardSettings, Remote
-from git_agentos.guard.paths import is_really_below
+from git_agentos.guard.paths import is_in_git_directory, is_really_below
 from git_agentos.guard.policy.git_line import GitLine
-from git_agentos.guard.policy.options import UNKNOWN
 from git_agentos.util.values import parse_boolean
 
 # With these variables of the command's environment, our own git would do more than answer.
@@ -203,14 +203,12 @@ class Facts:
 
     def in_git_dir(self, name: str) -> bool:
         """Whether a file name is in some git directory."""
-        path = os.path.realpath(self.path(name))
-        inside = any(path == each or path.startswith(each + os.sep) for each in self.git_dirs)
-        return inside or ".git" in path.split(os.sep)
+        return is_in_git_directory(os.path.realpath(self.path(name)), self.git_dirs)
 
     def in_objects(self, name: str) -> bool:
         """Whether a file name is where git keeps its objects."""
         path = os.path.realpath(self.path(name))
-        return any(path.startswith(os.path.join(each, "objects") + os.sep) for each in self.git_dirs)
+        return any(is_really_below(path, os.path.join(each, "objects")) for each in self.git_dirs)
 
     @cached_property
     def exec_path(self) -> str:

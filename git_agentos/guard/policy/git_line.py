@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from git_agentos.guard.policy.options import UNKNOWN
+from git_agentos.guard.call import UNKNOWN
 from git_agentos.util import git_command_line
 
 # git's own options that say where it works; another git is asked about the same repository with them.

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.policy.option_table import SPECS
-
-# In argv: text that is known only at run time (`shell.words`); no real argument can contain it.
-UNKNOWN = "\0"
 
 NONE, OPTIONAL, REQUIRED = "", "?", "="
 

@@ -10,10 +10,10 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
+from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.policy import options
 from git_agentos.guard.policy.analysis import Analysis
 from git_agentos.guard.policy.option_table import EVERYWHERE, SPECS, WRITES
-from git_agentos.guard.policy.options import UNKNOWN
 
 # The message files that git is about to use: a hook may edit them.
 _MESSAGES = ("COMMIT_EDITMSG", "MERGE_MSG", "SQUASH_MSG", "TAG_EDITMSG")

@@ -52,7 +52,7 @@ def read_signed(path: str, field: str) -> tuple[Any, bool]:
     It counts as signed where that cannot be known: in a file of another user, and where the key is out of reach. It
     does not where the key was removed or damaged.
     """
-    document = json.loads(files.read(path))
+    document = files.read_object(path)
     return document[field], _is_signed(path, _canonical(document[field]), document["mac"])
 
 

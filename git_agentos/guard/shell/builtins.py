@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 
+from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.paths import is_below
 from git_agentos.guard.shell import words
 from git_agentos.guard.shell.state import ANY, UNSET, State
 from git_agentos.guard.shell.syntax import Node, ShellError
-from git_agentos.guard.shell.words import FILE, UNKNOWN
+from git_agentos.guard.shell.words import FILE
 
 MOST_OUTPUT = 1 << 16
 DECLARING = frozenset({"export", "declare", "local", "readonly", "typeset", "integer", "float"})
@@ -76,7 +77,7 @@ class Builtins:
 
     def do_source(self, argv: list[str], state: State, stdin: str | None) -> str:
         name = argv[1] if len(argv) > 1 else ""
-        given = state.file_contents.get(name, state.file_contents.get(resolve_path(name, state) or ""))
+        given = state.file_contents.get(name, state.file_contents.get(resolve_path(name, state.directory)))
         if given is not None and given != FILE:
             return self.text(given, state, stdin)
         if name in ("/dev/stdin", "/dev/fd/0") and stdin is not None and stdin != FILE:
@@ -181,9 +182,9 @@ class Builtins:
         return UNKNOWN if state.cwd_unknown else state.directory + "\n"
 
 
-def resolve_path(name: str, state: State) -> str | None:
-    """The path that a file's name means, in the most likely folder; None if the name is not known."""
-    return os.path.normpath(os.path.join(state.directory, name)) if name and words.known(name) else None
+def resolve_path(name: str, directory: str) -> str:
+    """The path that a file's name means in a folder; empty if the name is not known."""
+    return os.path.normpath(os.path.join(directory, name)) if name and words.known(name) else ""
 
 
 BUILTINS = {

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
+from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.shell import words
 from git_agentos.guard.shell.state import ANY, MOST_ALTERNATIVES, Alternatives, Array, State
 from git_agentos.guard.shell.syntax import (
@@ -25,7 +26,6 @@ from git_agentos.guard.shell.syntax import (
     Node,
     ShellError,
 )
-from git_agentos.guard.shell.words import UNKNOWN
 
 Run = Callable[[list[Node], State, str | None], str]
 """Runs what is inside of `$(…)`, with its input, and returns what it prints, UNKNOWN where that is not known."""

@@ -13,10 +13,12 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.paths import is_below, is_device, is_in_git_directory
+from git_agentos.guard.shell.interpreters import AWK
 from git_agentos.guard.shell.options import split_options, values_of
 from git_agentos.guard.shell.runners import base, find_line, names_a_git_directory
-from git_agentos.guard.shell.words import UNKNOWN, known
+from git_agentos.guard.shell.words import known
 
 _ALL = frozenset(
     "rm rmdir unlink shred srm trash trash-put gio truncate touch mkdir chmod chown chgrp chattr setfacl tee sponge "
@@ -66,7 +68,6 @@ _READS = frozenset(
     export unset declare local readonly typeset sed hyperfine watch""".split()
 )
 _DELETING = frozenset("rm unlink shred srm mv truncate trash trash-put rmdir".split())
-_AWKS = frozenset({"awk", "gawk", "mawk", "nawk"})
 _AWK_WRITES = re.compile(r"system\s*\(|getline|[|>]")
 _SED_WRITES = re.compile(r"(?:^|[;{}\d/$!,]|\s)[wWe](?:\s|$)|/[gpiIm0-9]*[we](?:\s|$|;)")
 
@@ -101,7 +102,7 @@ def files_written_by(argv: Sequence[str], directory: str = ".") -> Files | None:
         # Of `sed -i SCRIPT FILE…` the script counts as one more, which does not exist.
         return Files(tuple(operands), overwrites=True)
     if name in _OUTPUT:
-        written = values_of(given, *_OUTPUT[name])
+        written = [word for word in values_of(given, *_OUTPUT[name]) if word != "-"]
         return Files(tuple(written), overwrites=True) if written else None
     if name in _EDITORS:
         return Files(tuple(word for word in operands if word[:1] != "+"), overwrites=True)
@@ -137,7 +138,7 @@ def may_write(argv: Sequence[str]) -> bool:
     name, words = plain(argv[0]), argv[1:]
     if any(word in ("--version", "--help", "-V") for word in words[:1]):
         return False
-    if name in _AWKS:
+    if name in AWK:
         return any(_AWK_WRITES.search(word) for word in words)
     if name == "sed":
         return any(_SED_WRITES.search(word) for word in words if not word.startswith("-") or word.startswith("-e"))

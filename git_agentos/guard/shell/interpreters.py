@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
+from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.shell.options import split_options
-from git_agentos.guard.shell.runners import base
-from git_agentos.guard.shell.words import UNKNOWN, ansi, known
+from git_agentos.guard.shell.runners import RunCommand, base
+from git_agentos.guard.shell.words import ansi, known
 
 _INTERPRETERS = frozenset(
     """python pypy ipython perl ruby node nodejs bun deno php lua luajit Rscript R osascript tclsh elixir erl ghc guile
     sbcl groovy scala julia emacs vim nvim vi ex ed pwsh powershell""".split()
 )
 # Options whose value is code, in the next word or joined to them: the letters of most, those of some, and names.
-_LETTERS, _LETTERS_OF_SOME = "eEprB", "c"
+_LETTERS, _LETTERS_OF_SOME = "ceEprB", "c"
 _SOME = ("python", "pypy", "ipython", "vim", "nvim", "vi", "ex", "guile")
 _LONG = r"--?(?:eval|exec|execute|command|Command|EncodedCommand|print|script)"
+_NO_PATH = re.compile(r"[\s()'\"]")
 AWK = frozenset({"awk", "gawk", "mawk", "nawk"})
 
 _GIT = re.compile(
@@ -72,14 +73,6 @@ _PERL_RUNS = re.compile(
 )
 
 
-class Found(NamedTuple):
-    """What code does: a command line (`argv`), or shell `text`; with `fed`, its input is unknown."""
-
-    argv: tuple[str, ...] = ()
-    text: str | None = None
-    fed: bool = False
-
-
 def code_of(name: str, argv: Sequence[str], stdin: str | None, stdin_is_file: bool) -> list[str] | None:
     """The code that an interpreter is given, among other words; None if `name` is not an interpreter, or if it runs a
     file."""
@@ -91,29 +84,36 @@ def code_of(name: str, argv: Sequence[str], stdin: str | None, stdin_is_file: bo
     plain = re.sub(r"[\d.]+(?:-?\w*)?$", "", name)
     if plain not in _INTERPRETERS:
         return None
-    letters = _LETTERS_OF_SOME if plain in _SOME else _LETTERS
+    code, rest, reads_input = _code_in_options(argv[1:], _LETTERS_OF_SOME if plain in _SOME else _LETTERS)
+    if rest and rest[0].startswith("/dev/fd/") and not known(rest[0]):
+        return [rest[0]]
+    if reads_input and rest[:1] in ([], ["-"], ["/dev/stdin"]) and stdin is not None and not stdin_is_file:
+        # If options have values, one of these may be the file that is run.
+        code += [stdin] if known(stdin) or len(code) == len(argv) - 1 - len(rest) else []
+    return code
+
+
+def _code_in_options(words: Sequence[str], letters: str) -> tuple[list[str], list[str], bool]:
+    """What may be code in the options and their values; the words from the first on that is neither; whether the code
+    may be the input, since no option is known to give any."""
     is_code = re.compile(rf"-\w*[{letters}]|{_LONG}|eval").fullmatch
     joined_code = re.compile(rf"-\w*?[{letters}]|{_LONG}=").match
     code: list[str] = []
-    is_given = is_perhaps_file = False
-    before, rest = "", list(argv[1:])
+    is_given = False
+    before, rest = "", list(words)
     while rest and rest[0] != "-" and (rest[0][:1] in ("-", "+") or before[:1] == "-" or is_code(before or rest[0])):
         word = rest.pop(0)
         joined = joined_code(word)
         if is_code(before) or (joined and not is_code(word)):
             code.append(word[joined.end() :] if joined else word)
             is_given = True
-        elif known(word):
-            # Another option or its value, or the file that is run.
+        elif before == "-m":  # a module of Python's
             code.append(word)
-            is_perhaps_file = is_perhaps_file or before[:1] == "-"
+            is_given = True
+        elif word[:1] in ("-", "+") or (known(word) and _NO_PATH.search(word)):
+            code.append(word)
         before = word
-    if rest and rest[0].startswith("/dev/fd/") and not known(rest[0]):
-        return [rest[0]]
-    reads_input = not is_given and (not rest or rest[0] in ("-", "/dev/stdin")) and not stdin_is_file
-    if stdin is not None and reads_input and (known(stdin) or not is_perhaps_file):
-        code.append(stdin)
-    return [each for each in code if each]
+    return code, rest, not is_given
 
 
 def may_run_git(code: str) -> bool:
@@ -134,11 +134,11 @@ def sed_runs_git(argv: Sequence[str]) -> bool:
     return any(_SED_RUNS.search(word) and _GIT.search(word) for word in argv[1:])
 
 
-def commands_in(code: str) -> Iterator[Found]:
+def commands_in(code: str) -> Iterator[RunCommand]:
     """The literal commands that code in any language runs, and the literal changes of files."""
     for pattern, command in ((_DELETES_TREE, ("rm", "-rf")), (_WRITES, ("truncate",))):
         for found in pattern.finditer(code):
-            yield Found((*command, _value(next(filter(None, found.groups())))))
+            yield RunCommand((*command, _value(next(filter(None, found.groups())))))
     if not _RUNS.search(code):
         return
     for found in _STRINGS.finditer(_JOINED.sub("", code)):
@@ -150,9 +150,9 @@ def commands_in(code: str) -> Iterator[Found]:
         if not name or name[0].rpartition("/")[2] not in _COMMANDS:
             continue
         if len(words) > 1 and " " not in words[0]:
-            yield Found(tuple(words))
+            yield RunCommand(tuple(words))
         elif " " in words[0]:
-            yield Found(text=words[0])
+            yield RunCommand(text=words[0])
 
 
 def _value(literal: str) -> str:
@@ -195,15 +195,15 @@ _AWK_RUNS = re.compile(
 _MOST_CODE = 1 << 14
 
 
-def awk_commands(code: str) -> Iterator[Found]:
-    """The commands that an awk program runs; computed parts are UNKNOWN."""
+def awk_commands(code: str, stdin: str | None) -> Iterator[tuple[str, str | None]]:
+    """The commands that an awk program runs, with what each reads; computed parts are UNKNOWN."""
     if len(code) > _MOST_CODE:
-        yield Found(text=UNKNOWN)
+        yield UNKNOWN, stdin
         return
     code = _AWK_OTHER.sub(lambda found: found[1] or f"{found[2] or ''}{found[3] or ''} ", code).replace("||", " ")
     for found in _AWK_RUNS.finditer(code):
         text = next((each for each in found.groups() if each is not None), "")
-        yield Found(text=_awk_text(text), fed=found[3] is not None)
+        yield _awk_text(text), UNKNOWN if found[3] is not None else stdin
 
 
 def _awk_text(expression: str) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 
 from git_agentos.git import gitfile
+from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.shell.reader import Program
-from git_agentos.guard.shell.words import FILE, UNKNOWN, known
+from git_agentos.guard.shell.words import FILE, known
 from git_agentos.util import files
 
 _CURRENT_BRANCH = (

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.shell import builtins, words
 from git_agentos.guard.shell.builtins import BUILTINS, DECLARING, MOST_OUTPUT, SILENT, Builtins, script
 from git_agentos.guard.shell.expansion import combined, commands_in, document, fields, literal, one_of, single, some_of
 from git_agentos.guard.shell.runners import without_prefix
 from git_agentos.guard.shell.state import ANY, UNSET, Alternatives, State, after_any, checked
 from git_agentos.guard.shell.syntax import OR, Node, ShellError, parse
-from git_agentos.guard.shell.words import FILE, UNKNOWN
+from git_agentos.guard.shell.words import FILE
 
 _MOST_COMMANDS = 5000
 _DEEPEST = 40
@@ -329,8 +330,8 @@ class Reader(Builtins):
         output = UNKNOWN if OR in output else output
         adds = any(each["Op"] in (">>", "&>>", "<>") for each in redirects)
         for name in writes:
-            path = builtins.resolve_path(name, state)
-            if path is not None:
+            path = builtins.resolve_path(name, state.directory)
+            if path:
                 state.file_contents[path] = state.file_contents.get(path, "") + output if adds else output
 
     def _write(self, writes: tuple[str, ...], state: State) -> None:

@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice, pairwise, product
 from typing import NamedTuple
 
+from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.shell.options import split_options, values_of
-from git_agentos.guard.shell.words import UNKNOWN, ansi, known
+from git_agentos.guard.shell.words import ansi, known
 
 
 class RunCommand(NamedTuple):
@@ -185,11 +186,11 @@ def _shell(argv: Sequence[str]) -> list[RunCommand]:
     words, given = split_options(["-" + word[1:] if word[:1] == "+" else word for word in argv[1:]], valued)
     words = words[1:] if words[:1] == ["-"] else words
     found = [RunCommand(text=text, positional=tuple(words)) for text in values_of(given, *_SHELL_TEXTS)]
-    if found or "--help" in given or "--version" in given:
-        return found
     if "-c" in given:
         name = words[1] if len(words) > 1 else argv[0]
-        return [RunCommand(text=words[0] if words else "", name=name, positional=tuple(words[2:]))]
+        return [*found, RunCommand(text=words[0] if words else "", name=name, positional=tuple(words[2:]))]
+    if found or "--help" in given or "--version" in given:
+        return found
     if words and "-s" not in given:
         if words[0].startswith("/dev/fd/") and not known(words[0]):
             return [RunCommand(text=words[0], positional=tuple(words[1:]), reads=True)]

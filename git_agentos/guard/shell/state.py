@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.shell.syntax import ShellError
-from git_agentos.guard.shell.words import UNKNOWN
 
 Array = tuple[str, ...]
 Alternatives = tuple[Array, ...]

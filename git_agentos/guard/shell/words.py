@@ -1,17 +1,13 @@
-"""Words of a command line of which a part may be unknown, and what a shell makes of a word by itself.
-
-`UNKNOWN` means text that is known only at run time (`"$MSG"`, `$(date)`). No argument of a real process can contain it,
-so no command can imitate it.
-"""
+"""Words of a command line of which a part may be `UNKNOWN`, and what a shell makes of a word by itself."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
+from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.shell.syntax import BRACE, COMMA, END_BRACE
 
-UNKNOWN = "\0"
 FILE = UNKNOWN + UNKNOWN
 """The input of a program that reads a file."""
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from git_agentos.errors import ContextError
+from git_agentos.errors import ContextError, system_reason
 from git_agentos.tdd.context import tokens
 
 MAX_FILE_BYTES = 102_400
@@ -213,7 +213,7 @@ def _check_kind(mode: int, path: str) -> None:
 def _unreadable(path: str, error: OSError) -> ContextError:
     if isinstance(error, FileNotFoundError):
         return ContextError(f"'{path}' does not exist", _RELATIVE)
-    return ContextError(f"'{path}' cannot be read: {(error.strerror or str(error)).lower()}")
+    return ContextError(f"'{path}' cannot be read: {system_reason(error)}")
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------

@@ -24,7 +24,6 @@ from git_agentos.tdd.gate.gates import RedRecord, Verdict
 from git_agentos.tdd.gate.pytest_run import Control
 from git_agentos.tdd.gate.setup import PytestSetup, prepare
 from git_agentos.util import files
-from git_agentos.worktree import record as worktree_record
 
 _NAME = "tdd-gate.json"
 _KIND = "tdd-gate"
@@ -152,14 +151,14 @@ def _write_record(location: Location, record: RedRecord, tests: Sequence[str]) -
     body = {"version": _VERSION, **asdict(record), "tests": list(tests)}
     signed = signing.sign_document(_KIND, _worktree(location), body, signing.key(process.environment()))
     with state_dir.lock(location, "tdd-gate"):
-        worktree_record.put(_path(location), json.dumps(signed) + "\n")
+        files.replace(_path(location), json.dumps(signed).encode("ascii") + b"\n")
 
 
 def _read_record(location: Location) -> tuple[RedRecord, tuple[str, ...]]:
     """The record of the red gate, and the tests that it was asked about."""
     path = _path(location)
     try:
-        body = json.loads(files.read(path, limit=_MAX_BYTES))
+        body = files.read_object(path, limit=_MAX_BYTES)
         if body["version"] != _VERSION:
             raise ValueError(body["version"])
         red, plugins, skipped, tests = (
@@ -171,7 +170,7 @@ def _read_record(location: Location) -> tuple[RedRecord, tuple[str, ...]]:
         raise TddError(
             "no tests were red in this worktree", "git agentos tdd gate red -- TESTS..., before the code is written"
         ) from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise TddError(f"'{path}' cannot be read: {error}", _REPEAT) from error
     key = signing.key(process.environment(), make=False)
     if key is None and body.get("mac") is not None:

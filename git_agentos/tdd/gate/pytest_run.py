@@ -265,10 +265,8 @@ class _RunFolder:
         results: list[Mapping[str, Any]] = []
         for name in sorted(os.listdir(self.results_path)):
             if name.endswith(".json"):
-                with contextlib.suppress(ValueError, RecursionError, OSError):
-                    each = json.loads(files.read(os.path.join(self.results_path, name), limit=_MAX_RESULTS))
-                    if isinstance(each, dict):
-                        results.append(each)
+                with contextlib.suppress(ValueError, OSError):
+                    results.append(files.read_object(os.path.join(self.results_path, name), limit=_MAX_RESULTS))
         return results
 
     def cases(self, results: Sequence[Mapping[str, Any]]) -> tuple[Case, ...] | None:

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 
-from git_agentos.errors import TddError
+from git_agentos.errors import TddError, system_reason
 from git_agentos.process import programs
 
 _TIMEOUT = 120.0  # seconds for the probe
@@ -108,7 +108,7 @@ def _probe(path: str, environment: Mapping[str, str], hidden_plugins: tuple[str,
     try:
         ended = programs.run([path, "-c", _PROBE], cwd="/", env=environment, timeout=_TIMEOUT)
     except OSError as error:
-        raise TddError(f"cannot run '{path}': {(error.strerror or str(error)).lower()}", _CHOOSE_ANOTHER) from error
+        raise TddError(f"cannot run '{path}': {system_reason(error)}", _CHOOSE_ANOTHER) from error
     lines = ended.output.decode("utf-8", "replace").splitlines()
     line = next((each for each in reversed(lines) if each.startswith(_PREFIX)), None)
     if line is None:

@@ -24,7 +24,7 @@ from git_agentos.run import rebuild
 from git_agentos.tdd.models import transcript
 from git_agentos.tdd.models.model import COMMAND, ModelResult, Request
 from git_agentos.tdd.models.transcript import Transcript
-from git_agentos.util import directories
+from git_agentos.util import directories, files
 
 PROMPT_FILE, NODE, ATTEMPT = "AGENTOS_PROMPT_FILE", "AGENTOS_TDD_NODE", "AGENTOS_ATTEMPT"
 _NOT_RUN = (126, 127)
@@ -95,10 +95,8 @@ def prompt_file(worktree: OpenWorktree, text: str) -> Iterator[str]:
     path = os.path.join(directories.make_own(worktree.location.state_dir), _PROMPT_NAME)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text.encode("utf-8", "replace"))
+        files.write_new(path, text.encode("utf-8", "replace"), 0o600, durable=False)
         yield path
     finally:
         with contextlib.suppress(FileNotFoundError):

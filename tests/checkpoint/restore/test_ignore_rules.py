@@ -68,7 +68,7 @@ def test_a_path_with_an_intent_to_add_deleted_then_and_ignored_now_goes(repo: Re
 
 
 @pytest.mark.parametrize("gone", ["deep/er/and", "deep/er/and/*", "deep/er"])
-def test_what_a_deleted_tracked_folder_leaves_empty(repo: Repo, gone: str) -> None:
+def test_deleted_tracked_folder_leaves_no_empty_folder(repo: Repo, gone: str) -> None:
     repo.write("deep/er/and/one", "1\n")
     repo.write("deep/er/and/two/three", "3\n")
     repo.write("wide/file", "beside\n")
@@ -179,7 +179,7 @@ def _hide(repo: Repo, how: str) -> None:
 
 @pytest.mark.parametrize("deleted", [False, True], ids=["kept", "deleted-since"])
 @pytest.mark.parametrize("how", ["plain", "self", "everything", "excluded"])
-def test_what_a_restore_makes_visible_is_saved_and_comes_back(repo: Repo, how: str, deleted: bool) -> None:
+def test_file_made_visible_by_restore_is_saved_and_comes_back(repo: Repo, how: str, deleted: bool) -> None:
     repo.write(".gitignore", "*.o\n")
     repo.commit("rules")
     taken = IN_PROCESS.checkpoint(repo.path)
@@ -283,7 +283,7 @@ def test_rules_that_ignore_themselves_come_back(repo: Repo, place: str) -> None:
 
 @pytest.mark.parametrize("rules", ["*\n", "*\n!*/\n", "seen.txt\n.gitignore\n"])
 @pytest.mark.parametrize("place", ["", "fresh/"])
-def test_rules_that_would_hide_what_the_checkpoint_has_go(repo: Repo, place: str, rules: str) -> None:
+def test_rules_hiding_files_of_the_checkpoint_are_removed(repo: Repo, place: str, rules: str) -> None:
     repo.write(place + "seen.txt", "untracked\n")
     repo.write(place + "deep/seen.txt", "untracked\n")
     before = complete_state(repo.path)
@@ -305,7 +305,7 @@ def test_rules_that_would_hide_what_the_checkpoint_has_go(repo: Repo, place: str
 
 
 @pytest.mark.parametrize("source", ["exclude", "excludesFile"])
-def test_what_other_rules_protected_then_stays(repo: Repo, source: str) -> None:
+def test_file_protected_by_outside_rules_at_checkpoint_stays(repo: Repo, source: str) -> None:
     """The rules in info/exclude, or in the user's file, have changed between restore and undo."""
     place = repo.path / ".git/info/exclude" if source == "exclude" else repo.path.parent / "users"
     repo.config("core.excludesFile", str(repo.path.parent / "users"))
@@ -322,7 +322,7 @@ def test_what_other_rules_protected_then_stays(repo: Repo, source: str) -> None:
     assert_same(wrecked, complete_state(repo.path), "undo")
 
 
-def test_what_rules_from_outside_hide_now_is_named(repo: Repo) -> None:
+def test_file_hidden_by_outside_rules_is_named(repo: Repo) -> None:
     repo.write("seen.txt", "untracked\n")
     taken = IN_PROCESS.checkpoint(repo.path)
     repo.remove("seen.txt")

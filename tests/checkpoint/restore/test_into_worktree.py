@@ -55,7 +55,7 @@ def test_an_ill_formed_name_is_a_usage_error(repo: Repo, name: str) -> None:
     assert complete_state(repo.path) == before
 
 
-def test_what_is_taken_is_refused_and_nothing_is_left(repo: Repo) -> None:
+def test_taken_name_or_path_is_refused_and_leaves_nothing(repo: Repo) -> None:
     taken = open_workspace(repo.path).checkpoint("then")
     folder = repo.path.parent / f"{repo.path.name}.worktrees"
     repo.git("branch", "agent/taken")

@@ -168,7 +168,7 @@ def test_dry_run_tells_and_touches_nothing(repo: Repo, tool: Tool) -> None:
     assert (sorted(plan["changed"]), sorted(plan["removed"])) == (sorted(real["changed"]), sorted(real["removed"]))
 
 
-def test_what_a_restore_reports(repo: Repo) -> None:
+def test_keys_of_a_restore_report(repo: Repo) -> None:
     checkpoint, _ = _taken(repo, IN_PROCESS)
     _wreck(repo)
     done = run_ok(repo.path, "restore", checkpoint)
@@ -276,7 +276,7 @@ def test_a_path_with_branch_is_a_usage_error(repo: Repo) -> None:
 
 
 @BOTH
-def test_nothing_to_do(repo: Repo, tool: Tool) -> None:
+def test_restore_of_the_present_state_changes_no_file(repo: Repo, tool: Tool) -> None:
     """Restoring the present state changes no file, and undo still has something to undo."""
     checkpoint, before = _taken(repo, tool)
     done = tool.restore(repo.path, checkpoint, no_branch=True)
@@ -377,7 +377,7 @@ def test_the_working_directory_survives(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("where", ["src", "src/lib"])
-def test_everything_from_a_subdirectory(repo: Repo, where: str) -> None:
+def test_subdirectory_takes_the_whole_worktree(repo: Repo, where: str) -> None:
     """Checkpoint, restore and undo take the whole worktree wherever one stands in it."""
     _dirty(repo)
     here: Path = repo.path / where

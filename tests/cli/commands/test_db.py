@@ -24,7 +24,7 @@ def old(home: Path) -> Iterator[Path]:
     path.parent.rmdir()
 
 
-def test_it_prints_the_path(repo: Repo, tmp_path: Path) -> None:
+def test_db_path_prints_the_path(repo: Repo, tmp_path: Path) -> None:
     own = str(repo.path / ".agentos" / "issue_workflow.db")
     repo.mkdir("deep")
     for cwd, args in ((repo.path, []), (repo.path / "deep", []), (tmp_path, ["-C", str(repo.path / "deep")])):
@@ -47,7 +47,7 @@ def test_the_variable(repo: Repo, tmp_path: Path) -> None:
     assert not repo.exists(".agentos")
 
 
-def test_without_a_place(tmp_path: Path) -> None:
+def test_db_path_without_a_location(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", "--bare", str(tmp_path / "bare")], check=True)
     for where in (tmp_path, tmp_path / "bare"):
         done = run(where, "db", "path")
@@ -73,7 +73,7 @@ def test_a_global_database_is_told_of_once_and_never_touched(repo: Repo, old: Pa
     assert (old.read_bytes(), old.stat().st_mtime_ns, sorted(os.listdir(old.parent))) == before
 
 
-def test_it_is_not_told_of_where_there_is_one_already(repo: Repo, old: Path) -> None:
+def test_old_database_is_not_mentioned_where_one_exists(repo: Repo, old: Path) -> None:
     assert run(repo.path, "log", "add", "action", "x").code == 0
     assert run(repo.path, "db", "path").err == b""
     assert old.read_bytes() == b"old\n"

@@ -18,7 +18,7 @@ from tests.support.confirming import set_up
 from tests.support.json_reference import check_document
 from tests.support.repo import Repo
 from tests.support.runs import IS_RIGHT, LEARNS
-from tests.support.signals import by_default
+from tests.support.signals import with_default_handlers
 from tests.support.tool import run, run_ok
 
 RIGHT = "echo right > answer.txt"
@@ -118,7 +118,7 @@ def test_failed_is_1_and_what_it_did_comes_back(ask: Any, cli: Cli, repo: Repo) 
 
 
 @pytest.mark.usefixtures("key")
-def test_what_was_taken_back_by_mistake_can_still_be_accepted(ask: Any, cli: Cli, repo: Repo) -> None:
+def test_run_rolled_back_by_mistake_can_be_accepted(ask: Any, cli: Cli, repo: Repo) -> None:
     done = ask(
         "run", "start", "--id", "T-1", "--agent", "echo more >> notes.txt", "--validate", "grep -q more notes.txt"
     )
@@ -131,7 +131,7 @@ def test_what_was_taken_back_by_mistake_can_still_be_accepted(ask: Any, cli: Cli
     assert repo.read("notes.txt") == before + b"more\n"
 
 
-def test_what_is_not_there(ask: Any) -> None:
+def test_unknown_run_is_an_error(ask: Any) -> None:
     for words in ("show", "logs", "diff", "verify", "resume", "cancel"):
         error = ask("run", words, "nobody", code=1, kind="error")["error"]
         assert (error["kind"], "nobody" in error["message"]) == ("run", True), words
@@ -221,7 +221,7 @@ def test_a_file_and_options(ask: Any, repo: Repo, tmp_path: Path) -> None:
 # -- in words ----------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_said_where_there_is_no_terminal(say: Any) -> None:
+def test_output_without_a_terminal(say: Any) -> None:
     done = say("run", "start", "--id", "T-1", "--agent", f"{RIGHT}; echo hello; echo token=ghp_{'x1Y2' * 9}")
     assert done.code == 0
     told = done.talk.splitlines()
@@ -252,7 +252,7 @@ def test_quiet_is_the_id_alone(say: Any) -> None:
 # -- who may what ------------------------------------------------------------------------------------------------------
 
 
-def test_what_agents_may_not(ask: Any, repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_refused_to_agents(ask: Any, repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     done = ask("run", "start", "--id", "T-1", "--agent", RIGHT, "--validate", "true")
     ask("run", "start", "--id", "T-2", "--agent", RIGHT)
     monkeypatch.chdir(worktree(done).path)
@@ -297,9 +297,9 @@ def wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.slow
-def test_interrupted_is_130_and_it_is_gone_on_with(ask: Any, say: Any, repo: Repo, tmp_path: Path) -> None:
+def test_interrupted_run_exits_130_and_can_be_resumed(ask: Any, say: Any, repo: Repo, tmp_path: Path) -> None:
     agent = f"echo begun > {tmp_path}/begun; test -e {tmp_path}/go || exec sleep 1000; {RIGHT}"
-    with by_default(signal.SIGINT):
+    with with_default_handlers(signal.SIGINT):
         process = started(repo, "start", "--id", "T-1", "--agent", agent, "--validate", IS_RIGHT)
     wait_for(tmp_path / "begun", process)
     assert ask("run", "show", "T-1")["state"] == "running"
@@ -337,7 +337,7 @@ def test_a_run_at_work_is_cancelled_from_elsewhere(ask: Any, repo: Repo, tmp_pat
     assert os.path.isdir(ask("run", "show", "T-1")["context"]["worktree_path"])
 
 
-def test_a_killed_one_that_was_taken_back_waits_for_nobody(ask: Any, repo: Repo, tmp_path: Path) -> None:
+def test_killed_run_after_rollback_does_not_wait(ask: Any, repo: Repo, tmp_path: Path) -> None:
     process = started(repo, "start", "--id", "T-1", "--agent", f"echo > {tmp_path}/begun; exec sleep 1000")
     wait_for(tmp_path / "begun", process)
     process.kill()

@@ -21,9 +21,9 @@ from tests.support.command_line import Answer, Cli
 from tests.support.confirming import set_up
 from tests.support.env import PROJECT_ROOT
 from tests.support.json_reference import check_document
-from tests.support.lean_python import lean
+from tests.support.lean_python import minimal_venv
 from tests.support.repo import Repo
-from tests.support.signals import by_default
+from tests.support.signals import with_default_handlers
 from tests.support.state import assert_same
 from tests.support.tdd_project import CODE, LLD, STUB, TESTS, project, script, users_state
 from tests.support.tool import run
@@ -39,7 +39,7 @@ At = Callable[..., "Terminal"]
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return lean(tmp_path_factory.mktemp("lean") / "venv")
+    return minimal_venv(tmp_path_factory.mktemp("lean") / "venv")
 
 
 @pytest.fixture
@@ -174,7 +174,7 @@ def test_work_that_is_not_green_cannot_be_approved(ask: Ask, say: Say, useless: 
     assert ask("abort", "87")["state"] == "aborted"
 
 
-def test_approving_takes_a_terminal_or_the_key_and_nothing_is_an_agents(
+def test_approve_needs_terminal_or_key_and_is_refused_to_agents(
     ask: Ask, here: Repo, useless: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waiting = ask(*RUN, "--agent", useless, code=3)
@@ -196,7 +196,7 @@ def test_approving_takes_a_terminal_or_the_key_and_nothing_is_an_agents(
     assert run(here.path, "tdd", "abort", "87").code == 0
 
 
-def test_nothing_is_made_without_consent(ask: Ask, here: Repo, mock: str) -> None:
+def test_run_without_consent_makes_nothing(ask: Ask, here: Repo, mock: str) -> None:
     before = users_state(here)
     refused = run(here.path, "tdd", "run", "--issue", "87", "--lld", LLD, "--agent", mock)
     assert refused.code == 3
@@ -285,7 +285,7 @@ class Terminal:
         self._descriptor, theirs = pty.openpty()
         self.seen = ""
         self._at = 0
-        with by_default(signal.SIGINT):
+        with with_default_handlers(signal.SIGINT):
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "git_agentos", "tdd", *words],
                 cwd=repo.path, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,

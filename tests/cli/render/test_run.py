@@ -142,7 +142,7 @@ def test_failed_without_a_change() -> None:
     assert said.hints == ("'git agentos run logs r-1 --step 1' prints the output of the step",)
 
 
-def test_whoever_touched_a_protected_branch_is_not_said_to_have_moved_none() -> None:
+def test_run_that_moved_a_protected_branch_is_not_reported_clean() -> None:
     said = text_run.finished(replace(LOST, steps=[replace(AGENT, outcome="protected-branch")]))
     assert lines(said)[1] == "Its work is on branch 'agentos/run-r-1', in /home/ada/app.worktrees/run-r-1."
 
@@ -185,7 +185,7 @@ LEFT = Left(1, 0, "agentos/run-r-1", A, None, "/home/ada/app.worktrees/run-r-1")
         (replace(LEFT, head_sha=None), "1 path changed, 0 commits, the branch is gone"),
     ],
 )
-def test_how_a_run_left_its_worktree(left: Left, says: str) -> None:
+def test_state_of_the_worktree_after_a_run(left: Left, says: str) -> None:
     assert f"Left:        {says}\n" in str(text_run.details(replace(LOST, left=left), PLAIN).result)
 
 
@@ -254,7 +254,7 @@ def test_accepted_with_nothing_to_merge() -> None:
     assert lines(said) == ["Run r-1 is accepted: 'main' has its work already. Nothing had to be merged."]
 
 
-def test_not_accepted() -> None:
+def test_unaccepted_run() -> None:
     conflict = Conflict(a="main", b="run-r-1", files=["price.sh", HOSTILE], messages=["CONFLICT"])
     said = run_end.not_accepted(RUN, replace(MERGE, merged=False, merge_commit=None, conflicts=[conflict, conflict]))
     assert lines(said) == [
@@ -393,7 +393,7 @@ def test_a_dry_run_says_that_nothing_was_changed() -> None:
     assert (said.quiet, said.hints) == ("price.sh\njunk\nbuild/out.o\n", ())
 
 
-def test_nothing_that_is_not_ours_reaches_the_terminal() -> None:
+def test_output_of_commands_cannot_harm_the_terminal() -> None:
     context = replace(CONTEXT, base_ref=HOSTILE, branch_name=HOSTILE, worktree_path=HOSTILE, agent_id=HOSTILE)
     step = replace(FAILED, command=HOSTILE, detail=HOSTILE)
     run = replace(
@@ -459,7 +459,7 @@ def test_elsewhere_it_is_plain_lines() -> None:
 
 @pytest.mark.parametrize("mode", ["json", "quiet"])
 @pytest.mark.parametrize("kind", [io.TextIOWrapper, _Terminal])
-def test_whoever_wants_the_result_alone_is_told_nothing(kind: type[io.TextIOWrapper], mode: str) -> None:
+def test_quiet_prints_nothing_while_the_run_goes(kind: type[io.TextIOWrapper], mode: str) -> None:
     output, err = streams(kind)
     setattr(output, mode, True)
     go(output)

@@ -128,12 +128,12 @@ def lines(said: Text) -> list[str]:
         ("N8_clean_up", "__end__", "good"),
     ],
 )
-def test_how_well_a_node_went(node: str, then: str, grade: str) -> None:
+def test_outcome_of_a_node(node: str, then: str, grade: str) -> None:
     """What fails and goes on to a person is not shown as what went well."""
     assert text_tdd.grade(record(1, node, then, "said", exit_code=1)) == grade
 
 
-def test_one_that_cannot_be_believed() -> None:
+def test_workflow_with_forged_state() -> None:
     found = replace(WORKFLOW, state="tampered", node=None, words=["abort"], reason="a row has no code", history=[])
     said = text_tdd.finished(found, PLAIN)
     assert lines(said)[0] == "Workflow 87-3fa9c1 cannot be trusted: a row has no code."
@@ -146,7 +146,7 @@ def test_one_that_cannot_be_believed() -> None:
 # -- after a command ---------------------------------------------------------------------------------------------------
 
 
-def test_one_that_waits_and_is_green() -> None:
+def test_waiting_green_workflow() -> None:
     said = text_tdd.finished(WORKFLOW, PLAIN)
     assert lines(said) == [
         "Workflow 87-3fa9c1 waits for a decision: the work is green.",
@@ -162,7 +162,7 @@ def test_one_that_waits_and_is_green() -> None:
     )
 
 
-def test_one_that_is_not_green_cannot_be_approved() -> None:
+def test_waiting_workflow_that_is_not_green_cannot_be_approved() -> None:
     said = text_tdd.finished(replace(RED, vetoes=["'a.py' was changed"], findings=["a.py:3: os._exit"]), PLAIN)
     assert lines(said)[:4] == [
         "Workflow 87-3fa9c1 waits for a decision: N4 pass gate: 1 failed.",
@@ -182,7 +182,7 @@ def test_one_that_is_not_green_cannot_be_approved() -> None:
         (137, "not passed: pytest exited with 137"),
     ],
 )
-def test_what_is_said_of_tests_that_have_not_passed(code: int | None, told: str) -> None:
+def test_text_for_tests_that_have_not_passed(code: int | None, told: str) -> None:
     assert text_tdd.tests(replace(RED, test_exit_code=code), PLAIN) == told
 
 
@@ -246,7 +246,7 @@ def test_the_list() -> None:
     assert text_tdd.listing([], PLAIN).notes == ("no workflows",)
 
 
-def test_everything_is_shown() -> None:
+def test_show_prints_every_field() -> None:
     evidence = text_tdd.Evidence(outputs={3: b"FAILED\x1b[31m\n"}, patches={2: PATCH})
     told = "\n".join(lines(text_tdd.details(REVIEW, evidence, PLAIN)))
     for wanted in (
@@ -268,14 +268,14 @@ def test_everything_is_shown() -> None:
         assert wanted in told, wanted
 
 
-def test_one_of_elsewhere_offers_nothing() -> None:
+def test_workflow_of_another_clone_offers_no_action() -> None:
     said = text_tdd.status(replace(WORKFLOW, here=False, evidence=None, base_sha=None), PLAIN)
     assert said.hints == ()
     assert "Elsewhere:" in "\n".join(lines(said))
     assert text_tdd.status(WORKFLOW, PLAIN).hints[0].startswith("'git agentos tdd approve 87-3fa9c1'")
 
 
-def test_nothing_reaches_the_terminal_that_it_would_obey() -> None:
+def test_control_characters_never_reach_the_terminal() -> None:
     changed = dict.fromkeys("issue_id branch into agent lld_path worktree_path reason evidence".split(), HOSTILE)
     hostile = record(
         1, N1, N2, HOSTILE, vetoes=[HOSTILE], changed=[HOSTILE], red=[HOSTILE], files={HOSTILE: HOSTILE}, output=HOSTILE
@@ -373,7 +373,7 @@ def test_a_page_of_much_output_stays_small() -> None:
     assert "bytes are left out here" in page
 
 
-def test_the_page_of_one_that_has_done_nothing() -> None:
+def test_page_of_a_workflow_without_nodes() -> None:
     page = _Page(
         html_tdd.workflow(Review(replace(WORKFLOW, history=[], changed_files=[]), b"", ""), text_tdd.Evidence())
     )
@@ -402,7 +402,7 @@ def go(run: Invocation) -> None:
             watcher.node_ended(WORKFLOW, each)
 
 
-def test_one_line_a_node() -> None:
+def test_progress_prints_one_line_for_each_node() -> None:
     run, err = invocation()
     go(run)
     first, *rest = err.getvalue().decode().splitlines()
@@ -484,7 +484,7 @@ def test_the_data_policy_wants_exactly_yes(typist: Typist) -> None:
             tdd_command._consent(run, WorkflowProgress(run), accepted=False)([])
 
 
-def test_it_asks_until_a_word_counts(typist: Typist) -> None:
+def test_question_is_repeated_until_the_answer_is_valid(typist: Typist) -> None:
     run, err = typist.answering(b"yes\n", b"Approve\n", b"approve \n", b"\n", b"approve\n")
     assert WorkflowProgress(run).choose(WORKFLOW) == "approve"
     told = err.getvalue().decode()
@@ -496,13 +496,13 @@ def test_it_asks_until_a_word_counts(typist: Typist) -> None:
     assert WorkflowProgress(run).choose(WORKFLOW) is None
 
 
-def test_what_was_typed_before_the_question_does_not_count(typist: Typist) -> None:
+def test_input_typed_before_the_question_is_discarded(typist: Typist) -> None:
     typist.type(b"approve\n")
     run, _ = typist.answering(b"abort\n")
     assert WorkflowProgress(run).choose(WORKFLOW) == "abort"
 
 
-def test_a_signal_ends_the_question_and_is_heard_by_whoever_listens(typist: Typist) -> None:
+def test_signal_ends_the_question_and_reaches_its_handler(typist: Typist) -> None:
     heard: list[int] = []
     before = {
         number: signal.signal(number, lambda got, _: heard.append(got)) for number in (signal.SIGINT, signal.SIGTERM)
@@ -522,9 +522,7 @@ def test_a_signal_ends_the_question_and_is_heard_by_whoever_listens(typist: Typi
 
 @pytest.mark.parametrize("mode", ["json", "quiet"])
 @pytest.mark.parametrize("kind", [io.TextIOWrapper, _Terminal])
-def test_whoever_wants_the_result_alone_is_told_and_asked_nothing(
-    kind: type[io.TextIOWrapper], mode: str, typist: Typist
-) -> None:
+def test_quiet_prints_and_asks_nothing(kind: type[io.TextIOWrapper], mode: str, typist: Typist) -> None:
     run, err = invocation(kind)
     setattr(run.output, mode, True)
     typist.asked = lambda: pytest.fail("nobody is to be asked")
@@ -535,7 +533,7 @@ def test_whoever_wants_the_result_alone_is_told_and_asked_nothing(
     assert err.getvalue() == b""
 
 
-def test_what_is_shown_before_the_decision() -> None:
+def test_summary_before_the_decision() -> None:
     told = text_tdd.review(replace(REVIEW, patch=PATCH + b"+x\n" * 500, test_output="PASSED\n" * 100), PLAIN)
     assert len(told) < 280
     for wanted in (

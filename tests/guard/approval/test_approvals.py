@@ -19,9 +19,9 @@ from git_agentos.guard import signing
 from git_agentos.guard.approval import approvals, documents
 from git_agentos.guard.approval.approvals import ApprovalRequest, Store
 from git_agentos.process import table
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.confirming import confirm, set_up
-from tests.support.guard.approvals import AGENT, approve, at_terminal, run_by, together
+from tests.support.guard.approvals import AGENT, approve, at_terminal, in_parallel, run_by
 from tests.support.json_reference import check_document
 from tests.support.repo import Repo
 from tests.support.tool import Result, run, run_ok
@@ -29,7 +29,7 @@ from tests.support.tool import Result, run, run_ok
 
 @pytest.fixture
 def dev(repo: Repo) -> Repo:
-    return agent(repo, "dev")
+    return agent_worktree(repo, "dev")
 
 
 @pytest.fixture
@@ -118,13 +118,13 @@ def test_a_grant_can_be_taken_back_until_it_is_used(store: Store) -> None:
         approvals.deny(store, other.id, by="you")
 
 
-def test_one_of_many_uses_a_grant(store: Store) -> None:
+def test_grant_is_used_by_one_of_many_processes(store: Store) -> None:
     request = approvals.file_request(store, asked())
     granted = approvals.grant(store, request.id, by="me")
-    assert together(12, lambda _: approvals.use(store, granted, me())).count(True) == 1
+    assert in_parallel(12, lambda _: approvals.use(store, granted, me())).count(True) == 1
 
 
-def test_one_of_many_decides(store: Store) -> None:
+def test_request_is_decided_by_one_of_many_processes(store: Store) -> None:
     request = approvals.file_request(store, asked())
 
     def decide(n: int) -> str:
@@ -134,13 +134,13 @@ def test_one_of_many_decides(store: Store) -> None:
             return "refused"
         return made.state
 
-    together(12, decide)
+    in_parallel(12, decide)
     assert approvals.find(store, request.id).state in ("granted", "denied")
     assert len(list((Path(store.folder) / "grants").iterdir())) == 1
 
 
-def test_many_who_ask_the_same_file_one_request(store: Store) -> None:
-    assert len({each.id for each in together(12, lambda _: approvals.file_request(store, asked()))}) == 1
+def test_same_question_of_many_processes_is_one_request(store: Store) -> None:
+    assert len({each.id for each in in_parallel(12, lambda _: approvals.file_request(store, asked()))}) == 1
     assert len(approvals.read_all(store)) == 1
 
 
@@ -171,7 +171,7 @@ def _change(path: Path, **values: object) -> None:
     path.write_text(json.dumps(body))
 
 
-def test_a_grant_that_was_made_up_is_none(store: Store) -> None:
+def test_forged_grant_does_not_count(store: Store) -> None:
     request = approvals.file_request(store, asked())
     path = Path(store.folder) / "grants" / f"{request.id}.json"
     body = {"decision": "granted", "by": "me", "at": request.created_at, "until": time.time() + 999, "note": None}
@@ -210,7 +210,7 @@ def test_a_grant_cannot_be_made_longer_nor_a_request_another_one(store: Store) -
     assert [each.id for each in approvals.read_all(store)] == [request.id]
 
 
-def test_a_pass_that_was_made_up_is_none(store: Store, repo: Repo) -> None:
+def test_forged_pass_does_not_count(store: Store, repo: Repo) -> None:
     process = me()
     name = f"{process.pid}-{process.start}.json"
     body = {"pid": process.pid, "start": process.start, "boot": "", "id": "0" * 12, "bound": "x", "mac": "0" * 64}
@@ -223,7 +223,7 @@ def test_a_pass_that_was_made_up_is_none(store: Store, repo: Repo) -> None:
     assert approvals.active_grant(str(repo.git_dir), os.getpid(), {"XDG_CONFIG_HOME": "/nowhere"}) is None
 
 
-def test_another_users_key_makes_nothing_that_counts(store: Store, tmp_path: Path) -> None:
+def test_grant_signed_with_another_users_key_does_not_count(store: Store, tmp_path: Path) -> None:
     other = store._replace(key=signing.key({"XDG_CONFIG_HOME": str(tmp_path / "other"), "HOME": str(tmp_path)}))
     request = approvals.file_request(other, asked())
     approvals.grant(other, request.id, by="them")
@@ -231,7 +231,7 @@ def test_another_users_key_makes_nothing_that_counts(store: Store, tmp_path: Pat
     assert approvals.read_all(store) == []
 
 
-def test_without_a_key_nothing_can_be_granted_and_no_grant_counts(store: Store) -> None:
+def test_missing_key_allows_no_grant(store: Store) -> None:
     request = approvals.file_request(store._replace(key=None), asked())
     assert approvals.find(store, request.id).state == "pending"  # a request from a sandbox
     with pytest.raises(GuardError, match="key"):
@@ -253,7 +253,7 @@ def test_folders_that_are_links_are_refused(repo: Repo, tmp_path: Path) -> None:
 
 def test_the_key_is_the_users_alone(tmp_path: Path) -> None:
     env = {"HOME": str(tmp_path)}
-    made = together(8, lambda _: signing.key(env))
+    made = in_parallel(8, lambda _: signing.key(env))
     path = tmp_path / ".config" / "git-agentos" / "key"
     assert set(made) == {path.read_bytes()}
     assert (len(made[0]), path.stat().st_mode & 0o777) == (32, 0o600)
@@ -303,7 +303,7 @@ def test_a_kill_leaves_whole_documents(repo: Repo, store: Store) -> None:
                 assert not approvals.use(store, each, me())
 
 
-def test_what_is_old_goes(store: Store) -> None:
+def test_old_requests_are_removed(store: Store) -> None:
     request = approvals.file_request(store, asked())
     left = Path(store.folder) / "requests" / ".123-abc"
     left.write_text("{")
@@ -367,7 +367,7 @@ def test_an_agent_decides_nothing(repo: Repo, dev: Repo, request_id: str, verb: 
     assert still["state"] == "pending"
 
 
-def test_what_an_agent_started_decides_nothing(repo: Repo, dev: Repo, request_id: str) -> None:
+def test_process_started_by_an_agent_cannot_decide(repo: Repo, dev: Repo, request_id: str) -> None:
     """An agent that leaves its worktree and empties its environment, with a terminal of its own."""
     command = f"cd {repo.path} && env -u AGENTOS_AGENT_ID {sys.executable} -m git_agentos approvals grant {request_id}"
     script = f"import pty, os, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(['sh', '-c', {command!r}])))"
@@ -378,7 +378,7 @@ def test_what_an_agent_started_decides_nothing(repo: Repo, dev: Repo, request_id
     assert b"a process above this one is an agent's" in done.stdout
 
 
-def test_without_a_terminal_it_takes_the_key(repo: Repo, dev: Repo, request_id: str, tmp_path: Path) -> None:
+def test_decision_without_a_terminal_needs_the_key(repo: Repo, dev: Repo, request_id: str, tmp_path: Path) -> None:
     def grant() -> Result:
         return run(repo.path, "approvals", "grant", request_id)
 
@@ -405,7 +405,7 @@ def test_without_a_terminal_it_takes_the_key(repo: Repo, dev: Repo, request_id: 
     assert run_ok(repo.path, "approvals", "show", request_id)["decided_by"] == "key"
 
 
-def test_a_key_that_the_worktree_names_is_none(repo: Repo, dev: Repo, request_id: str, tmp_path: Path) -> None:
+def test_key_named_by_the_worktree_does_not_count(repo: Repo, dev: Repo, request_id: str, tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_text("secret")
     repo.git("config", "extensions.worktreeConfig", "true")

@@ -20,7 +20,7 @@ from git_agentos.guard.approval import approvals, documents, requests
 from git_agentos.guard.approval.approvals import ApprovalRequest, Store
 from git_agentos.process import table
 from git_agentos.util import times
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.guard.approvals import AGENT, Sleeper, approve, at_terminal, run_by
 from tests.support.repo import Repo
 from tests.support.tool import Result, run, run_ok
@@ -30,7 +30,7 @@ PUSH = ("push", "origin", "main")
 
 @pytest.fixture
 def dev(repo: Repo) -> Repo:
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     for name in ("remote", "elsewhere"):
         Repo.init(repo.scratch / name, "--bare")
     repo.git("remote", "add", "origin", str(repo.scratch / "remote"))
@@ -205,7 +205,7 @@ def test_hook_that_was_edited_after_the_grant(dev: Repo, repo: Repo) -> None:
         assert runs()
 
 
-def test_what_a_rebase_goes_on_with(dev: Repo, repo: Repo) -> None:
+def test_grant_is_bound_to_the_todo_list_of_the_rebase(dev: Repo, repo: Repo) -> None:
     folder = Path(dev.text("rev-parse", "--absolute-git-dir")) / "rebase-merge"
     folder.mkdir()
     (folder / "git-rebase-todo").write_text("pick 1234567 one\n")
@@ -378,7 +378,7 @@ def test_ids_are_long(store: Store) -> None:
     assert len(approvals.file_request(store, asked()).id) * 4 >= 128
 
 
-def test_what_cannot_be_shown_cannot_be_asked_for_without_a_key(store: Store) -> None:
+def test_request_that_cannot_be_shown_is_refused(store: Store) -> None:
     sandbox = store._replace(key=None)
     words = ("git", "push", "https://[redacted]@example.com")
     with pytest.raises(GuardError, match="secret") as error:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.guard.approvals import AGENT, approve, at_terminal, run_by
 from tests.support.repo import Repo
 from tests.support.tool import run, run_ok
@@ -82,7 +82,7 @@ exec(sys.stdin.read() if len(sys.argv) < 3 else open(sys.argv[2]).read())
 
 @pytest.fixture
 def dev(repo: Repo) -> Repo:
-    return agent(repo, "dev")
+    return agent_worktree(repo, "dev")
 
 
 @pytest.fixture

@@ -13,22 +13,21 @@ from hypothesis import strategies as st
 from git_agentos.errors import ConfigurationError
 from git_agentos.guard.assessment import assessor as judging
 from git_agentos.guard.assessment.hook_events import RefUpdate
-from git_agentos.guard.call import Call
+from git_agentos.guard.call import UNKNOWN, Call
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Assessment, Decision, SaveScope
 from git_agentos.guard.identity import PERSON, Identity
 from git_agentos.guard.policy import operations, subcommands
 from git_agentos.guard.policy.operations import OPERATIONS
-from git_agentos.guard.policy.options import UNKNOWN
 from tests.support.confirming import set_up
 from tests.support.guard import policy_repository
-from tests.support.guard.table import AGENT, call
+from tests.support.guard.table import AGENT, call_of
 from tests.support.repo import Repo
 
 ZERO = "0" * 40
 
 
 def judge(repo: Repo, command: str, who: Identity = AGENT) -> Assessment:
-    return judging.assess_git(call(command, repo.path), who)
+    return judging.assess_git(call_of(command, repo.path), who)
 
 
 def decided(repo: Repo, command: str) -> tuple[str, list[str]]:
@@ -210,7 +209,7 @@ def test_ignored_files_in_the_way_are_saved(here: Repo) -> None:
     assert judge(here, "git switch tracks").decision.decision == ALLOW
     assert judge(here, "git switch other").save is None
     # From a folder below, too.
-    assert judging.assess_git(call("git switch tracks", here.path / "src"), AGENT).save == expected
+    assert judging.assess_git(call_of("git switch tracks", here.path / "src"), AGENT).save == expected
 
 
 def test_commits_of_detached_head_are_saved(here: Repo) -> None:
@@ -327,7 +326,9 @@ def test_protected_branches(here: Repo) -> None:
 
 
 def updates(repo: Repo, command: str, *lines: tuple[str, str, str]) -> tuple[str, list[str]]:
-    found = judging.assess_ref_updates([RefUpdate(*line) for line in lines], call(command, repo.path), AGENT).decision
+    found = judging.assess_ref_updates(
+        [RefUpdate(*line) for line in lines], call_of(command, repo.path), AGENT
+    ).decision
     return found.decision, found.operations
 
 
@@ -375,7 +376,7 @@ def test_updates_of_protected_branches(here: Repo) -> None:
 
 
 def push(repo: Repo, command: str, *lines: str) -> tuple[str, list[str]]:
-    found = judging.assess_push(lines, "origin", call(command, repo.path), AGENT).decision
+    found = judging.assess_push(lines, "origin", call_of(command, repo.path), AGENT).decision
     return found.decision, found.operations
 
 
@@ -398,7 +399,7 @@ def test_pushes(here: Repo) -> None:
 
 def test_commits(here: Repo, make_repo: Callable[[str], Repo]) -> None:
     def commit(repo: Repo, command: str = "git commit -m x") -> tuple[str, list[str]]:
-        found = judging.assess_commit(call(command, repo.path), AGENT).decision
+        found = judging.assess_commit(call_of(command, repo.path), AGENT).decision
         return found.decision, found.operations
 
     assert commit(here) == (ALLOW, ["commit"])

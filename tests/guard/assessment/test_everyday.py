@@ -26,7 +26,7 @@ def worktree(tmp_path_factory: pytest.TempPathFactory) -> Repo:
 
 
 @pytest.mark.parametrize("text", LINES, ids=[text[:50] for text in LINES])
-def test_it_is_allowed(worktree: Repo, text: str) -> None:
+def test_everyday_line_is_allowed(worktree: Repo, text: str) -> None:
     call = Call((), str(worktree.path), os.environ)
     found = assessor.assess_text(text, call, Identity("dev", "environment")).decision
     assert found.decision == ALLOW, found

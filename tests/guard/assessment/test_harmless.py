@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.guard import policy_repository
 from tests.support.guard.guarded_worktree import guarded
-from tests.support.guard.table import ROWS, call
+from tests.support.guard.table import ROWS, call_of
 from tests.support.repo import Repo
 
 # They want a display, a tool that is not there, or answer a harness.
@@ -58,12 +58,12 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Repo, Path]:
 
 @pytest.mark.sampled(one_in=12)
 @pytest.mark.parametrize("command", _COMMANDS)
-def test_it_runs(command: str, kept: tuple[Repo, Path]) -> None:
+def test_allowed_command_runs_in_a_guarded_worktree(command: str, kept: tuple[Repo, Path]) -> None:
     dev, copy = kept
     # The records of a worktree name its path: every command begins at the same one.
     shutil.rmtree(dev.path.parent.parent)
     shutil.copytree(copy, dev.path.parent.parent, symlinks=True)
-    asked = call(command, dev.path)
+    asked = call_of(command, dev.path)
     environment = {**asked.environment, "GIT_EDITOR": "true", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
     try:
         done = subprocess.run(

@@ -20,7 +20,7 @@ import pytest
 from git_agentos.guard.assessment.assessor import assess_git
 from git_agentos.guard.policy import subcommands
 from tests.support.guard import policy_repository
-from tests.support.guard.table import AGENT, ROWS, Row, call
+from tests.support.guard.table import AGENT, ROWS, Row, call_of
 from tests.support.repo import Repo, git, git_run
 from tests.support.sampling import EXHAUSTIVE
 
@@ -112,7 +112,7 @@ def test_every_loss_is_saved_first(row: Row, original: Path, tmp_path: Path) -> 
     folder = tmp_path / "copy"
     shutil.copytree(original, folder, symlinks=True)
     repo = Repo(folder / "repo")
-    asked = call(row.command, repo.path)
+    asked = call_of(row.command, repo.path)
     before = held(repo)
     judged = assess_git(asked, AGENT)
     if row.decision != "allow" and not judged.fully_saved:

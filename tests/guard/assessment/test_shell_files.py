@@ -20,7 +20,7 @@ import pytest
 
 from git_agentos.guard.assessment import ignored_files
 from git_agentos.guard.harness import handler
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.guard import shell_lines
 from tests.support.guard.guarded_worktree import grant_all
 from tests.support.guard.inventory import blob_id
@@ -115,7 +115,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
         main.write(name, text)
     (main.path / "wipe.sh").chmod(0o755)
     main.commit("first")
-    for each in (main, agent(main, "dev"), agent(main, "other")):
+    for each in (main, agent_worktree(main, "dev"), agent_worktree(main, "other")):
         (each.path / "linked").symlink_to(world.main.path / "src")
         where = each.path.name
         each.append("src/a.py", f"edited in {where}\n")
@@ -161,7 +161,7 @@ def test_files_elsewhere_need_approval(world: World) -> None:
     assert world.files().items() >= before.items()
 
 
-def test_whatever_is_taken_away_was_saved(template: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_removed_files_were_saved_first(template: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for line in shell_lines.OWN:
         world = begin(template, monkeypatch)
         before = world.files()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from git_agentos.guard.configuration import settings
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.confirming import confirm, set_up
 from tests.support.guard.approvals import at_terminal
 from tests.support.guard.guarded_worktree import guarded, sh
@@ -173,7 +173,7 @@ def test_a_person_confirms_in_a_terminal(repo: Repo) -> None:
 
 
 def test_agents_may_not_confirm(repo: Repo, tmp_path: Path) -> None:
-    dev = agent(repo, "dev")
+    dev = agent_worktree(repo, "dev")
     repo.config(KEY, "allow")
     for done in (
         run(repo.path, "guard", "confirm"),

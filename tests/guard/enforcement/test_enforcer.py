@@ -15,7 +15,7 @@ from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, SaveScope
 from git_agentos.guard.enforcement import enforcer, saving
 from git_agentos.guard.identity import Identity
 from git_agentos.process.table import Process
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.guard.approvals import (
     AGENT,
     PERSON,
@@ -35,7 +35,7 @@ from tests.support.tool import run_ok
 @pytest.fixture
 def dev(repo: Repo) -> Repo:
     """An agent's worktree with work in it."""
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     made.append("readme.txt", "unstaged\n")
     made.write("notes.txt", "staged\n")
     made.add("notes.txt")
@@ -273,7 +273,7 @@ def test_a_request_is_filed_once_granted_and_used_once(dev: Repo, repo: Repo) ->
 
 
 def test_a_grant_is_bound_to_command_head_worktree_and_agent(dev: Repo, repo: Repo) -> None:
-    other = agent(repo, "other-agent")
+    other = agent_worktree(repo, "other-agent")
     asked = run_by(AGENT, approve(dev.path), "merge", "other", cwd=dev.path)
     assert at_terminal(repo.path, "approvals", "grant", str(asked.approval)).code == 0
 

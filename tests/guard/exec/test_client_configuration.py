@@ -84,7 +84,7 @@ def test_a_launcher_starts_the_client(dev: Repo) -> None:
     assert checkpoints(dev)[-1].trigger == "pre_commit"
 
 
-def test_what_destroys_is_stopped(dev: Repo) -> None:
+def test_destructive_command_is_stopped(dev: Repo) -> None:
     before = complete_state(dev.path)
     for text in ("git reset --hard -q; exit $?", "sh -c 'git clean -fdx'; exit $?", "git checkout -f"):
         done = client(dev, variables(GEMINI), "bash", "-c", text)
@@ -134,7 +134,7 @@ def test_a_client_that_starts_guard_exec(dev: Repo) -> None:
     "{0} GIT_CONFIG_VALUE_1=/tmp/hooks git commit -qm one",
 ])  # fmt: skip
 @pytest.mark.parametrize("has", [True, False], ids=["gemini", "plain"])
-def test_a_command_that_sets_them_itself(dev: Repo, text: str, has: bool) -> None:
+def test_command_setting_the_variables_itself(dev: Repo, text: str, has: bool) -> None:
     pairs = "GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_0=core.fsmonitor GIT_CONFIG_VALUE_0= GIT_CONFIG_KEY_1=core.hooksPath"
     text = text.format(pairs + " GIT_CONFIG_VALUE_1=/dev/null")
     done = client(dev, variables(GEMINI) if has else {}, "bash", "-c", text)

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.confirming import set_up
 from tests.support.guard.approvals import at_terminal
 from tests.support.repo import Repo, git_run
-from tests.support.signals import by_default
+from tests.support.signals import with_default_handlers
 from tests.support.state import complete_state
 from tests.support.tool import Result, run, run_ok
 
@@ -25,7 +25,7 @@ from tests.support.tool import Result, run, run_ok
 @pytest.fixture
 def dev(repo: Repo) -> Repo:
     """An agent's worktree with work in it."""
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     made.append("readme.txt", "unstaged\n")
     made.write("new.txt", "untracked\n")
     return made
@@ -38,7 +38,7 @@ def shell(where: Path, text: str, *options: str, env: dict[str, str] | None = No
 
 def start(where: Path, *words: str) -> subprocess.Popen[bytes]:
     argv = [sys.executable, "-m", "git_agentos", "guard", "exec", "--", *words]
-    with by_default(signal.SIGHUP, signal.SIGINT):
+    with with_default_handlers(signal.SIGHUP, signal.SIGINT):
         return subprocess.Popen(
             argv, cwd=where, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
@@ -61,7 +61,7 @@ def start(where: Path, *words: str) -> subprocess.Popen[bytes]:
         (("git", "rev-parse", "--verify", "-q", "nothing"), 1),
     ],
 )
-def test_its_exit_code_is_the_commands(dev: Repo, words: tuple[str, ...], code: int) -> None:
+def test_exit_code_is_that_of_the_command(dev: Repo, words: tuple[str, ...], code: int) -> None:
     done = run(dev.path, "guard", "exec", "--", *words)
     assert done.code == code, str(done)
     assert (b"cannot run" in done.err) is (code in (126, 127))
@@ -86,7 +86,7 @@ def test_the_dashes_may_be_left_out(dev: Repo) -> None:
     assert run(dev.path, "guard", "exec", "--bogus", "--", "true").code == 2
 
 
-def test_the_command_knows_who_it_is(dev: Repo, repo: Repo) -> None:
+def test_command_gets_the_agents_id(dev: Repo, repo: Repo) -> None:
     text = 'echo "$AGENTOS_AGENT_ID $AGENTOS_GUARD ${PATH%%:*} $(command -v git)"'
     shims = repo.git_dir / "agentos" / "guard" / "bin"
     assert shell(dev.path, text).out.decode() == f"dev dev {shims} {shims / 'git'}\n"
@@ -174,7 +174,7 @@ def stashed_elsewhere(repo: Repo, dev: Repo) -> str:
 
 @pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("text", DESTRUCTIVE)
-def test_it_stops_whatever_the_command_runs(dev: Repo, repo: Repo, text: str) -> None:
+def test_destructive_git_below_the_command_is_stopped(dev: Repo, repo: Repo, text: str) -> None:
     (repo.git_dir / "info").mkdir(exist_ok=True)
     (repo.git_dir / "info" / "exclude").write_text("secret.env\n")
     dev.write("secret.env", "KEY=1\n")
@@ -258,7 +258,7 @@ def test_save_mode_end_to_end(dev: Repo, repo: Repo) -> None:
     assert complete_state(dev.path) == before
 
 
-def test_what_cannot_be_decided_does_not_run(dev: Repo, repo: Repo) -> None:
+def test_undecidable_command_does_not_run(dev: Repo, repo: Repo) -> None:
     repo.config("agentos.guard.mode", "bogus")
     before = complete_state(dev.path)
     done = run(dev.path, "guard", "exec", "--", "git", "reset", "--hard")

@@ -12,7 +12,7 @@ import pytest
 from git_agentos.errors import GuardError
 from git_agentos.git.location import locate
 from git_agentos.guard.exec import sandbox
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.confirming import set_up
 from tests.support.guard.approvals import at_terminal
 from tests.support.repo import Repo, git_run
@@ -28,9 +28,9 @@ TOOL = f"{sys.executable} -m git_agentos"
 @pytest.fixture
 def dev(repo: Repo) -> Repo:
     """An agent's worktree with work in it, beside another agent's and a dirty main worktree."""
-    agent(repo, "other")
+    agent_worktree(repo, "other")
     repo.append("readme.txt", "mine\n")
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     made.append("readme.txt", "unstaged\n")
     made.write("new.txt", "untracked\n")
     return made
@@ -58,7 +58,7 @@ def test_ordinary_work_goes_on(dev: Repo) -> None:
 
 
 @needs_bubblewrap
-def test_what_is_not_the_agents_cannot_be_written(dev: Repo, repo: Repo, home: Path) -> None:
+def test_files_outside_the_worktree_cannot_be_written(dev: Repo, repo: Repo, home: Path) -> None:
     common, other = repo.git_dir, repo.path.parent / "repo.worktrees" / "other"
     run(dev.path, "guard", "exec", "--", "true")
     before = complete_state(repo.path), complete_state(other)
@@ -181,7 +181,7 @@ def test_a_worktree_inside_of_the_main_one(repo: Repo) -> None:
     assert not repo.exists("y")
 
 
-def test_without_bubblewrap_it_says_so(dev: Repo, tmp_path: Path) -> None:
+def test_missing_bubblewrap_is_an_error(dev: Repo, tmp_path: Path) -> None:
     location = locate(str(dev.path))
     with pytest.raises(GuardError, match="no bubblewrap"):
         sandbox.bwrap_argv(location, {**os.environ, "PATH": str(tmp_path)}, None, str(dev.path))

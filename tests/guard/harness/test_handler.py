@@ -23,7 +23,7 @@ from git_agentos.guard.approval import approvals
 from git_agentos.guard.harness import handler
 from git_agentos.guard.harness.adapters import HARNESSES
 from git_agentos.guard.harness.events import HookReply
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.confirming import set_up
 from tests.support.repo import Repo
 from tests.support.tool import run_ok
@@ -132,7 +132,7 @@ FORMS = {
 @pytest.fixture
 def worktree(repo: Repo) -> Repo:
     """An agent's worktree with work that is not committed, and a commit in main that it does not have."""
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     repo.git("commit", "-q", "--allow-empty", "-m", "ahead")
     made.write("notes.txt", "changed\n")
     made.write("new.txt", "new\n")
@@ -184,7 +184,7 @@ def test_a_harmless_command_is_passed_on_without_a_word(name: str, worktree: Rep
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_needs_approval_is_denied_with_the_request(name: str, worktree: Repo) -> None:
+def test_command_needing_approval_is_denied_with_its_request(name: str, worktree: Repo) -> None:
     reason = told(name, ask(name, FORMS[name].shell("git merge main", str(worktree.path)), worktree.path))
     assert reason is not None
     found = re.search(r"git agentos approvals grant (\w+)", reason)
@@ -252,7 +252,7 @@ _RAN: dict[str, Callable[[str, str], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", list(_RAN))
-def test_what_a_shell_has_changed_becomes_a_checkpoint(name: str, worktree: Repo) -> None:
+def test_changes_of_a_shell_become_a_checkpoint(name: str, worktree: Repo) -> None:
     where = str(worktree.path)
     ask(name, FORMS[name].prompt("fix it", where), worktree.path)
     assert told(name, ask(name, _RAN[name]("ls", where), worktree.path)) is None
@@ -325,7 +325,7 @@ def _broken(body: dict[str, Any]) -> list[dict[str, Any]]:
     return made
 
 
-def test_events_that_are_none_of_ours_are_passed_on(worktree: Repo) -> None:
+def test_unknown_events_are_ignored(worktree: Repo) -> None:
     where = str(worktree.path)
     for name, body in (
         ("claude-code", _claude("SessionStart", where, source="startup")),
@@ -543,7 +543,7 @@ def test_a_grant_is_for_the_whole_text(worktree: Repo, granted: str, other: str)
     assert _shell(worktree, granted) is not None, "it was used"
 
 
-def test_what_cannot_be_known_is_shown_and_said(worktree: Repo) -> None:
+def test_undecidable_text_is_shown_and_explained(worktree: Repo) -> None:
     reason = _shell(worktree, 'git merge "$A"')
     assert reason is not None
     assert "write out what variables" in reason

@@ -126,7 +126,7 @@ def test_info_exclude_comes_back_to_the_byte(before: bytes | None, repo: Repo, l
     assert (path.read_bytes() if path.exists() else None) == before
 
 
-def test_what_somebody_else_wrote_into_info_exclude_stays(repo: Repo) -> None:
+def test_foreign_lines_in_info_exclude_stay(repo: Repo) -> None:
     path = exclude_of(repo)
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(b"*.log\n")
@@ -214,7 +214,7 @@ def _trust_copilot(home: Path, path: str) -> None:
     ("name", "trust", "said"),
     [("codex", _trust_codex, "hook-trust"), ("gemini", _trust_gemini, "trust"), ("copilot", _trust_copilot, "trust")],
 )
-def test_what_is_not_trusted_is_not_read(
+def test_untrusted_settings_are_not_read(
     name: str, trust: Callable[[Path, str], None], said: str, repo: Repo, tmp_path: Path
 ) -> None:
     home = tmp_path / "person"

@@ -16,7 +16,7 @@ from git_agentos.git.location import locate
 from git_agentos.guard.diagnosis import checks
 from git_agentos.guard.harness import adapters, integration
 from git_agentos.guard.harness.adapters import HARNESSES
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.command_line import Cli
 from tests.support.guard.shfmt import without_shfmt
 from tests.support.json_reference import check_document
@@ -51,7 +51,7 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_where_there_were_no_settings_none_are_left(name: str, root: Path, tmp_path: Path) -> None:
+def test_removal_leaves_no_settings_where_there_were_none(name: str, root: Path, tmp_path: Path) -> None:
     done = add(name, root, tmp_path / "home")
     assert (done.integrated, done.changed, done.path) == (True, True, str(path_of(name, root)))
     before = files(root)
@@ -74,7 +74,7 @@ OTHERS = b"""{
 
 
 @pytest.mark.parametrize("name", JSON_NAMES)
-def test_what_is_in_the_settings_stays_and_comes_back_to_the_byte(name: str, root: Path, tmp_path: Path) -> None:
+def test_existing_settings_come_back_to_the_byte(name: str, root: Path, tmp_path: Path) -> None:
     path = path_of(name, root)
     path.parent.mkdir(parents=True)
     path.write_bytes(OTHERS)
@@ -93,7 +93,7 @@ def test_what_is_in_the_settings_stays_and_comes_back_to_the_byte(name: str, roo
 
 
 @pytest.mark.parametrize("name", JSON_NAMES)
-def test_where_somebody_edited_in_between_only_ours_is_taken_out(name: str, root: Path, tmp_path: Path) -> None:
+def test_removal_after_an_edit_takes_out_only_our_hooks(name: str, root: Path, tmp_path: Path) -> None:
     path = path_of(name, root)
     path.parent.mkdir(parents=True)
     path.write_bytes(OTHERS)
@@ -140,7 +140,7 @@ def test_settings_that_are_not_understood_are_left_as_they_are(
     assert path.read_bytes() == data
 
 
-def test_a_plugin_of_somebody_else_is_left(root: Path, tmp_path: Path) -> None:
+def test_foreign_plugin_is_left_alone(root: Path, tmp_path: Path) -> None:
     path = path_of("opencode", root)
     path.parent.mkdir(parents=True)
     path.write_text("export const Mine = 1\n")
@@ -167,7 +167,7 @@ def test_a_link_stays_one(root: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", JSON_NAMES)
 def test_the_command_that_is_written_runs_and_fails_closed(name: str, repo: Repo, tmp_path: Path) -> None:
     """As a harness would run it: through a shell, with the event on stdin."""
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     add(name, made.path, tmp_path / "home")
     commands = {
         value
@@ -227,7 +227,7 @@ def test_the_command(cli: Cli, repo: Repo, monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 def test_an_agent_needs_approval(repo: Repo) -> None:
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     done = run(made.path, "guard", "integrate", "claude-code", "--remove")
     assert done.code == 3, done
     assert run(made.path, "guard", "integrate", "claude-code", "--print").code == 0
@@ -237,7 +237,7 @@ def test_an_agent_needs_approval(repo: Repo) -> None:
 
 
 def test_check_decides_and_does_nothing(cli: Cli, repo: Repo) -> None:
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     made.write("notes.txt", "changed\n")
     repo.git("commit", "-q", "--allow-empty", "-m", "later")
 
@@ -275,7 +275,7 @@ def test_check_decides_and_does_nothing(cli: Cli, repo: Repo) -> None:
     assert cli("-C", str(made.path), "-q", "guard", "check", "--", "git", "reset", "--hard").text == "forbid\n"
 
 
-def test_check_is_about_who_asks(cli: Cli, repo: Repo) -> None:
+def test_check_judges_the_caller(cli: Cli, repo: Repo) -> None:
     words = ("guard", "check", "--", "git", "reset", "--hard")
     assert cli("-C", str(repo.path), *words).code == 0
     assert cli("-C", str(repo.path), "--as", "dev", *words).code == 3
@@ -308,9 +308,7 @@ def test_settings_block_before_tools_and_record_after_them(name: str) -> None:
     assert all(set(matcher.split("|")) <= tools for matcher in after)
 
 
-def test_without_the_reader_of_shell_text_nothing_is_integrated(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_shfmt_refuses_integration(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every command of the harness would be denied."""
     without_shfmt(monkeypatch, tmp_path)
     with pytest.raises(GuardError, match="'shfmt' is not installed") as caught:

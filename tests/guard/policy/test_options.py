@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.policy import options
 from git_agentos.guard.policy.option_table import SPECS
-from git_agentos.guard.policy.options import UNKNOWN, Options, parse, spec
+from git_agentos.guard.policy.options import Options, parse, spec
 
 
 def read(command: str, *args: str) -> Options:

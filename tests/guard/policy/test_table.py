@@ -9,7 +9,7 @@ import pytest
 from git_agentos.guard.assessment.assessor import assess_git
 from git_agentos.guard.policy.operations import OPERATIONS
 from tests.support.guard import policy_repository
-from tests.support.guard.table import AGENT, ROWS, Row, call
+from tests.support.guard.table import AGENT, ROWS, Row, call_of
 from tests.support.repo import Repo
 from tests.support.sampling import is_sampled
 
@@ -21,7 +21,7 @@ def repo(tmp_path_factory: pytest.TempPathFactory) -> Repo:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.decision}: {row.command}"[:90])
 def test_command(row: Row, repo: Repo) -> None:
-    found = assess_git(call(row.command, repo.path), AGENT).decision
+    found = assess_git(call_of(row.command, repo.path), AGENT).decision
     assert (found.decision, frozenset(found.operations)) == (row.decision, row.operations)
 
 
@@ -53,5 +53,5 @@ def test_judging_changes_nothing(repo: Repo) -> None:
     before = look()
     for number, row in enumerate(ROWS):
         if row.decision != "allow" and is_sampled(number, one_in=8):
-            assess_git(call(row.command, repo.path), AGENT)
+            assess_git(call_of(row.command, repo.path), AGENT)
     assert look() == before

@@ -22,10 +22,10 @@ from git_agentos.guard.diagnosis import checks, probe
 from git_agentos.guard.harness import integration
 from git_agentos.guard.setup import activation, manifest, own_files, repository_hooks, scripts
 from git_agentos.worktree import creation, removal
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.json_reference import check_document
 from tests.support.repo import Repo, git_run
-from tests.support.snapshot import assert_nothing_left, whole
+from tests.support.snapshot import assert_nothing_left, snapshot
 from tests.support.tool import run, run_ok
 
 AGENTOS_REFS = ("core.hookspath", "core.fsmonitor", "core.fsmonitorhookversion")
@@ -59,7 +59,7 @@ def guarded(repo: Repo) -> bool:
 
 
 def test_one_worktree_is_guarded_and_no_other(repo: Repo) -> None:
-    one, other = agent(repo, "one"), agent(repo, "other")
+    one, other = agent_worktree(repo, "one"), agent_worktree(repo, "other")
     activation.enable(location(one))
     hooks = scripts.hooks_dir(str(repo.git_dir))
     assert (seen(one, AGENTOS_REFS[0]), seen(one, AGENTOS_REFS[1]), seen(one, AGENTOS_REFS[2])) == (
@@ -73,8 +73,8 @@ def test_one_worktree_is_guarded_and_no_other(repo: Repo) -> None:
 
 
 def test_disable_takes_away_exactly_what_was_added(repo: Repo) -> None:
-    made = agent(repo, "dev")
-    before, everything = config(repo), whole(repo)
+    made = agent_worktree(repo, "dev")
+    before, everything = config(repo), snapshot(repo)
     activation.enable(location(made))
     activation.enable(location(made))  # again: nothing more
     assert config(repo).count(b"worktreeConfig") == 1
@@ -85,8 +85,8 @@ def test_disable_takes_away_exactly_what_was_added(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("text", [b"[core]\n\tbare = false", b"# a comment\n[user]\n\tname = x\n", b"[a]\n\n\n", b""])
-def test_whatever_the_own_configuration_was(repo: Repo, text: bytes) -> None:
-    made = agent(repo, "dev")
+def test_enable_and_disable_restore_own_configuration(repo: Repo, text: bytes) -> None:
+    made = agent_worktree(repo, "dev")
     repo.config("extensions.worktreeConfig", "true")
     path = Path(location(made).git_dir) / "config.worktree"
     path.write_bytes(text)
@@ -97,8 +97,8 @@ def test_whatever_the_own_configuration_was(repo: Repo, text: bytes) -> None:
     assert (path.read_bytes(), config(repo)) == (text, before)
 
 
-def test_what_others_set_meanwhile_stays(repo: Repo) -> None:
-    made = agent(repo, "dev")
+def test_configuration_set_by_others_meanwhile_stays(repo: Repo) -> None:
+    made = agent_worktree(repo, "dev")
     made_before = own_config(made)
     activation.enable(location(made))
     made.git("config", "--worktree", "core.editor", "vi")  # git puts it into our section
@@ -116,7 +116,7 @@ def test_what_others_set_meanwhile_stays(repo: Repo) -> None:
 
 
 def test_a_value_of_the_users_in_the_same_file_comes_back(repo: Repo) -> None:
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     repo.config("extensions.worktreeConfig", "true")
     made.git("config", "--worktree", "core.hooksPath", "/their/hooks")
     activation.enable(location(made))
@@ -127,7 +127,7 @@ def test_a_value_of_the_users_in_the_same_file_comes_back(repo: Repo) -> None:
 
 
 def test_shared_settings_stay_while_another_needs_them(repo: Repo) -> None:
-    one, two = agent(repo, "one"), agent(repo, "two")
+    one, two = agent_worktree(repo, "one"), agent_worktree(repo, "two")
     before = config(repo)
     activation.enable(location(one))
     activation.enable(location(two))
@@ -139,7 +139,7 @@ def test_shared_settings_stay_while_another_needs_them(repo: Repo) -> None:
     assert not os.path.lexists(scripts.folder(str(repo.git_dir)))
 
 
-def test_what_git_worktree_says_has_to_move(repo: Repo) -> None:
+def test_shared_core_bare_is_moved_to_the_main_worktree(repo: Repo) -> None:
     """core.bare in the shared configuration would make every worktree bare once each has one of its own."""
     bare = repo.scratch / "bare.git"
     repo.git("clone", "-q", "--bare", str(repo.path), str(bare))
@@ -158,7 +158,7 @@ def test_what_git_worktree_says_has_to_move(repo: Repo) -> None:
 def test_core_worktree_moves_and_comes_back(repo: Repo) -> None:
     main = str(repo.path)
     repo.config("core.worktree", main)
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     before = config(repo)
     activation.enable(location(made))
     assert made.text("rev-parse", "--show-toplevel") == str(made.path)
@@ -174,7 +174,7 @@ def test_core_worktree_moves_and_comes_back(repo: Repo) -> None:
 
 def test_a_path_that_sh_would_take_apart(make_repo: Any) -> None:
     repo: Repo = make_repo("a $(touch x); 'b' &")
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     made.write("readme.txt", "not committed\n")
     activation.enable(location(made))
     done = git_run(made.path, "reset", "--hard", env={"AGENTOS_AGENT_ID": "dev"})
@@ -186,7 +186,7 @@ def test_a_path_that_sh_would_take_apart(make_repo: Any) -> None:
 
 def test_a_worktree_that_git_makes_from_a_guarded_one(repo: Repo) -> None:
     """git copies config.worktree: what the agent makes is guarded as well, and nothing of it is left in the end."""
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     before = config(repo)
     activation.enable(location(made))
     beside = made.path.parent / "beside"
@@ -199,7 +199,7 @@ def test_a_worktree_that_git_makes_from_a_guarded_one(repo: Repo) -> None:
 
 def test_the_main_worktree_alone(repo: Repo) -> None:
     """An agent may work there, too; other worktrees and people are not affected."""
-    other = agent(repo, "other")
+    other = agent_worktree(repo, "other")
     before = config(repo)
     activation.enable(location(repo))
     assert ([seen(other, key) for key in AGENTOS_REFS], guarded(other)) == ([None, None, None], False)
@@ -243,7 +243,7 @@ def test_every_way_to_make_one(repo: Repo) -> None:
 
 def test_a_creation_that_fails_leaves_the_guard_as_it_was(repo: Repo) -> None:
     creation.create(open_workspace(repo.path).context, "first")
-    before = whole(repo)
+    before = snapshot(repo)
     repo.config("agentos.setup", "exit 1")
     with pytest.raises(WorktreeError):
         creation.create(open_workspace(repo.path).context, "second")
@@ -262,15 +262,15 @@ def test_a_worktree_that_plain_git_removed(repo: Repo) -> None:
 
 
 def test_the_name_of_a_worktree_that_is_gone_is_not_guarded_again(repo: Repo) -> None:
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     activation.enable(location(made))
     repo.git("worktree", "remove", "--force", str(made.path))
     repo.git("branch", "-D", "agent/dev")
-    assert not guarded(agent(repo, "dev"))
+    assert not guarded(agent_worktree(repo, "dev"))
 
 
-def test_many_at_once(repo: Repo) -> None:
-    made = [agent(repo, f"dev-{n}") for n in range(6)]
+def test_concurrent_enable_and_disable(repo: Repo) -> None:
+    made = [agent_worktree(repo, f"dev-{n}") for n in range(6)]
     before = config(repo)
 
     def all_at_once(word: str) -> None:
@@ -297,11 +297,12 @@ class _Killed(BaseException):
 _STEPS = [(own_files, "write"), (lockfile, "commit"), (manifest, "write")]
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("step", range(7))
 @pytest.mark.parametrize("operation", ["enable", "disable", "install", "uninstall"])
 def test_killed_at_any_step(repo: Repo, operation: str, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever was done by then, doing it again does it, and undoing it leaves nothing."""
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     before = (config(repo), own_config(made))
     act = {
         "enable": lambda: activation.enable(location(made)),
@@ -357,7 +358,7 @@ def status(repo: Repo) -> checks.GuardStatus:
 
 
 def test_status_tries_the_layers(repo: Repo) -> None:
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     assert (status(made).enabled, status(made).layers) == (False, [])
     branches, before = repo.git("for-each-ref"), config(repo)
     activation.enable(location(made))
@@ -383,7 +384,7 @@ def test_status_tries_the_layers(repo: Repo) -> None:
 
 
 def test_a_script_that_is_not_executable_is_noticed(repo: Repo) -> None:
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     activation.enable(location(made))
     script = Path(scripts.hooks_dir(str(repo.git_dir))) / "reference-transaction"
     script.chmod(0o644)
@@ -394,7 +395,7 @@ def test_a_script_that_is_not_executable_is_noticed(repo: Repo) -> None:
 
 @pytest.mark.parametrize("name", ["fsmonitor", "reference-transaction", "guard.sh"])
 def test_an_edited_script_is_noticed_and_mended(repo: Repo, name: str) -> None:
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     activation.enable(location(made))
     script = Path(scripts.hooks_dir(str(repo.git_dir))) / name
     good = script.read_bytes()
@@ -410,7 +411,7 @@ def test_an_edited_script_is_noticed_and_mended(repo: Repo, name: str) -> None:
 
 def test_an_agent_that_edits_the_records_too_is_noticed(repo: Repo) -> None:
     """It can write to the git directory, but it has not the key that the records are signed with."""
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     activation.enable(location(made))
     top = Path(scripts.folder(str(repo.git_dir)))
     record = json.loads((top / "files.json").read_text())
@@ -438,7 +439,7 @@ def test_an_agent_that_edits_the_records_too_is_noticed(repo: Repo) -> None:
     ids=" ".join,
 )
 def test_an_edited_configuration_is_noticed(repo: Repo, edit: tuple[str, ...]) -> None:
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     activation.enable(location(made))
     assert activation.tampered(location(made)) == []
     repo_side = edit[1] != "--worktree"
@@ -452,7 +453,7 @@ def test_an_edited_configuration_is_noticed(repo: Repo, edit: tuple[str, ...]) -
 
 
 def test_a_repository_that_was_moved(repo: Repo) -> None:
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     activation.enable(location(made))
     moved = Repo(repo.path.parent / "elsewhere")
     shutil.move(repo.path, moved.path)
@@ -465,7 +466,7 @@ def test_a_repository_that_was_moved(repo: Repo) -> None:
 
 
 def test_a_damaged_manifest(repo: Repo) -> None:
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     before = own_config(made)
     activation.enable(location(made))
     Path(manifest.path_of(str(repo.git_dir))).write_text("{")
@@ -479,7 +480,7 @@ def test_a_damaged_manifest(repo: Repo) -> None:
 
 
 def test_doctor_tells_of_agents_that_nothing_guards(repo: Repo) -> None:
-    agent(repo, "dev")
+    agent_worktree(repo, "dev")
     found = open_workspace(repo.path).doctor()
     assert [(each.code, each.severity) for each in found if each.code.startswith("guard")] == [("guard-off", "info")]
     run_ok(repo.path, "guard", "enable", "dev")
@@ -487,7 +488,7 @@ def test_doctor_tells_of_agents_that_nothing_guards(repo: Repo) -> None:
 
 
 def test_a_shim_that_is_not_first(repo: Repo) -> None:
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     activation.enable(location(made))
     shim = scripts.shim_dir(str(repo.git_dir))
     first = {"AGENTOS_GUARD": "dev", "PATH": f"{shim}:{os.environ['PATH']}"}
@@ -501,7 +502,7 @@ def test_a_shim_that_is_not_first(repo: Repo) -> None:
 
 
 def test_the_commands(repo: Repo) -> None:
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     before = config(repo)
     on = run_ok(repo.path, "guard", "enable", "dev")
     assert (check_document(on), on["id"], on["enabled"]) == ("guard-status", "dev", True)
@@ -520,7 +521,7 @@ def test_the_commands(repo: Repo) -> None:
 )
 @pytest.mark.parametrize("named", [True, False], ids=["by its variable", "by where it stands"])
 def test_an_agent_may_not_take_the_guard_away(repo: Repo, words: tuple[str, ...], named: bool) -> None:
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     activation.enable(location(made))
     before = (config(repo), own_config(made))
     done = run(made.path, *words, env={"AGENTOS_AGENT_ID": "dev"} if named else {})

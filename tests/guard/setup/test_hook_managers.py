@@ -17,7 +17,7 @@ from git_agentos import open_workspace
 from git_agentos.git.location import Location, locate
 from git_agentos.guard.diagnosis import checks
 from git_agentos.guard.setup import activation, repository_hooks, scripts
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.confirming import set_up
 from tests.support.repo import Repo, git_run
 
@@ -172,7 +172,7 @@ def test_our_hooks_beside_theirs(used: Repo, manager: Manager) -> None:
     assert_checks(used, used.scratch)
 
 
-def test_they_are_set_up_again_while_ours_are_there(used: Repo, manager: Manager) -> None:
+def test_hook_manager_is_installed_again_over_our_hooks(used: Repo, manager: Manager) -> None:
     """As their `prepare` scripts do at every install of a project's packages."""
     if manager.name == "pre-commit":
         pytest.skip("pre-commit refuses while core.hooksPath is set, whoever set it")
@@ -210,7 +210,7 @@ def test_set_up_in_the_place_of_ours_and_not_noticed(used: Repo, manager: Manage
 
 def test_in_a_guarded_worktree(used: Repo, manager: Manager) -> None:
     """An agent's commits are checked as well, where the manager's hooks reach other worktrees at all."""
-    made = agent(used, "dev")
+    made = agent_worktree(used, "dev")
     set_up(used, "agentos.policy.push", "allow")
     set_up(used, "agentos.policy.push-delete", "allow")
     activation.enable(location(made))

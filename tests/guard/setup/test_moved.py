@@ -233,7 +233,7 @@ def point_elsewhere(here: Location) -> None:
 @pytest.mark.parametrize(
     "damage", [remove_script, take_bit, take_hook, put_folder, remove_all, change_interpreter, point_elsewhere]
 )
-def test_what_git_cannot_start_is_noticed_and_mended(repo: Repo, damage: Callable[[Location], None]) -> None:
+def test_unstartable_script_is_noticed_and_repaired(repo: Repo, damage: Callable[[Location], None]) -> None:
     (agent,) = make(repo, "dev-1")
     here = location(agent)
     damage(here)

@@ -12,10 +12,10 @@ from git_agentos import open_workspace
 from git_agentos.git.location import Location, locate
 from git_agentos.guard.diagnosis import checks
 from git_agentos.guard.setup import activation, repository_hooks, scripts
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.json_reference import check_document
 from tests.support.repo import Repo, git_run
-from tests.support.snapshot import assert_nothing_left, whole
+from tests.support.snapshot import assert_nothing_left, snapshot
 from tests.support.tool import run, run_ok
 
 
@@ -45,7 +45,7 @@ def codes(repo: Repo) -> list[str]:
 
 
 def test_commits_become_checkpoints_and_uninstall_leaves_nothing(repo: Repo) -> None:
-    before, everything = config(repo), whole(repo)
+    before, everything = config(repo), snapshot(repo)
     on = run_ok(repo.path, "hooks", "install")
     assert (check_document(on), on["installed"], on["save"]) == ("hooks-status", True, False)
     assert [(each["name"], each["acts"]) for each in on["layers"]] == [("fsmonitor", True), ("hook", True)]
@@ -171,7 +171,7 @@ def test_edited_in_between(repo: Repo) -> None:
 
 def test_beside_guarded_worktrees(repo: Repo) -> None:
     before = config(repo)
-    made = agent(repo, "dev")
+    made = agent_worktree(repo, "dev")
     repository_hooks.install(location(repo), save=False)
     activation.enable(location(made))
     repository_hooks.uninstall(location(repo))

@@ -17,13 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from git_agentos.guard.assessment import assessor
-from git_agentos.guard.call import Call
+from git_agentos.guard.call import UNKNOWN, Call
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Assessment
 from git_agentos.guard.identity import Identity
 from git_agentos.guard.shell.reader import Program, Reader
 from git_agentos.guard.shell.state import State
 from git_agentos.guard.shell.syntax import ShellError
-from git_agentos.guard.shell.words import FILE, UNKNOWN
+from git_agentos.guard.shell.words import FILE
 from tests.support.confirming import set_up
 from tests.support.guard.shfmt import without_shfmt
 from tests.support.repo import Repo, fill
@@ -254,6 +254,10 @@ RESETS = [
     "/bin/sh -c 'git reset --hard'",
     "zsh -c 'git reset --hard'",
     "fish --command='git reset --hard'",
+    "fish -C 'ls' -c 'git reset --hard'",
+    "fish -C 'git reset --hard' -c ls",
+    "bash +e -O extglob -c 'git reset --hard'",
+    "tar cf x.tar . && env -iu A git reset --hard",
     "bash -c 'bash -c \"git reset --hard\"'",
     "bash -c 'git \"$@\"' _ reset --hard",
     "bash -c '$0 reset --hard' x || git reset --hard",

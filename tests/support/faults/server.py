@@ -90,7 +90,7 @@ class Runner:
 
 
 @dataclass(frozen=True)
-class Case:
+class FaultCase:
     """A command on a prepared repository: `before` and `after` are the complete states, `steps` those of a run to
     the end. Each attempt starts from a copy of `template` at the same place."""
 
@@ -110,17 +110,17 @@ class Case:
         return self.repo
 
 
-def prepare(runner: Runner, repo: Repo, *argv: str) -> Case:
+def prepare(runner: Runner, repo: Repo, *argv: str) -> FaultCase:
     """Make a case of `repo` as it is now and a command; the command must succeed. The repository is used up."""
     template = repo.path.with_name(repo.path.name + ".template")
     at_rest.copy(repo.path, template)
-    before = observe(repo)
+    before = snapshot(repo)
     done = runner.run_ok(repo.path, *argv)
-    after = observe(repo)
-    return Case(template, repo.path, argv, before, after, done.steps)
+    after = snapshot(repo)
+    return FaultCase(template, repo.path, argv, before, after, done.steps)
 
 
-def chosen(case: Case, most: int) -> Iterator[int]:
+def sample_steps(case: FaultCase, most: int) -> Iterator[int]:
     """The steps to strike at: every one when exhaustive; else the weighty ones first, then evenly, up to `most`."""
     total, most = len(case.steps), budget(most)
     if EXHAUSTIVE or total <= most:
@@ -134,12 +134,12 @@ def chosen(case: Case, most: int) -> Iterator[int]:
     yield from sorted(weighty | set(evenly(others, most - len(weighty))))
 
 
-def _is_weighty(case: Case, step: str) -> bool:
+def _is_weighty(case: FaultCase, step: str) -> bool:
     """Whether a step concerns the journal, the index, HEAD, a ref or the operation in progress."""
     return _WEIGHTY.search(step.replace(str(case.place), "")) is not None and not step.startswith("subprocess")
 
 
-def observe(repo: Repo, *, strict: bool = False) -> State:
+def snapshot(repo: Repo, *, strict: bool = False) -> State:
     """The complete state; a restore branch is called by what it is, its name holds the time."""
     return _normal(complete_state(repo.path, strict=strict))
 
@@ -158,13 +158,13 @@ def _normal(state: State) -> State:
     return dataclasses.replace(state, head=head, refs=refs, nested=nested)
 
 
-def unlike(wanted: State, found: State) -> list[str]:
+def differing(wanted: State, found: State) -> list[str]:
     """What differs, refs and all permission bits included."""
     return differences(wanted, found, permissions="all", refs=True)
 
 
 def assert_like(wanted: State, found: State, what: str) -> None:
-    lines = unlike(wanted, found)
+    lines = differing(wanted, found)
     assert not lines, "\n  ".join([what, *lines[:30]])
 
 
@@ -194,17 +194,17 @@ def _git_dirs(root: Path) -> Iterator[Path]:
 
 def assert_works(runner: Runner, repo: Repo, what: str) -> None:
     """A checkpoint, a restore and an undo do what they always do."""
-    before = observe(repo)
+    before = snapshot(repo)
     runner.run_ok(repo.path, "checkpoint", "-m", "after the wreck")
-    assert_like(before, observe(repo), f"{what}: a checkpoint changed something")
+    assert_like(before, snapshot(repo), f"{what}: a checkpoint changed something")
     repo.write("written-after-the-wreck.txt", "new\n")
     runner.run_ok(repo.path, "restore", "latest", "--no-branch")
-    lines = differences(before, observe(repo), branch="ignore")
+    lines = differences(before, snapshot(repo), branch="ignore")
     assert not lines, "\n  ".join([f"{what}: a restore afterwards", *lines])
     runner.run_ok(repo.path, "undo")
     assert repo.read("written-after-the-wreck.txt") == b"new\n", what
     assert_sound(repo, f"{what}: then checkpoint, restore, undo")
 
 
-def words(argv: Sequence[str]) -> str:
+def command_line(argv: Sequence[str]) -> str:
     return " ".join(argv)

@@ -28,7 +28,7 @@ _RESTORE = re.compile(r"refs/heads/restore/[0-9a-f]{8}/\d{8}T\d{6}Z(-\d+)?")
 
 
 @dataclass(frozen=True)
-class World:
+class Snapshot:
     """Everything that counts: the main worktree, each other one by its folder's name, what git and we know of them,
     the refs (without timelines), the branches' reflogs and configuration."""
 
@@ -42,14 +42,14 @@ class World:
 
 
 @dataclass(frozen=True)
-class Field:
+class WorktreeCase:
     """A command on a prepared field: `before` and `after` are the whole worlds, `steps` those of a run to the end."""
 
     template: Path
     place: Path
     argv: tuple[str, ...]
-    before: World
-    after: World
+    before: Snapshot
+    after: Snapshot
     steps: list[str]
 
     @property
@@ -63,25 +63,25 @@ class Field:
         return self.repo
 
 
-def plant(folder: Path) -> Repo:
+def new_repository(folder: Path) -> Repo:
     """A repository in a folder of its own, which its worktrees share."""
     return filled(folder / "field" / "repo")
 
 
-def prepare(runner: Runner, repo: Repo, *argv: str, template: str = "field.template") -> Field:
+def prepare(runner: Runner, repo: Repo, *argv: str, template: str = "field.template") -> WorktreeCase:
     """Make a case of the field as it is now and a command, which must succeed."""
     place = repo.path.parent
     kept = place.with_name(template)
     at_rest.copy(place, kept)
-    before = observe(repo)
+    before = snapshot(repo)
     # In a copy, as every attempt: git's stat data is no longer that of the files, and there is more to do.
     at_rest.copy(kept, place)
     time.sleep(_TICK)
     done = runner.run_ok(repo.path, *argv)
-    return Field(kept, place, argv, before, observe(repo), done.steps)
+    return WorktreeCase(kept, place, argv, before, snapshot(repo), done.steps)
 
 
-def observe(repo: Repo) -> World:
+def snapshot(repo: Repo) -> Snapshot:
     folder = repo.path.with_name("repo.worktrees")
     names = sorted(os.listdir(folder)) if folder.is_dir() else []
     records = {}
@@ -96,7 +96,7 @@ def observe(repo: Repo) -> World:
     config = repo.text("config", "--local", "--list").splitlines()
     found = [path for path in (repo.path / ".git/logs/refs/heads").rglob("*") if path.is_file()]
     logs = [str(path.relative_to(repo.path)) for path in found if "restore" not in path.parts]
-    return World(
+    return Snapshot(
         main=complete_state(repo.path),
         worktrees={name: complete_state(folder / name) for name in names if (folder / name / ".git").exists()},
         names=tuple(names),
@@ -107,7 +107,7 @@ def observe(repo: Repo) -> World:
     )
 
 
-def unlike(wanted: World, found: World) -> list[str]:
+def differing(wanted: Snapshot, found: Snapshot) -> list[str]:
     """What differs, in words."""
     lines = [f"main: {line}" for line in differences(wanted.main, found.main, permissions="all")]
     for name in wanted.worktrees.keys() & found.worktrees.keys():
@@ -137,7 +137,7 @@ def assert_sound(repo: Repo, what: str) -> None:
     assert not left, f"{what}: left behind: {', '.join(str(path) for path in left)}"
 
 
-def chosen(field: Field, most: int, *, beyond: int = 0) -> Iterator[int]:
+def sample_steps(field: WorktreeCase, most: int, *, beyond: int = 0) -> Iterator[int]:
     """The steps to strike at: all when exhaustive; else the weighty ones and then evenly, up to `most`.
 
     The number of steps varies from run to run: `beyond` the last one some are tried too, and may be none.

@@ -98,7 +98,7 @@ class Sleeper:
             self.process.stdout.close()
 
 
-def together(count: int, work: Any) -> list[Any]:
+def in_parallel(count: int, work: Any) -> list[Any]:
     """What `work(n)` returns in `count` threads that begin at once."""
     found: list[Any] = [None] * count
     gate = threading.Barrier(count)

@@ -14,12 +14,12 @@ from git_agentos.checkpoint.model import Checkpoint
 from git_agentos.git.location import Location, locate
 from git_agentos.guard.approval import approvals
 from git_agentos.guard.setup import activation, own_files, scripts
-from tests.support.agents import agent
+from tests.support.agents import agent_worktree
 from tests.support.repo import Repo
 
 
 @dataclass(frozen=True)
-class Ran:
+class ShellResult:
     """What a command did."""
 
     code: int
@@ -29,7 +29,7 @@ class Ran:
 
 def guarded(repo: Repo, id_: str = "dev", base: str = "main") -> Repo:
     """A managed worktree of `repo` where the guard is on."""
-    made = agent(repo, id_, base)
+    made = agent_worktree(repo, id_, base)
     activation.enable(location(made))
     return made
 
@@ -52,7 +52,7 @@ def sign_placed(common_dir: str) -> None:
     own_files.write(scripts.digests_path(common_dir), own_files.signed_json("files", found), 0o644)
 
 
-def sh(repo: Repo, text: str, env: Mapping[str, str] | None = None, stdin: bytes = b"", cwd: str = "") -> Ran:
+def sh(repo: Repo, text: str, env: Mapping[str, str] | None = None, stdin: bytes = b"", cwd: str = "") -> ShellResult:
     """Run shell text in a worktree."""
     done = subprocess.run(
         ["sh", "-c", text],
@@ -63,7 +63,7 @@ def sh(repo: Repo, text: str, env: Mapping[str, str] | None = None, stdin: bytes
         env=None if env is None else {**os.environ, **env},
         timeout=120,
     )
-    return Ran(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+    return ShellResult(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
 
 def checkpoints(repo: Repo, trigger: str | None = None) -> list[Checkpoint]:

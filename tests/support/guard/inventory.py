@@ -23,7 +23,7 @@ from tests.support.tool import run_ok
 
 
 @dataclass(frozen=True)
-class Arena:
+class Project:
     """The folders of one project: `main` is its main worktree, `agent` and `other` those of two agents."""
 
     root: Path
@@ -49,9 +49,9 @@ class Arena:
         return self.main.path / ".git"
 
 
-def build(root: Path) -> Arena:
+def build(root: Path) -> Project:
     """Make the project in the folder `root`, which is empty. Nothing is guarded yet."""
-    arena = Arena(root)
+    arena = Project(root)
     git(root, "init", "-q", "--bare", "--template=", str(arena.origin))
     main = Repo.init(arena.main.path, "--template=")
     for name in ("app.py", "notes.txt", "keep.txt", "docs/guide.md"):
@@ -112,7 +112,7 @@ def dirty(repo: Repo) -> None:
 
 
 @dataclass(frozen=True)
-class Stake:
+class Inventory:
     """Everything that could be lost. `worktrees` maps a folder to its state, None where it is gone; `bytes` are ids of
     blobs that files and indexes hold; `commits` what refs and reflogs name; `reflogs` pairs of a log and a commit;
     `remote` its refs."""
@@ -127,7 +127,7 @@ class Stake:
     dangling: frozenset[str]
 
     @classmethod
-    def of(cls, arena: Arena) -> Stake:
+    def of(cls, arena: Project) -> Inventory:
         states = {each.path.name: _state(each) for each in (arena.main, arena.agent, arena.other)}
         blobs: set[str] = set()
         for state in states.values():
@@ -152,7 +152,7 @@ def blob_id(data: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
-def changed(before: Stake, after: Stake) -> list[str]:
+def changed(before: Inventory, after: Inventory) -> list[str]:
     """What is not as it was, one line each. That a checkpoint now holds what nothing reached is no change."""
     found = []
     for name, state in before.worktrees.items():
@@ -172,7 +172,7 @@ def changed(before: Stake, after: Stake) -> list[str]:
     return found
 
 
-def lost(arena: Arena, before: Stake, after: Stake) -> list[str]:
+def lost(arena: Project, before: Inventory, after: Inventory) -> list[str]:
     """What is neither in place nor in a checkpoint, nor reachable from a ref or a reflog."""
     kept = _kept(arena.git_dir)
     found = [f"bytes of {oid[:8]}" for oid in sorted(before.bytes - after.bytes - kept)]

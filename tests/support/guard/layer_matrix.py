@@ -23,7 +23,7 @@ from pathlib import Path
 
 from tests.support.env import PROJECT_ROOT
 from tests.support.guard import destructive_commands, inventory
-from tests.support.guard.inventory import Arena, Stake
+from tests.support.guard.inventory import Inventory, Project
 from tests.support.repo import GitFailed, git
 from tests.support.state import complete_state
 from tests.support.tool import run_ok
@@ -38,14 +38,14 @@ _UNGUARDED = {STOPPED: "no change", KEPT: KEPT, LOST: "loses"}
 
 
 @dataclass(frozen=True)
-class Case:
+class MatrixCase:
     """A destructive command; `family` groups the rows of the table."""
 
     family: str
     text: str
 
 
-CASES = tuple(Case(family, text) for family, text in destructive_commands.commands())
+CASES = tuple(MatrixCase(family, text) for family, text in destructive_commands.commands())
 
 
 def real_git() -> str:
@@ -54,7 +54,7 @@ def real_git() -> str:
     return found
 
 
-class Field:
+class MatrixProject:
     """One place where commands are tried: a project that is put back before each."""
 
     def __init__(self, root: Path) -> None:
@@ -71,22 +71,22 @@ class Field:
             self._put_back("together")
             git(self._arena.agent.path, "config", "--worktree", "--unset", key)
             self._keep(layer)
-        self._before: dict[str, Stake] = {}
+        self._before: dict[str, Inventory] = {}
 
     def _keep(self, layer: str) -> None:
         shutil.copytree(self._live, self._root / layer, symlinks=True)
 
-    def _put_back(self, layer: str) -> Arena:
+    def _put_back(self, layer: str) -> Project:
         while os.path.lexists(self._live):  # what is recorded in the background may be written still
             shutil.rmtree(self._live, ignore_errors=True)
         shutil.copytree(self._root / layer, self._live, symlinks=True)
         return self._arena
 
-    def attempt(self, case: Case, layer: str) -> str:
+    def attempt(self, case: MatrixCase, layer: str) -> str:
         """Run the command against one layer, and say what became of what was at stake."""
         arena = self._put_back(layer)
         if layer not in self._before:
-            self._before[layer] = Stake.of(arena)
+            self._before[layer] = Inventory.of(arena)
             arena = self._put_back(layer)
         before = self._before[layer]
         text = case.text
@@ -105,14 +105,14 @@ class Field:
             outcome = KEPT if layer == _NONE or not self._comes_back(arena, before, after) else SAVED
         return _UNGUARDED[outcome] if layer == _NONE else outcome
 
-    def _after(self, arena: Arena) -> Stake | None:
+    def _after(self, arena: Project) -> Inventory | None:
         """What there is afterwards; None where git cannot read one of the worktrees or the repository any more."""
         try:
-            return Stake.of(arena)
+            return Inventory.of(arena)
         except (GitFailed, OSError):
             return None
 
-    def _run(self, arena: Arena, text: str, layer: str) -> None:
+    def _run(self, arena: Project, text: str, layer: str) -> None:
         argv = ["bash", "-c", text]
         where = arena.agent.path
         if layer == "harness":
@@ -139,7 +139,7 @@ class Field:
             argv, cwd=where, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=120
         )
 
-    def _comes_back(self, arena: Arena, before: Stake, after: Stake) -> bool:
+    def _comes_back(self, arena: Project, before: Inventory, after: Inventory) -> bool:
         """Whether a restore brings the agent's files and index back exactly, where they have changed."""
         agent = arena.agent
         then, now = before.worktrees[agent.path.name], after.worktrees[agent.path.name]
@@ -153,7 +153,7 @@ class Field:
         return False
 
 
-def _in_numbers(rows: dict[Case, dict[str, str]]) -> list[str]:
+def _in_numbers(rows: dict[MatrixCase, dict[str, str]]) -> list[str]:
     """A table with how many commands have which outcome, by layer."""
     lines = ["", "## In numbers", "", f"Of {len(rows)} commands:", "", f"| | {' | '.join(LAYERS[1:])} |"]
     lines.append("|---" * len(LAYERS) + "|")
@@ -164,7 +164,7 @@ def _in_numbers(rows: dict[Case, dict[str, str]]) -> list[str]:
     return [*lines, "", f"Without a guard, {lose} of them lose something in this repository."]
 
 
-def table(rows: dict[Case, dict[str, str]]) -> str:
+def table(rows: dict[MatrixCase, dict[str, str]]) -> str:
     """The page's tables: all in numbers, and one a family."""
     lines = _in_numbers(rows)
     family = ""

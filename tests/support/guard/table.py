@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from git_agentos.guard.call import Call
+from git_agentos.guard.call import UNKNOWN, Call
 from git_agentos.guard.identity import Identity
-from git_agentos.guard.policy.options import UNKNOWN
 from tests.support.guard import table_allow, table_approve, table_forbid
 
 AGENT = Identity("dev", "environment")
@@ -40,7 +39,7 @@ def rows() -> Iterator[Row]:
 ROWS = list(rows())
 
 
-def call(command: str, cwd: Path) -> Call:
+def call_of(command: str, cwd: Path) -> Call:
     """A command line of the table as a call; assignments in front are its environment."""
     words = shlex.split(command.replace(_SIGN, UNKNOWN))
     words = words[: words.index("<")] if "<" in words else words

@@ -19,7 +19,7 @@ _OWN_BRANCH = ("rebase-merge/", "rebase-apply/", "BISECT_")
 
 
 @dataclass(frozen=True)
-class Seen:
+class Snapshot:
     """A complete state, which of its paths git ignored there, and whether attributes may convert line ends."""
 
     state: State
@@ -37,7 +37,7 @@ class Seen:
         return frozenset(found)
 
 
-def look(repo: Repo, *, strict: bool = False, converts: bool = False) -> Seen:
+def snapshot(repo: Repo, *, strict: bool = False, converts: bool = False) -> Snapshot:
     """The state now."""
     state = complete_state(repo.path, strict=strict)
     asked = b"\0".join([*state.files, *(path for path in state.nested)])
@@ -47,11 +47,11 @@ def look(repo: Repo, *, strict: bool = False, converts: bool = False) -> Seen:
     known |= {line[2:].rstrip(b"/") for line in state.status.split(b"\0") if line[:2] == b"? "}
     passed_over = {path for path, file in state.files.items() if file.kind != "empty directory"} - known
     passed_over |= state.nested.keys() - known
-    return Seen(state, (frozenset(found.split(b"\0")) | passed_over) - {b""}, converts)
+    return Snapshot(state, (frozenset(found.split(b"\0")) | passed_over) - {b""}, converts)
 
 
 def _same(
-    then: Seen,
+    then: Snapshot,
     wanted: State,
     found: State,
     what: str,
@@ -99,7 +99,7 @@ def _known_permissions(state: State, changed: Collection[bytes]) -> State:
     return replace(state, files={**files, **empty})
 
 
-def _comparable(then: Seen, before: Seen, now: Seen) -> tuple[State, State]:
+def _comparable(then: Snapshot, before: Snapshot, now: Snapshot) -> tuple[State, State]:
     """The states then and now, cut down to what must be equal after a restore that began at `before`.
 
     A file that was ignored before the restore, and that the checkpoint does not have, is nobody's to remove: it may
@@ -116,19 +116,19 @@ def _comparable(then: Seen, before: Seen, now: Seen) -> tuple[State, State]:
     )
 
 
-def restored(then: Seen, before: Seen, now: Seen, what: str) -> None:
+def restored(then: Snapshot, before: Snapshot, now: Snapshot, what: str) -> None:
     """A default restore: everything is as it was, but for the branch's name."""
     wanted, found = _comparable(then, before, now)
     _same(then, wanted, found, what, branch="any", permissions="all")
 
 
-def undone(then: Seen, before: Seen, now: Seen, what: str, *, on_branch: bool, exact: bool) -> None:
+def undone(then: Snapshot, before: Snapshot, now: Snapshot, what: str, *, on_branch: bool, exact: bool) -> None:
     """An undo: the state before the restore; `exact` where nothing happened since."""
     wanted, found = (then.state, now.state) if exact else _comparable(then, before, now)
     _same(then, wanted, found, what, branch="exact" if on_branch else "any", permissions="all")
 
 
-def restored_in_place(then: Seen, before: Seen, now: Seen, what: str) -> None:
+def restored_in_place(then: Snapshot, before: Snapshot, now: Snapshot, what: str) -> None:
     """`--no-branch`: HEAD stays; the operation comes back where HEAD is its commit, else stays as it is."""
     wanted, found = _comparable(then, before, now)
     here, there = before.state.head, then.state.head
@@ -142,7 +142,7 @@ def _detaches_head(state: State) -> bool:
     return any(name.startswith(_OWN_BRANCH) for name in state.operation)
 
 
-def restored_keeping_new(then: Seen, before: Seen, now: Seen, what: str) -> None:
+def restored_keeping_new(then: Snapshot, before: Snapshot, now: Snapshot, what: str) -> None:
     """`--keep-new`: all that was there then, and of what came since whatever is not in the way."""
     wanted, found = _comparable(then, before, now)
     extra = {
@@ -168,7 +168,7 @@ def _in_the_way(path: bytes, files: Mapping[bytes, File]) -> bool:
     return any(other == path or other.startswith(path + b"/") or path.startswith(other + b"/") for other in files)
 
 
-def restored_path(then: Seen, before: Seen, now: Seen, path: bytes, what: str) -> None:
+def restored_path(then: Snapshot, before: Snapshot, now: Snapshot, path: bytes, what: str) -> None:
     """`PATH`: there as it was then; everywhere else, and HEAD, as it was before."""
     ignored = then.ignored | before.ignored | now.ignored
     old, was, new = (_known_permissions(_without(seen.state, ignored), then.changed) for seen in (then, before, now))
@@ -181,7 +181,7 @@ def restored_path(then: Seen, before: Seen, now: Seen, path: bytes, what: str) -
     assert_same(head, replace(new, files={}, index=(), nested={}), what, status=False)
 
 
-def _same_part(seen: Seen, before: State, after: State, what: str, concerned: Callable[[bytes], bool]) -> None:
+def _same_part(seen: Snapshot, before: State, after: State, what: str, concerned: Callable[[bytes], bool]) -> None:
     parts = [
         replace(
             state,

@@ -16,9 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from tests.support.law import expectations
 from tests.support.law.edits import NAMES, Edit, attributes, edits, wrecks
-from tests.support.law.expectations import Seen
+from tests.support.law.expectations import Snapshot
 from tests.support.law.start import NAMES as STARTS
-from tests.support.law.start import begin
+from tests.support.law.start import copy_template
 from tests.support.repo import Repo
 from tests.support.state import assert_unchanged
 from tests.support.tool import IN_PROCESS
@@ -31,7 +31,7 @@ class Saved:
     """A checkpoint, and the state when it was taken."""
 
     id: str
-    seen: Seen
+    seen: Snapshot
 
 
 class Law(RuleBasedStateMachine):
@@ -45,12 +45,12 @@ class Law(RuleBasedStateMachine):
         super().__init__()
         self.place = Path(tempfile.mkdtemp(dir=self.folder))
         self.saved: list[Saved] = []
-        self.before_last: Seen | None = None  # what `undo` goes back to
+        self.before_last: Snapshot | None = None  # what `undo` goes back to
         self.touched = False  # since the last restore or undo
         self.broken = False  # a step failed: the end is not checked as well
 
-    def look(self, *, strict: bool = False) -> Seen:
-        return expectations.look(self.repo, strict=strict, converts=self.converts)
+    def look(self, *, strict: bool = False) -> Snapshot:
+        return expectations.snapshot(self.repo, strict=strict, converts=self.converts)
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
@@ -61,7 +61,7 @@ class Law(RuleBasedStateMachine):
     @initialize(start=st.sampled_from(STARTS), first=st.lists(edits, max_size=3))
     def begin(self, start: str, first: list[Edit]) -> None:
         with self.step():
-            self.repo: Repo = begin(self.templates, start, self.place)
+            self.repo: Repo = copy_template(self.templates, start, self.place)
             for edit in first:
                 edit.do(self.repo, self.templates)
 
@@ -171,8 +171,8 @@ class Law(RuleBasedStateMachine):
         return self.saved[-1 - back]
 
     def _restore(
-        self, saved: Saved, before: Seen, *paths: bytes, no_branch: bool = False, keep_new: bool = False
-    ) -> Seen:
+        self, saved: Saved, before: Snapshot, *paths: bytes, no_branch: bool = False, keep_new: bool = False
+    ) -> Snapshot:
         """Restore, and check what holds for every kind of restore; the state now."""
         names = [os.fsdecode(path) for path in paths]
         done = IN_PROCESS.restore(self.repo.path, saved.id, names, no_branch=no_branch, keep_new=keep_new)

@@ -67,7 +67,7 @@ def templates(folder: Path) -> None:
         repo.write("more", "untracked inside\n")
 
 
-def begin(templates: Path, name: str, folder: Path) -> Repo:
+def copy_template(templates: Path, name: str, folder: Path) -> Repo:
     """A fresh copy of the template `name` below `folder`."""
     shutil.copytree(templates / name / "repo", folder / "repo", symlinks=True)
     repo = Repo(folder / "repo")

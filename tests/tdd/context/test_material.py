@@ -28,7 +28,7 @@ def load(project: Repo, lld: str, *paths: str) -> Material:
     return material.load(str(project.path), lld, paths)
 
 
-def test_everything_in_the_order_named(project: Repo) -> None:
+def test_files_come_in_the_order_named(project: Repo) -> None:
     found = load(project, "docs/lld.md", "src/b.py", "./src/a.py")
     assert found.lld == Text("docs/lld.md", LLD, len(LLD))
     assert found.context == (Text("src/b.py", "b = 'caf\u00e9'\n", 12), Text("src/a.py", "a = 1\n", 6))
@@ -85,7 +85,7 @@ def test_an_empty_design_document(data: bytes, project: Repo) -> None:
     assert load(project, "docs/lld.md", "docs/none.md").context[0].size == len(data)
 
 
-def test_the_file_that_is_too_much_is_named(project: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_exceeding_the_limit_is_named(project: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "count", lambda text: 90_000)
     monkeypatch.setattr(tokens, "estimate", lambda text: 90_001)
     load(project, "docs/lld.md", "src/a.py")
@@ -118,7 +118,7 @@ def test_policy_lists_files_sizes_and_tokens() -> None:
     assert alone[2] == "  1,234 bytes in 1 file, 400 tokens"
 
 
-def test_the_name_that_is_told_is_that_of_what_is_sent(project: Repo, tmp_path: Path) -> None:
+def test_policy_line_names_the_file_that_is_sent(project: Repo, tmp_path: Path) -> None:
     (project.path / "innocent.md").symlink_to("src/a.py")
     found = load(project, "docs/lld.md", "innocent.md")
     assert found.context == (Text("src/a.py", "a = 1\n", 6),)

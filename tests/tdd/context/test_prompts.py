@@ -105,7 +105,7 @@ def test_no_material_gets_out_of_its_fence(lld: str, files: dict[str, str], fail
     assert prompt.count(f"\nEND {marked(prompt)}\n") == 1 + 2 * len(files) + sum(shown)
 
 
-def test_a_mark_that_is_in_the_material_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fence_mark_occurring_in_the_material_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = prompts.scaffold("1", LLD, {}, feedback=None)
     mark = marked(plain)
     monkeypatch.setattr(json, "dumps", lambda _: '[["the design document", "# Twice\\n\\n`twice(n)` gives 2n.\\n"]]')
@@ -114,7 +114,7 @@ def test_a_mark_that_is_in_the_material_is_not_taken(monkeypatch: pytest.MonkeyP
     assert len(fences(again)) == 1
 
 
-def test_the_same_each_time() -> None:
+def test_prompt_is_deterministic() -> None:
     args = ("1", LLD, {"b": "2", "a": "1"}, {"t.py": "3"})
     first = prompts.implement(*args, failures="x", feedback="y")
     assert first == prompts.implement(*args, failures="x", feedback="y")

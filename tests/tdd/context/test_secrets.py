@@ -124,12 +124,12 @@ def test_a_long_line_is_looked_at_everywhere(at: int) -> None:
         "",
     ],
 )
-def test_code_and_prose_are_not(text: str) -> None:
+def test_code_and_prose_are_accepted(text: str) -> None:
     secrets.check("a.md", text)
     assert secrets.mask(text) == text
 
 
-def test_nothing_is_found_in_ordinary_code() -> None:
+def test_ordinary_code_has_no_secret() -> None:
     """This package, which is about secrets in places, and some modules that handle passwords and keys."""
     import ftplib
     import getpass
@@ -181,11 +181,11 @@ def without_detect_secrets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("without_detect_secrets")
-def test_without_detect_secrets_what_is_known_here_is_refused() -> None:
+def test_missing_detect_secrets_still_refuses_known_secrets() -> None:
     secrets.check("a.md", "SK" + "0a1b2c3d" * 4)
     with pytest.raises(ContextError, match="a token of a code host"):
         secrets.check("a.md", "ghp_" + "x" * 36)
 
 
-def test_every_detector_that_is_wanted_is_there() -> None:
+def test_needed_detectors_exist() -> None:
     assert len(secrets._detectors()) == len(secrets._DETECTORS)

@@ -112,7 +112,7 @@ def test_every_rule_for_a_path(path: str, why: str, project: Path, tmp_path: Pat
     assert f"'{path}'" in message or not path
 
 
-def test_a_root_that_is_none(project: Path) -> None:
+def test_invalid_root(project: Path) -> None:
     assert "is not there" in refused("a.md", project / "nowhere")
     assert "is no folder" in refused("a.md", project / "a.md")
 
@@ -218,7 +218,7 @@ def test_a_file_that_grows_is_read_no_further_than_needed(project: Path, monkeyp
     assert asked == [LARGEST + 1, LARGEST + 1 - 65_536]
 
 
-def test_many_files_have_so_many_tokens(project: Path) -> None:
+def test_limit_of_tokens_over_many_files(project: Path) -> None:
     files = [project / f"{n}.md" for n in range(5)]
     for each in files:
         each.write_text("a\n")
@@ -264,7 +264,7 @@ def test_texts_are_kept_to_the_byte(data: bytes, project: Path) -> None:
     assert (found.text.encode(), found.size) == (data, len(data))
 
 
-def test_limits_are_for_files_that_are_there(project: Path) -> None:
+def test_limits_need_existing_files(project: Path) -> None:
     os.mkfifo(project / "pipe")
     for name, why in (("nowhere", "does not exist"), ("src", "is a folder"), ("pipe", "is no regular file")):
         with pytest.raises(ValueError, match=why):
@@ -323,7 +323,7 @@ def test_file_swapped_for_a_pipe_is_not_read(project: Path, monkeypatch: pytest.
         source_files.read(str(project), "a.md")
 
 
-def test_nothing_stays_open(project: Path) -> None:
+def test_no_descriptor_stays_open(project: Path) -> None:
     before = os.listdir("/proc/self/fd")
     source_files.read(str(project), "src/deep/b.py")
     for path in ("src/deep", "nowhere/a/b"):

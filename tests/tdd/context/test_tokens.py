@@ -71,24 +71,24 @@ PIECES = (
 @example(" " * 160 + "\n" + " " * 81 + "a")
 @example("\t\t\u0663123J\x1b1")
 @example("1" * 20 + "²" + "12" + "é12")
-def test_never_too_few_of_what_is_cut(text: str) -> None:
+def test_estimate_is_not_too_low_for_cut_text(text: str) -> None:
     assert exact(text) <= tokens.estimate(text) <= len(text.encode())
 
 
 @pytest.mark.law
 @given(st.text(max_size=200))
-def test_never_too_few_of_any_text(text: str) -> None:
+def test_estimate_is_not_too_low_for_random_text(text: str) -> None:
     assert exact(text) <= tokens.estimate(text) <= len(text.encode())
 
 
 @pytest.mark.law
 @given(st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=300))
-def test_never_too_few_of_ascii(text: str) -> None:
+def test_estimate_is_not_too_low_for_ascii(text: str) -> None:
     assert exact(text) <= tokens.estimate(text) <= len(text)
 
 
 @pytest.mark.parametrize("alphabet", ["abqz '", "aAS '", "1² a", " \n\ta"])
-def test_never_too_few_of_every_short_text(alphabet: str) -> None:
+def test_estimate_is_not_too_low_for_short_text(alphabet: str) -> None:
     def texts(length: int) -> Iterator[str]:
         if length == 0:
             yield ""
@@ -137,5 +137,5 @@ def without_bpe(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("without_bpe")
-def test_not_counted_where_it_cannot_be() -> None:
+def test_missing_vocabulary_gives_no_count() -> None:
     assert tokens.count("def twice(n):\n    return 2 * n\n") is None

@@ -12,7 +12,7 @@ from git_agentos import open_workspace
 from git_agentos.tdd.gate import tamper
 from git_agentos.tdd.gate.audit import Finding, _find_json_list, audit
 from tests.support.env import PROJECT_ROOT
-from tests.support.pytest_project import place, setup_of
+from tests.support.pytest_project import pytest_project, setup_of
 from tests.support.repo import Repo
 
 
@@ -121,7 +121,7 @@ LEAVES = "import os\n\n\ndef f():\n    os._exit(0)\n"
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Repo:
-    repo = place(tmp_path)
+    repo = pytest_project(tmp_path)
     repo.write("shop/old.py", LEAVES)
     repo.commit("base")
     return repo

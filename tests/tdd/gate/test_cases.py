@@ -46,7 +46,7 @@ def test_secrets_are_removed_and_long_messages_cut() -> None:
 
 
 @pytest.mark.parametrize("recorded", [["x"], [1], [[TEST, "odd", "", False]], [[TEST, PASSED, 1, False]], [[TEST]]])
-def test_records_of_another_form_are_none(recorded: list[Any]) -> None:
+def test_invalid_records_are_ignored(recorded: list[Any]) -> None:
     assert read_cases(recorded) is None
 
 

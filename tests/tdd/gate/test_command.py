@@ -11,7 +11,7 @@ from git_agentos import open_workspace
 from git_agentos.errors import TddError, UsageError
 from git_agentos.tdd.gate import command
 from git_agentos.tdd.gate.command import GateOptions
-from tests.support.pytest_project import place
+from tests.support.pytest_project import pytest_project
 from tests.support.repo import Repo
 from tests.support.state import complete_state
 from tests.support.tool import Result, run
@@ -25,7 +25,7 @@ KEYS = (
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Repo:
-    repo = place(tmp_path)
+    repo = pytest_project(tmp_path)
     repo.write("shop.py", "def total(prices):\n    raise NotImplementedError\n")
     repo.write("tests/test_old.py", "import shop\n\ndef test_old():\n    assert shop.total.__name__ == 'total'\n")
     repo.commit("base")
@@ -66,7 +66,7 @@ def test_paths_are_relative_to_where_one_stands(shop: Repo) -> None:
     assert (done.code, done.out) == (0, b"tests/test_total.py::test_total\n"), str(done)
 
 
-def test_only_named_tests_may_fail(shop: Repo) -> None:
+def test_red_gate_allows_only_named_tests_to_fail(shop: Repo) -> None:
     shop.write("tests/test_old.py", "import shop\n\ndef test_old():\n    assert shop.nothing\n")
     context = open_workspace(shop.path).context
     found = command.red(context, str(shop.path), ["tests/test_total.py"], GateOptions({}))
@@ -151,7 +151,7 @@ def test_a_red_gate_that_does_not_hold_leaves_the_one_before(shop: Repo) -> None
     )
 
 
-def test_green_without_red_and_a_record_that_is_none(shop: Repo) -> None:
+def test_green_gate_needs_a_valid_record(shop: Repo) -> None:
     context = open_workspace(shop.path).context
     with pytest.raises(TddError, match="no tests were red in this worktree"):
         command.green(context, str(shop.path), [], GateOptions({}))

@@ -59,7 +59,7 @@ def test_tests_and_configuration_are_hashed(root: Path) -> None:
     assert frozen_files.paths(frozen) == sorted(each.removesuffix("#pytest") for each in FROZEN)
 
 
-def test_by_the_projects_own_names(root: Path) -> None:
+def test_configured_names_of_tests_are_frozen(root: Path) -> None:
     fill(root, {"checks/check_a.py": "", "checks/a.py": "", "pytest.toml": "[pytest]\npython_files = ['check_*.py']\n"})
     assert {"checks/check_a.py", "pytest.toml"} == set(frozen_files.hash_inputs(str(root))) - set(FROZEN)
 

@@ -22,7 +22,7 @@ from git_agentos.tdd.gate import frozen_files, gates
 from git_agentos.tdd.gate.gates import Base, RedRecord, Verdict
 from git_agentos.tdd.gate.pytest_run import Control
 from git_agentos.tdd.gate.setup import PytestSetup
-from tests.support.lean_python import lean
+from tests.support.lean_python import minimal_venv
 from tests.support.pytest_project import setup_of
 from tests.support.repo import Repo
 from tests.support.sandbox import needs_bubblewrap
@@ -53,7 +53,7 @@ class Shop:
 
     def __init__(self, folder: Path) -> None:
         self.repo = Repo.init(folder / "a 'shop\" of $its")
-        self.python = lean(folder / "venv")
+        self.python = minimal_venv(folder / "venv")
         self.repo.config("agentos.tdd.python", str(self.python))
         self.repo.write("shop/__init__.py", "")
         self.repo.write("shop/names.py", "def upper(name):\n    return name.upper()\n")
@@ -142,7 +142,7 @@ def test_red_and_then_green(shop: Shop) -> None:
     assert green.canary.exit_code == 1
 
 
-def test_another_interpreter_than_at_red_is_a_veto(shop: Shop, tmp_path: Path) -> None:
+def test_changed_interpreter_is_a_veto(shop: Shop, tmp_path: Path) -> None:
     shop.implemented()
     other = tmp_path / "other"
     other.symlink_to(shop.python)
@@ -185,7 +185,7 @@ def test_tests_that_pass_at_once(shop: Shop) -> None:
     assert "prematurely" in verdict.feedback
 
 
-def test_nothing_to_collect(shop: Shop) -> None:
+def test_no_collected_test_is_not_red(shop: Shop) -> None:
     verdict = shop.red("shop")
     assert (verdict.holds, verdict.exit_code) == (False, 5)
 
@@ -505,7 +505,7 @@ def test_code_that_changes_the_tests_while_they_run(shop: Shop) -> None:
 def test_writing_outside_of_the_worktree_in_a_sandbox(shop: Shop, home: Path, tmp_path: Path) -> None:
     was = shop.ready().record
     assert was is not None
-    shop.repo.config("agentos.tdd.python", str(lean(tmp_path / "copied", copied=True)))
+    shop.repo.config("agentos.tdd.python", str(minimal_venv(tmp_path / "copied", copied=True)))
     setup = setup_of(shop.repo, sandbox=True)
     was = replace(was, frozen=gates.hash_inputs(setup))  # another interpreter
     shop.repo.write("shop/basket.py", f"open({str(home / 'outside')!r}, 'w').close()\n{CODE}")
@@ -513,7 +513,7 @@ def test_writing_outside_of_the_worktree_in_a_sandbox(shop: Shop, home: Path, tm
     assert (verdict.holds, verdict.exit_code, (home / "outside").exists()) == (False, 2, False)
 
 
-def test_another_test_that_breaks_or_is_skipped_now(shop: Shop) -> None:
+def test_veto_for_another_test_broken_or_skipped(shop: Shop) -> None:
     shop.implemented().repo.write("shop/names.py", "def upper(name):\n    return name\n")
     verdict = shop.green()
     assert (verdict.holds, verdict.exit_code) == (False, 1)

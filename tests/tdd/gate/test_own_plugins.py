@@ -85,7 +85,7 @@ def test_plugins_installed_only_for_git_agentos(tmp_path: Path) -> None:
     assert hidden(folder) == ["asked", "both", "brought", "deep", "injected", "theirs"]
 
 
-def test_another_interpreter_has_none_of_ours(tmp_path: Path) -> None:
+def test_other_interpreter_loads_none_of_our_plugins(tmp_path: Path) -> None:
     venv.create(tmp_path / "e", symlinks=True, with_pip=False)
     assert python.plugins_of_git_agentos(str(tmp_path / "e/bin/python")) == ()
     assert python.plugins_of_git_agentos(sys.executable) != ()

@@ -20,8 +20,8 @@ from git_agentos import open_workspace
 from git_agentos.tdd.gate import cases
 from git_agentos.tdd.gate.pytest_run import PytestResult, run_pytest
 from git_agentos.tdd.gate.setup import prepare
-from tests.support.agents import agent
-from tests.support.lean_python import lean, site_packages
+from tests.support.agents import agent_worktree
+from tests.support.lean_python import minimal_venv, site_packages
 from tests.support.pytest_project import outcomes
 from tests.support.repo import Repo
 
@@ -47,10 +47,10 @@ def both(repo: Repo, files: dict[str, str], module: str) -> Repo:
     repo.write(".gitignore", ".venv/\n")
     repo.write("tests/test_it.py", TEST.format(module=module))
     repo.commit("a project")
-    dev = agent(repo, "dev")
+    dev = agent_worktree(repo, "dev")
     for name, text in files.items():
         dev.write(name, text.replace("main", "worktree"))
-    lean(repo.path / ".venv")
+    minimal_venv(repo.path / ".venv")
     return dev
 
 
@@ -272,7 +272,7 @@ def test_pip_install_editable(repo: Repo) -> None:
         pytest.importorskip(name)
     dev = both(repo, ODD, "pkg")
     repo.write("pyproject.toml", HATCH)
-    build = lean(repo.path.parent / "build", "hatchling", "pathspec", "trove_classifiers")
+    build = minimal_venv(repo.path.parent / "build", "hatchling", "pathspec", "trove_classifiers")
     shutil.rmtree(repo.path / ".venv")
     build.parent.parent.rename(repo.path / ".venv")
     argv = [

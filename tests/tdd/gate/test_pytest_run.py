@@ -19,7 +19,7 @@ from git_agentos.process import contained
 from git_agentos.tdd import run_pytest_subprocess
 from git_agentos.tdd.gate import cases, pytest_run
 from git_agentos.tdd.state import ExitCode
-from tests.support.pytest_project import outcomes, place, ran, setup_of
+from tests.support.pytest_project import outcomes, pytest_project, run_tests, setup_of
 from tests.support.repo import Repo
 from tests.support.state import complete_state
 
@@ -31,7 +31,7 @@ def _short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Repo:
-    return place(tmp_path)
+    return pytest_project(tmp_path)
 
 
 EVERYTHING = """\
@@ -78,7 +78,7 @@ class TestOld(unittest.TestCase):
 
 def test_every_outcome_by_its_exact_node_id(project: Repo) -> None:
     project.write("tests/sub dir/test_all-of'em.py", EVERYTHING)
-    found = ran(project)
+    found = run_tests(project)
     inside = "tests/sub dir/test_all-of'em.py::"
     assert outcomes(found) == {
         inside + "test_passes": cases.PASSED,
@@ -107,12 +107,12 @@ def test_every_outcome_by_its_exact_node_id(project: Repo) -> None:
 
 def test_names_may_be_any_bytes(project: Repo) -> None:
     project.write(b"te sts/test_\xff.py", "def test_a(): assert 0\n")
-    found = ran(project)
+    found = run_tests(project)
     name = os.fsdecode(b"te sts/test_\xff.py")
     assert [(case.node_id, case.path) for case in found.cases or ()] == [(f"{name}::test_a", name)], found.output
-    assert ran(project, f"{name}::test_a").exit_code == 1
+    assert run_tests(project, f"{name}::test_a").exit_code == 1
     project.write(b"te sts/test_\xff.py", "import nowhere\n")
-    found = ran(project)
+    found = run_tests(project)
     assert (found.exit_code, [case.collecting for case in found.cases or ()]) == (2, [True]), found.output
 
 
@@ -121,7 +121,7 @@ def test_node_ids_can_be_given_again(project: Repo) -> None:
     project.write("-v/@test_b.py", "def test_b(): pass\n")
     project.write("@x/test_c.py", "def test_c(): pass\n")
     wanted = ["tests/test_a.py::test_with[a::b]", "tests/test_a.py::TestOuter", "-v/@test_b.py", "@x"]
-    assert list(outcomes(ran(project, *wanted))) == [
+    assert list(outcomes(run_tests(project, *wanted))) == [
         "tests/test_a.py::test_with[a::b]",
         "tests/test_a.py::TestOuter::TestInner::test_method",
         "-v/@test_b.py::test_b",
@@ -132,7 +132,7 @@ def test_node_ids_can_be_given_again(project: Repo) -> None:
 def test_node_ids_are_relative_to_the_worktree_wherever_the_configuration_is(project: Repo) -> None:
     project.write("parts/one/pytest.ini", "[pytest]\naddopts = -x -q\n")
     project.write("parts/one/tests/test_a.py", "def test_a(): assert 0\ndef test_b(): assert 0\n")
-    found = ran(project, "parts/one/tests")
+    found = run_tests(project, "parts/one/tests")
     inside = "parts/one/tests/test_a.py::"
     assert outcomes(found) == {inside + "test_a": cases.FAILED, inside + "test_b": cases.FAILED}  # in spite of -x
 
@@ -153,7 +153,7 @@ def test_node_ids_are_relative_to_the_worktree_wherever_the_configuration_is(pro
 )  # fmt: skip
 def test_runs_without_results(project: Repo, text: str, code: int, cases: dict[str, str] | None) -> None:
     project.write("tests/test_a.py", text)
-    found = ran(project)
+    found = run_tests(project)
     assert found.exit_code == code, found.output
     if cases is None:
         assert found.cases is None or code == 3
@@ -164,24 +164,24 @@ def test_runs_without_results(project: Repo, text: str, code: int, cases: dict[s
 
 def test_bad_usage(project: Repo) -> None:
     project.write("tests/test_a.py", "def test(): pass\n")
-    found = ran(project, "tests/test_none.py")
+    found = run_tests(project, "tests/test_none.py")
     assert (found.exit_code, found.cases) == (4, ())
     project.write("conftest.py", "import nowhere\n")
-    found = ran(project)
+    found = run_tests(project)
     assert (found.exit_code, found.cases) == (4, None)
     assert "No module named 'nowhere'" in found.output
 
 
 def test_an_error_while_collecting_says_what_was_raised(project: Repo) -> None:
     project.write("tests/test_a.py", "from nowhere import x\n")
-    found = ran(project)
+    found = run_tests(project)
     assert [case.message for case in found.cases or ()] == ["ModuleNotFoundError: No module named 'nowhere'"]
 
 
 def test_deselected_tests_are_absent(project: Repo) -> None:
     project.write("pytest.ini", "[pytest]\naddopts = -k 'not other'\n")
     project.write("test_a.py", "def test_one(): pass\ndef test_other(): assert 0\n")
-    found = ran(project, canary=True)
+    found = run_tests(project, canary=True)
     assert outcomes(found) == {"test_a.py::test_one": cases.PASSED, str(found.canary): cases.FAILED}
 
 
@@ -207,26 +207,26 @@ def test_a():
 
 def test_results_without_the_token_are_ignored(project: Repo) -> None:
     project.write("test_a.py", FORGED)
-    found = ran(project)
+    found = run_tests(project)
     assert (found.exit_code, found.cases, found.plugins, found.foreign) == (0, None, ("x",), ())
 
 
 def test_a_report_that_the_project_configures_is_not_written_to_the_worktree(project: Repo) -> None:
     project.write("pytest.ini", "[pytest]\naddopts = --junitxml=report.xml\n")
     project.write("test_a.py", "def test_a(): pass\n")
-    assert ran(project).exit_code == 0
+    assert run_tests(project).exit_code == 0
     assert not project.exists("report.xml")
 
 
 def test_the_canary_has_to_fail(project: Repo) -> None:
     project.write("test_a.py", "def test_a(): pass\n")
-    honest = ran(project, canary=True)
+    honest = run_tests(project, canary=True)
     assert honest.exit_code == 1
     assert outcomes(honest) == {"test_a.py::test_a": cases.PASSED, str(honest.canary): cases.FAILED}
     project.write("conftest.py", "def pytest_sessionfinish(session): session.exitstatus = 0\n")
-    assert ran(project, canary=True).exit_code == 0
+    assert run_tests(project, canary=True).exit_code == 0
     project.write("conftest.py", "def pytest_runtest_call(item): item.runtest = lambda: None\n")
-    forced = ran(project, canary=True)
+    forced = run_tests(project, canary=True)
     assert (forced.exit_code, outcomes(forced)[str(forced.canary)]) == (0, cases.PASSED)
     assert forced.canary != honest.canary
 
@@ -236,7 +236,7 @@ def test_modules_of_the_worktree_do_not_replace_pytest(project: Repo) -> None:
     for name in ("pytest", "_pytest", "pluggy", "json", "agentos_evidence", "sitecustomize", "usercustomize"):
         project.write(f"{name}.py", forged)
     project.write("test_a.py", "def test_a(): assert 0\n")
-    found = ran(project, "test_a.py")
+    found = run_tests(project, "test_a.py")
     assert (found.exit_code, outcomes(found)) == (1, {"test_a.py::test_a": cases.FAILED})
 
 
@@ -270,11 +270,11 @@ def test_compiled_files_do_not_replace_their_source(project: Repo) -> None:
     for name, text in (("pkg/code.py", "X = 2\n"), ("tests/helper.py", "Y = 2\n")):
         planted(python, project.path / name, text, "python")
     planted(python, project.path / "tests/test_a.py", "def test_a(): pass\n", "pytest")
-    found = ran(project)
+    found = run_tests(project)
     assert "assert (1 + 1) == 4" in found.output
     project.remove("pkg/code.py")
     os.rename(next(project.path.glob("pkg/__pycache__/code*")), project.path / "pkg" / "code.pyc")
-    assert "has no source" in ran(project).output
+    assert "has no source" in run_tests(project).output
 
 
 def test_plugins_are_told_by_names_that_stay(project: Repo) -> None:
@@ -283,7 +283,7 @@ def test_plugins_are_told_by_names_that_stay(project: Repo) -> None:
     project.write("tests/conftest.py", "class Odd: pass\ndef pytest_configure(config):\n"
                   "    config.pluginmanager.register(Odd())\n")  # fmt: skip
     project.write("tests/test_a.py", "def test_a(): pass\n")
-    first, second = ran(project, "tests"), ran(project, "tests")
+    first, second = run_tests(project, "tests"), run_tests(project, "tests")
     assert first.exit_code == 0, first.output
     assert first.plugins == second.plugins
     assert {"helper", "tests/conftest.py", "tests.conftest.Odd", "junitxml"} - {"tests.conftest.Odd"} <= set(
@@ -296,7 +296,7 @@ def test_plugins_are_told_by_names_that_stay(project: Repo) -> None:
 # -- what it gets ------------------------------------------------------------------------------------------------------
 
 
-def test_no_keys_and_nothing_that_changes_how_tests_come_out(project: Repo, tmp_path: Path) -> None:
+def test_environment_has_no_keys_and_no_pytest_options(project: Repo, tmp_path: Path) -> None:
     written = tmp_path / "environment"
     project.write("test_a.py", f"import os\ndef test_a(): open({str(written)!r}, 'w').write(repr(dict(os.environ)))\n")
     hostile = {
@@ -333,17 +333,17 @@ def test_passed_variables_reach_tests_and_are_redacted(project: Repo) -> None:
     assert "[redacted]" in found.output
 
 
-def test_nothing_is_left_in_the_worktree(project: Repo) -> None:
+def test_run_leaves_no_file_in_the_worktree(project: Repo) -> None:
     project.write("pytest.ini", "[pytest]\naddopts = --strict-config --ff\ncache_dir = .cache/tests\n")
     project.write("pkg/__init__.py", "")
     project.write("test_a.py", "import pkg\ndef test_a(): pass\n")
     project.commit("all")
     before = complete_state(project.path)
-    assert ran(project).exit_code == 0
+    assert run_tests(project).exit_code == 0
     assert complete_state(project.path) == before
     assert project.git("status", "--porcelain", "--ignored") == b""
     project.write("pytest.ini", "[pytest]\naddopts = --strict-config -p no:cacheprovider\nfilterwarnings = error\n")
-    assert ran(project).exit_code == 0
+    assert run_tests(project).exit_code == 0
 
 
 def test_temporary_folders_are_its_own(project: Repo, tmp_path: Path) -> None:
@@ -365,7 +365,7 @@ def test_temporary_folders_are_its_own(project: Repo, tmp_path: Path) -> None:
 # -- how it ends -------------------------------------------------------------------------------------------------------
 
 
-def test_one_that_takes_too_long(project: Repo) -> None:
+def test_run_exceeding_the_limit_is_ended(project: Repo) -> None:
     project.write("test_a.py", "import time\ndef test_a(): time.sleep(600)\n")
     for seconds in (3, 60):  # a busy machine may take longer to come to the test
         found = pytest_run.run_pytest(setup_of(project, timeout=float(seconds)), ())
@@ -379,17 +379,17 @@ def test_one_that_takes_too_long(project: Repo) -> None:
 def test_run_that_is_stopped(project: Repo) -> None:
     begun = threading.Event()
     project.write("test_a.py", "import time\ndef test_a(): time.sleep(600)\n")
-    found = ran(project, show=lambda line: begun.set() if b"collected" in line else None, stop=begun.is_set)
+    found = run_tests(project, show=lambda line: begun.set() if b"collected" in line else None, stop=begun.is_set)
     assert (found.interrupted, found.cases) == (True, None)
     assert found.exit_code not in (0, 1)
 
 
-def test_nothing_is_left_running(project: Repo, tmp_path: Path) -> None:
+def test_run_leaves_no_process(project: Repo, tmp_path: Path) -> None:
     told = tmp_path / "pid"
     project.write("test_a.py", "import os, subprocess\ndef test_a():\n"
                   "    child = subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
                   f"    open({str(told)!r}, 'w').write(str(child.pid))\n    child.returncode = 0\n")  # fmt: skip
-    found = ran(project)
+    found = run_tests(project)
     assert found.exit_code == 0, found.output
     with pytest.raises(ProcessLookupError):
         os.kill(int(told.read_text()), 0)
@@ -409,7 +409,7 @@ def test_folder_of_a_killed_process_is_removed_by_the_next(
     descriptor = os.open(living, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        assert ran(project).exit_code == 0
+        assert run_tests(project).exit_code == 0
     finally:
         os.close(descriptor)
     assert [each.exists() for each in (left, living, linked, mine / "results")] == [False, True, True, True]
@@ -427,7 +427,7 @@ def test_lines_are_shown_while_it_runs(project: Repo, tmp_path: Path) -> None:
         if b"collected 2 items" in line:
             threading.Thread(target=lambda: fifo.write_text("")).start()
 
-    assert ran(project, show=show).exit_code == 0
+    assert run_tests(project, show=show).exit_code == 0
     assert any(line.startswith(b"test_a.py::test_b PASSED") for line in shown)
 
 
@@ -437,7 +437,7 @@ def test_output_is_bounded_and_kept(project: Repo, tmp_path: Path) -> None:
         "test_a.py", "def test_a():\n    for n in range(60_000): print(f'line {n:06} {\"x\" * 30}')\n    assert 0\n"
     )
     project.write("pytest.ini", "[pytest]\naddopts = --capture=no\n")
-    found = ran(project, output=str(kept))
+    found = run_tests(project, output=str(kept))
     assert found.exit_code == 1
     assert "line 000000 " in found.output
     assert "line 059999 " in found.output
@@ -449,12 +449,12 @@ def test_output_is_bounded_and_kept(project: Repo, tmp_path: Path) -> None:
     assert kept.read_bytes().count(b"bytes are left out here]") == 1
     project.remove("pytest.ini")
     project.write("test_a.py", "def test_a(): print('\\0 token=ghp_' + 'a' * 36, b'\\xff'); assert 0\n")
-    found = ran(project, output=str(kept))
+    found = run_tests(project, output=str(kept))
     assert kept.read_bytes().decode("utf-8", "replace").replace("\0", "\ufffd") == found.output
     assert "ghp_" not in found.output
 
 
-def test_without_a_worktree_nothing_is_run(project: Repo) -> None:
+def test_missing_worktree_runs_nothing(project: Repo) -> None:
     setup = setup_of(project)
     os.rename(project.path, project.path.parent / "elsewhere")
     found = pytest_run.run_pytest(setup, ())

@@ -18,8 +18,8 @@ from git_agentos.errors import TddError
 from git_agentos.tdd.gate import cases
 from git_agentos.tdd.gate.pytest_run import Control, run_pytest
 from git_agentos.tdd.gate.setup import PytestSetup, clean_environment, prepare
-from tests.support.agents import agent
-from tests.support.lean_python import lean
+from tests.support.agents import agent_worktree
+from tests.support.lean_python import minimal_venv
 from tests.support.pytest_project import outcomes
 from tests.support.repo import Repo
 from tests.support.sandbox import needs_bubblewrap
@@ -34,30 +34,30 @@ def of(repo: Repo, *, sandbox: bool = False, **extra: str) -> PytestSetup:
 
 
 def test_the_order_of_interpreters(repo: Repo, tmp_path: Path) -> None:
-    dev = agent(repo, "dev")
+    dev = agent_worktree(repo, "dev")
     own, main, active, named = (dev.path / ".venv", repo.path / ".venv", tmp_path / "active", tmp_path / "named")
     assert of(dev).interpreter.path == sys.executable
     assert of(dev, VIRTUAL_ENV="/nowhere").interpreter.path == sys.executable
-    lean(active)
+    minimal_venv(active)
     assert of(dev, VIRTUAL_ENV=str(active)).interpreter.path == str(active / "bin" / "python")
-    lean(main)
+    minimal_venv(main)
     assert of(dev, VIRTUAL_ENV=str(active)).interpreter.path == str(main / "bin" / "python")
-    lean(own)
+    minimal_venv(own)
     found = of(dev, VIRTUAL_ENV=str(active))
     assert found.interpreter.path == str(own / "bin" / "python")
     assert found.environment["VIRTUAL_ENV"] == str(own)
     assert found.environment["PATH"].split(":")[0] == str(own / "bin")
-    lean(named)
+    minimal_venv(named)
     repo.config("agentos.tdd.python", str(named / "bin" / "python"))
     assert of(dev).interpreter.path == str(named / "bin" / "python")
 
 
 def test_a_relative_one_is_looked_for_in_both_checkouts_and_a_name_on_the_path(repo: Repo, tmp_path: Path) -> None:
-    dev = agent(repo, "dev")
-    python = lean(repo.path / "env")
+    dev = agent_worktree(repo, "dev")
+    python = minimal_venv(repo.path / "env")
     repo.config("agentos.tdd.python", "env/bin/python")
     assert of(dev).interpreter.path == str(python)
-    lean(dev.path / "env")
+    minimal_venv(dev.path / "env")
     assert of(dev).interpreter.path == str(dev.path / "env" / "bin" / "python")
     repo.config("agentos.tdd.python", "python3")
     assert of(dev, PATH=f"{python.parent}:{os.environ['PATH']}").interpreter.path == str(python.parent / "python3")
@@ -99,7 +99,7 @@ def test_interpreter_without_pytest_hints_at_installing_it(repo: Repo) -> None:
         ("#!/nowhere/sh\n", "no such file or directory"),
     ],
 )
-def test_interpreter_that_is_no_python(repo: Repo, text: str, says: str) -> None:
+def test_interpreter_is_not_a_python(repo: Repo, text: str, says: str) -> None:
     repo.write("python", text, 0o755)
     repo.config("agentos.tdd.python", "./python")
     with pytest.raises(TddError, match=says):
@@ -107,8 +107,8 @@ def test_interpreter_that_is_no_python(repo: Repo, text: str, says: str) -> None
 
 
 def test_the_setup_of_a_worktree(repo: Repo) -> None:
-    dev = agent(repo, "dev")
-    repo.config("agentos.tdd.python", str(lean(repo.path.parent / "venv")))
+    dev = agent_worktree(repo, "dev")
+    repo.config("agentos.tdd.python", str(minimal_venv(repo.path.parent / "venv")))
     found = of(dev, ANTHROPIC_API_KEY="x", GIT_DIR="/nowhere")
     assert (found.location.root, found.main_root) == (str(dev.path), str(repo.path))
     assert (found.timeout, found.bwrap) == (60, None)
@@ -185,8 +185,8 @@ def test_fails():
 
 @needs_bubblewrap
 def test_the_sandbox(repo: Repo, tmp_path: Path) -> None:
-    dev, other = agent(repo, "dev"), agent(repo, "other")
-    python = lean(repo.path / ".venv", copied=True)
+    dev, other = agent_worktree(repo, "dev"), agent_worktree(repo, "other")
+    python = minimal_venv(repo.path / ".venv", copied=True)
     dev.write("pkg/__init__.py", "")
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -211,7 +211,7 @@ def test_a_repository_in_memory_can_be_tested_in_the_sandbox() -> None:
     """It lies below a folder that the sandbox has one of its own for."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         repo = Repo.init(Path(folder) / "repo")
-        repo.config("agentos.tdd.python", str(lean(Path(folder) / "venv", copied=True)))
+        repo.config("agentos.tdd.python", str(minimal_venv(Path(folder) / "venv", copied=True)))
         repo.write("test_a.py", "def test_a(tmp_path): open('written', 'w').close(); (tmp_path / 'x').touch()\n")
         found = run_pytest(of(repo, sandbox=True), ())
         assert (found.exit_code, outcomes(found)) == (0, {"test_a.py::test_a": cases.PASSED}), found.output
@@ -219,10 +219,10 @@ def test_a_repository_in_memory_can_be_tested_in_the_sandbox() -> None:
 
 
 @needs_bubblewrap
-def test_nothing_survives_the_sandbox(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sandbox_leaves_no_process(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     repo.write("test_a.py", "import os, signal\ndef test_a():\n    if os.fork() == 0:\n        os.setsid()\n"
                "        signal.pause()\n    os.kill(os.getpid(), 9)\n")  # fmt: skip
-    repo.config("agentos.tdd.python", str(lean(repo.path / ".venv", copied=True)))
+    repo.config("agentos.tdd.python", str(minimal_venv(repo.path / ".venv", copied=True)))
     found = run_pytest(of(repo, sandbox=True), ())
     assert (found.exit_code, found.cases) == (137, None)
     repo.write("test_a.py", "import time\ndef test_a(): time.sleep(600)\n")
@@ -235,7 +235,7 @@ def test_nothing_survives_the_sandbox(repo: Repo, monkeypatch: pytest.MonkeyPatc
     assert (found.interrupted, found.cases) == (True, None)
 
 
-def test_without_bubblewrap_it_says_so(repo: Repo, tmp_path: Path) -> None:
+def test_missing_bubblewrap_is_an_error(repo: Repo, tmp_path: Path) -> None:
     with pytest.raises(TddError, match="no bubblewrap"):
         of(repo, sandbox=True, PATH=str(tmp_path))
     fake = tmp_path / "bwrap"

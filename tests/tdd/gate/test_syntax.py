@@ -54,7 +54,7 @@ def test_the_function_of_a_node_id(node_id: str, path: str, name: str) -> None:
     assert syntax.function_name(node_id, path) == name
 
 
-def test_a_name_is_there_too_where_a_class_that_is_there_may_inherit_it() -> None:
+def test_inherited_name_counts_as_present() -> None:
     tree = ast.parse("class TestX(Base):\n    pass\ntest_made = make()\ndef test_a(): pass\n")
     assert [syntax.has(tree, each) for each in ("TestX.test_b", "test_made", "test_a", "test_b", "TestY.test_b")] == [
         True, True, True, False, False,
@@ -179,7 +179,7 @@ def test_tests_that_are_not_trivial(body: str) -> None:
     assert why(f"import pytest\nfrom pkg import add\ndef test_a():\n    {body}\n") == []
 
 
-def test_none_of_our_own_tests_is_refused() -> None:
+def test_projects_own_tests_are_not_refused() -> None:
     refused = []
     for folder, _, files in os.walk(PROJECT_ROOT / "tests" / "store"):
         for name in files:

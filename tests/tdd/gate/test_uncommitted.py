@@ -26,7 +26,7 @@ def uncommitted(
     return find_uncommitted(context.repository, setup, candidate, modules, until)
 
 
-def test_code_that_git_ignores_is_no_way_to_green(repo: Repo, tmp_path: Path) -> None:
+def test_ignored_code_cannot_make_the_gate_green(repo: Repo, tmp_path: Path) -> None:
     project(repo)
     workflow = start(repo, script(tmp_path, implement=[IGNORED]))
     gate = next(each for each in workflow.history if each["node"] == "N4_pass_gate")

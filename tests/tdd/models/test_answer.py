@@ -16,7 +16,7 @@ from git_agentos.tdd.models.answer import Change, InvalidAnswer
 from git_agentos.tdd.models.edits import Edit
 from git_agentos.workspace import open_workspace
 from tests.support import model_requests
-from tests.support.model_requests import Site
+from tests.support.model_requests import ModelWorktree
 from tests.support.repo import Repo
 
 MARK = "abc123"
@@ -82,7 +82,7 @@ Talk after.
         ),
     ],
 )
-def test_how_models_really_write(text: str, expected: Change) -> None:
+def test_answers_as_models_write_them(text: str, expected: Change) -> None:
     assert parsed(text) == (expected,)
 
 
@@ -290,15 +290,15 @@ def test_a_whole_file_gets_the_ends_of_the_one_that_it_replaces(
 
 
 @pytest.fixture
-def site(empty_repo: Repo) -> Site:
-    return model_requests.plain(empty_repo)
+def site(empty_repo: Repo) -> ModelWorktree:
+    return model_requests.plain_worktree(empty_repo)
 
 
 def whole(path: str, *lines: str) -> Change:
     return Change(path, lines=lines)
 
 
-def refused(site: Site, *changes: Change) -> str:
+def refused(site: ModelWorktree, *changes: Change) -> str:
     """Why changes are refused; that nothing has changed is looked at."""
     before = {path: look(site.root / path) for path in everything(site.root)}
     with pytest.raises(InvalidAnswer) as error:
@@ -318,7 +318,7 @@ def look(path: Path) -> tuple[int, bytes]:
     return found.st_mode, path.read_bytes() if stat.S_ISREG(found.st_mode) else b""
 
 
-def test_new_changed_and_deleted_files(site: Site) -> None:
+def test_new_changed_and_deleted_files(site: ModelWorktree) -> None:
     (site.root / "old.sh").write_bytes(b"one\r\ntwo\r\n\xff\r\n")
     (site.root / "old.sh").chmod(0o750)
     (site.root / "gone.py").write_text("x\n")
@@ -378,7 +378,7 @@ WHERE_NOT = [
 ]
 
 
-def test_paths_that_must_not_be_written(site: Site, tmp_path: Path) -> None:
+def test_paths_that_must_not_be_written(site: ModelWorktree, tmp_path: Path) -> None:
     (site.root / "to").symlink_to(tmp_path)
     (site.root / "out").symlink_to(tmp_path / "mine")
     (site.root / "inner").mkdir()
@@ -412,18 +412,18 @@ DOES_NOT_GO = [
 ]
 
 
-def test_changes_that_do_not_fit_the_files_are_refused(site: Site) -> None:
+def test_changes_that_do_not_fit_the_files_are_refused(site: ModelWorktree) -> None:
     (site.root / "long.py").write_text("x\n" * 401)
     for changes, why in DOES_NOT_GO:
         assert why in refused(site, whole("good.py", "x"), *changes), changes
 
 
-def test_all_problems_are_told(site: Site) -> None:
+def test_all_problems_are_told(site: ModelWorktree) -> None:
     said = refused(site, whole("../a", "x"), whole(".git/b", "x"), Change("c", delete=True))
     assert all(each in said for each in ("'../a'", "'.git/b'", "'c'"))
 
 
-def test_a_disk_that_fails_in_the_middle(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fails_in_the_middle(site: ModelWorktree, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("one.py", "two.py"):
         (site.root / name).write_text("before\n")
     changes = [whole("one.py", "x"), whole("new/three.py", "x"), Change("two.py", delete=True), whole("four.py", "x")]
@@ -442,7 +442,7 @@ def test_a_disk_that_fails_in_the_middle(site: Site, monkeypatch: pytest.MonkeyP
     assert len(file_changes.apply(changes, site.here)) == 4
 
 
-def test_a_folder_that_may_not_be_written(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_may_not_be_written(site: ModelWorktree, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.mkdir
 
     def mkdir(path: str, mode: int = 0o777) -> None:
@@ -454,7 +454,7 @@ def test_a_folder_that_may_not_be_written(site: Site, monkeypatch: pytest.Monkey
     assert "Permission denied" in refused(site, whole("open/a.py", "x"), whole("open/closed/b.py", "x"))
 
 
-def test_a_tracked_file_that_matches_an_ignore_pattern_can_be_changed(site: Site) -> None:
+def test_a_tracked_file_that_matches_an_ignore_pattern_can_be_changed(site: ModelWorktree) -> None:
     (site.root / "tracked").write_text("")
     site.here.repository.git("add", "tracked")
     (site.root / ".gitignore").write_text("*\n")

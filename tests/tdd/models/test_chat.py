@@ -24,7 +24,7 @@ from git_agentos.tdd.models.model import IMPLEMENT, ModelResult
 from git_agentos.tdd.workflows import WorkflowSpec
 from tests.support import model_requests, tdd_project
 from tests.support.env import PROJECT_ROOT
-from tests.support.model_requests import PROMPT, Site
+from tests.support.model_requests import PROMPT, ModelWorktree
 from tests.support.model_server import Reply, Server, serving
 from tests.support.repo import Repo
 
@@ -33,8 +33,8 @@ LIMITED = Reply(status=429, text="slow down")
 
 
 @pytest.fixture
-def site(empty_repo: Repo) -> Site:
-    return model_requests.plain(empty_repo)
+def site(empty_repo: Repo) -> ModelWorktree:
+    return model_requests.plain_worktree(empty_repo)
 
 
 def answering(blocks: str) -> Callable[[str], str]:
@@ -71,7 +71,7 @@ def model(
     return Chat(PROVIDERS[provider], "some-model", environment, limit, waiting)
 
 
-def everything_kept(site: Site, work: ModelResult) -> str:
+def everything_kept(site: ModelWorktree, work: ModelResult) -> str:
     kept = "".join(path.read_text() for path in site.folder.iterdir())
     return kept + (work.error or "") + b"\n".join(site.shown).decode()
 
@@ -80,7 +80,7 @@ def everything_kept(site: Site, work: ModelResult) -> str:
 
 
 @pytest.mark.parametrize("provider", sorted(PROVIDERS))
-def test_one_answer_by_each_protocol(site: Site, provider: str) -> None:
+def test_answer_by_each_protocol(site: ModelWorktree, provider: str) -> None:
     if importlib.util.find_spec(PROVIDERS[provider].library) is None:
         pytest.skip(f"{PROVIDERS[provider].library} is not installed")
     with serving(GOOD) as server:
@@ -96,7 +96,7 @@ def test_one_answer_by_each_protocol(site: Site, provider: str) -> None:
         assert server.bodies[0]["max_tokens"] == 32000
 
 
-def test_prompt_is_sent_and_recorded(site: Site) -> None:
+def test_prompt_is_sent_and_recorded(site: ModelWorktree) -> None:
     with serving(GOOD) as server:
         work = model(server).work(site.asked())
     assert server.paths == ["/v1/chat/completions"]
@@ -109,7 +109,7 @@ def test_prompt_is_sent_and_recorded(site: Site) -> None:
     assert KEY not in everything_kept(site, work)
 
 
-def test_precise_errors_are_fed_back_and_tokens_are_summed(site: Site) -> None:
+def test_precise_errors_are_fed_back_and_tokens_are_summed(site: ModelWorktree) -> None:
     (site.root / "old.py").write_text("a = 1\nb = 2\n")
     wrong = Reply(
         text=answering("@ file new.py\nx = 1\n@ end\n@ edit old.py\n@ search\na = 2\n@ replace\na = 3\n@ end\n"),
@@ -130,7 +130,7 @@ def test_precise_errors_are_fed_back_and_tokens_are_summed(site: Site) -> None:
     assert server.messages()[2][1] == BAD.text
 
 
-def test_after_three_answers_that_cannot_be_used_it_is_given_up(site: Site) -> None:
+def test_third_unusable_answer_is_an_error(site: ModelWorktree) -> None:
     before = site.files()
     with serving(BAD) as server:
         work = model(server).work(site.asked())
@@ -140,7 +140,7 @@ def test_after_three_answers_that_cannot_be_used_it_is_given_up(site: Site) -> N
     assert site.files() == before
 
 
-def test_an_answer_that_was_cut_off_is_not_taken(site: Site) -> None:
+def test_an_answer_that_was_cut_off_is_not_taken(site: ModelWorktree) -> None:
     cut = Reply(text=GOOD.text, finish="length")
     with serving(cut, GOOD) as server:
         work = model(server).work(site.asked())
@@ -148,20 +148,20 @@ def test_an_answer_that_was_cut_off_is_not_taken(site: Site) -> None:
     assert "cut off" in server.messages()[3][1]
 
 
-def test_an_empty_answer(site: Site) -> None:
+def test_an_empty_answer(site: ModelWorktree) -> None:
     with serving(Reply(text=""), GOOD) as server:
         assert model(server).work(site.asked()).error is None
     assert server.messages()[2] == ("assistant", "(nothing)")
 
 
-def test_a_secret_in_an_answer_is_not_kept(site: Site) -> None:
+def test_a_secret_in_an_answer_is_not_kept(site: ModelWorktree) -> None:
     with serving(Reply(text=answering(f"the key is {KEY}\n@ file new.py\nkey = '{KEY}'\n@ end\n"))) as server:
         work = model(server).work(site.asked(prompt=f"{PROMPT} by {KEY}"))
     assert KEY in (site.root / "new.py").read_text()
     assert KEY not in everything_kept(site, work)
 
 
-def test_changed_files_are_in_the_prompt(site: Site) -> None:
+def test_changed_files_are_in_the_prompt(site: ModelWorktree) -> None:
     work = {
         "pkg/code.py": "def stub():\n    raise NotImplementedError\n",
         "tests/test_a.py": "frozen = 1\n",
@@ -188,7 +188,7 @@ def test_changed_files_are_in_the_prompt(site: Site) -> None:
     assert not any(each in said for each in ("the secret key", "frozen = 1", "ignored = 1", "link.py"))
 
 
-def test_the_work_so_far_is_bounded(site: Site) -> None:
+def test_the_work_so_far_is_bounded(site: ModelWorktree) -> None:
     for n in range(4):
         (site.root / f"large{n}.py").write_text("x = 1\n" * 15000)
     with serving(GOOD) as server:
@@ -211,7 +211,7 @@ def test_a_whole_workflow(repo: Repo) -> None:
         workflow = workflows.start(
             tdd_project.context_of(repo), order, environment, tdd_project.Person(), consent=policy.append
         )
-    assert tdd_project.way(workflow) == ["N0", "N1", "N2", "N3", "N4", "N3", "N4", "N5"]
+    assert tdd_project.nodes_of(workflow) == ["N0", "N1", "N2", "N3", "N4", "N3", "N4", "N5"]
     assert (workflow.state, workflow.tests_passed, workflow.words[0]) == ("waiting", True, "approve")
     assert [
         (each["tokens_in"], each["tokens_out"]) for each in workflow.history if each["node"][:2] in ("N1", "N3")
@@ -224,7 +224,7 @@ def test_a_whole_workflow(repo: Repo) -> None:
     assert not any(KEY.encode() in path.read_bytes() for path in kept)
 
 
-def test_a_secret_in_what_is_wrong_is_not_kept(site: Site) -> None:
+def test_a_secret_in_what_is_wrong_is_not_kept(site: ModelWorktree) -> None:
     with serving(Reply(text=answering(f"@ delete {KEY}.py"))) as server:
         work = model(server).work(site.asked())
     assert work.error is not None
@@ -236,7 +236,7 @@ def test_a_secret_in_what_is_wrong_is_not_kept(site: Site) -> None:
 # -- the network -------------------------------------------------------------------------------------------------------
 
 
-def test_a_rate_limit_is_waited_for_as_long_as_the_server_says(site: Site) -> None:
+def test_a_rate_limit_is_waited_for_as_long_as_the_server_says(site: ModelWorktree) -> None:
     slept = Slept()
     limited = Reply(status=429, text="slow down", headers={"Retry-After": "17"})
     with serving(limited, limited, GOOD) as server:
@@ -246,7 +246,7 @@ def test_a_rate_limit_is_waited_for_as_long_as_the_server_says(site: Site) -> No
     assert b"OpenAI has no answer (429): again in 17.0 s" in b"\n".join(site.shown)
 
 
-def test_without_a_word_of_the_server_the_wait_doubles(site: Site) -> None:
+def test_wait_doubles_without_retry_after(site: ModelWorktree) -> None:
     slept = Slept()
     with serving(LIMITED) as server:
         work = model(server, slept=slept).work(site.asked())
@@ -257,13 +257,13 @@ def test_without_a_word_of_the_server_the_wait_doubles(site: Site) -> None:
 
 
 @pytest.mark.parametrize("status", [408, 409, 500, 502, 503, 529])
-def test_temporary_errors_are_tried_again(site: Site, status: int) -> None:
+def test_temporary_errors_are_tried_again(site: ModelWorktree, status: int) -> None:
     with serving(Reply(status=status, text="later"), GOOD) as server:
         work = model(server).work(site.asked())
     assert (work.error, len(server.bodies)) == (None, 2)
 
 
-def test_wait_that_is_too_long_is_reported(site: Site) -> None:
+def test_wait_that_is_too_long_is_reported(site: ModelWorktree) -> None:
     slept = Slept()
     with serving(Reply(status=429, text="tomorrow", headers={"Retry-After": "86400"})) as server:
         work = model(server, slept=slept).work(site.asked())
@@ -282,7 +282,7 @@ def test_wait_that_is_too_long_is_reported(site: Site) -> None:
         (429, "insufficient_quota: check your plan", ""),
     ],
 )
-def test_permanent_errors_are_not_tried_again(site: Site, status: int, body: str, hint: str) -> None:
+def test_permanent_errors_are_not_tried_again(site: ModelWorktree, status: int, body: str, hint: str) -> None:
     with serving(Reply(status=status, text=f"{body} {KEY}")) as server, pytest.raises(TddError) as error:
         model(server).work(site.asked())
     assert len(server.bodies) == 1
@@ -303,13 +303,13 @@ def test_permanent_errors_are_not_tried_again(site: Site, status: int, body: str
         Reply(drops=True),
     ],
 )
-def test_malformed_answer_is_tried_again(site: Site, reply: Reply) -> None:
+def test_malformed_answer_is_tried_again(site: ModelWorktree, reply: Reply) -> None:
     with serving(reply, GOOD) as server:
         work = model(server).work(site.asked())
     assert (work.error, len(server.bodies)) == (None, 2)
 
 
-def test_a_server_that_never_sends_an_answer_that_can_be_read(site: Site) -> None:
+def test_a_server_that_never_sends_an_answer_that_can_be_read(site: ModelWorktree) -> None:
     with serving(Reply(raw=b"<html>")) as server:
         work = model(server).work(site.asked())
     assert len(server.bodies) == 3
@@ -317,13 +317,13 @@ def test_a_server_that_never_sends_an_answer_that_can_be_read(site: Site) -> Non
     assert "an answer that cannot be read" in work.error
 
 
-def test_server_that_hangs_once(site: Site) -> None:
+def test_server_that_hangs_once(site: ModelWorktree) -> None:
     with serving(Reply(hangs=True), GOOD) as server:
         work = model(server, timeout=2.0).work(site.asked())
     assert (work.error, len(server.bodies)) == (None, 2)
 
 
-def test_server_that_always_hangs(site: Site) -> None:
+def test_server_that_always_hangs(site: ModelWorktree) -> None:
     with serving(Reply(hangs=True)) as server:
         work = model(server, timeout=0.3).work(site.asked())
     assert len(server.bodies) == 2
@@ -331,21 +331,21 @@ def test_server_that_always_hangs(site: Site) -> None:
     assert "no answer after 2 tries" in work.error
 
 
-def test_the_limit_of_an_agent_is_for_all_of_it(site: Site) -> None:
+def test_the_limit_of_an_agent_is_for_all_of_it(site: ModelWorktree) -> None:
     with serving(Reply(hangs=True)) as server:
         work = model(server, limit=0.5).work(site.asked())
         assert server.waited_out == 0
     assert work.error == "model:openai:some-model took longer than 0.5 s"
 
 
-def test_wait_beyond_the_limit_is_refused(site: Site) -> None:
+def test_wait_beyond_the_limit_is_refused(site: ModelWorktree) -> None:
     slept = Slept()
     with serving(Reply(status=429, text="later", headers={"Retry-After": "110"})) as server:
         work = model(server, slept=slept, limit=100.0).work(site.asked())
     assert (work.error, slept.seconds) == ("model:openai:some-model took longer than 100 s", 0)
 
 
-def test_a_server_that_is_not_there(site: Site) -> None:
+def test_unreachable_server(site: ModelWorktree) -> None:
     with serving(GOOD) as server:
         pass
     slept = Slept()
@@ -355,7 +355,7 @@ def test_a_server_that_is_not_there(site: Site) -> None:
 
 
 @pytest.mark.parametrize("reply", [Reply(hangs=True), Reply(status=429, headers={"Retry-After": "100"})])
-def test_call_can_be_interrupted(site: Site, reply: Reply) -> None:
+def test_call_can_be_interrupted(site: ModelWorktree, reply: Reply) -> None:
     with serving(reply) as server:
         work = model(server).work(site.asked(stop=lambda: server.bodies != []))
         assert (work.error, work.interrupted, server.waited_out) == (None, True, 0)
@@ -364,7 +364,7 @@ def test_call_can_be_interrupted(site: Site, reply: Reply) -> None:
 # -- nothing leaves but the call ---------------------------------------------------------------------------------------
 
 
-def test_tracing_is_off_and_no_variable_leads_elsewhere(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tracing_is_off_and_no_variable_leads_elsewhere(site: ModelWorktree, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(GOOD) as server, serving(GOOD) as spy:
         variables = {
             "LANGSMITH_TRACING": "true", "LANGCHAIN_TRACING_V2": "true", "LANGSMITH_API_KEY": "lsv2_x",
@@ -399,7 +399,7 @@ def test_a_name_of_no_chat_model(name: str) -> None:
     assert "model:openai:NAME" in (error.value.hint or "")
 
 
-def test_a_key_that_is_not_set() -> None:
+def test_missing_key() -> None:
     with pytest.raises(TddError) as error:
         choose_chat("openai:m", {})
     assert str(error.value) == "'OPENAI_API_KEY' is not set"
@@ -420,7 +420,7 @@ def test_no_library_is_loaded_before_it_is_needed() -> None:
 import sys
 from git_agentos.config import settings
 from git_agentos.tdd import MockLLM
-from git_agentos.tdd.models.model import choose
+from git_agentos.tdd.models.selection import choose
 for name in ("mock", "command:true", "model:openai:m"):
     choose(name, settings({}, {}), {"OPENAI_API_KEY": "k"})
 loaded = {name.partition(".")[0] for name in sys.modules}
@@ -456,7 +456,7 @@ class Failed(Exception):
         ({"retry-after": "Sun, 06 Nov 1994 08:49:37 GMT"}, 0.0),
     ],
 )
-def test_how_long_the_server_wants_one_to_wait(headers: Mapping[str, str], wait: float | None) -> None:
+def test_retry_after_is_read(headers: Mapping[str, str], wait: float | None) -> None:
     assert failures.classify(Failed(429, headers)).wait == wait
 
 

@@ -18,16 +18,16 @@ from git_agentos.tdd.models.command import Command
 from git_agentos.tdd.models.model import IMPLEMENT, SCAFFOLD
 from git_agentos.tdd.models.selection import choose
 from tests.support import model_requests
-from tests.support.model_requests import Site
+from tests.support.model_requests import ModelWorktree
 from tests.support.repo import Repo
 
 
 @pytest.fixture
-def site(repo: Repo) -> Site:
-    return model_requests.site(repo)
+def site(repo: Repo) -> ModelWorktree:
+    return model_requests.model_worktree(repo)
 
 
-def code_of(site: Site, *names: str) -> int:
+def code_of(site: ModelWorktree, *names: str) -> int:
     """pytest's exit code for files of the worktree."""
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(site.root), *names]
     environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
@@ -41,7 +41,7 @@ def names(issue: str) -> set[str]:
 # -- without a script --------------------------------------------------------------------------------------------------
 
 
-def test_the_happy_path(site: Site) -> None:
+def test_the_happy_path(site: ModelWorktree) -> None:
     before = site.files()
     mock = MockLLM()
     first = mock.work(site.asked(SCAFFOLD))
@@ -55,14 +55,14 @@ def test_the_happy_path(site: Site) -> None:
     assert site.kept("stdout") == "the mock writes mock_87/adding.py\n"
 
 
-def test_every_call_does_the_same_again(site: Site) -> None:
+def test_every_call_does_the_same_again(site: ModelWorktree) -> None:
     before = site.files()
     for node in (SCAFFOLD, SCAFFOLD, IMPLEMENT, IMPLEMENT):
         assert MockLLM().work(site.asked(node, attempt=1)).error is None
     assert site.files() - before == names("87")
 
 
-def test_the_same_issue_once_more_gets_a_package_of_its_own(site: Site) -> None:
+def test_the_same_issue_once_more_gets_a_package_of_its_own(site: ModelWorktree) -> None:
     for node in (SCAFFOLD, IMPLEMENT, SCAFFOLD):
         MockLLM().work(site.asked(node))
     assert names("87") | names("87_2") <= site.files()
@@ -72,7 +72,7 @@ def test_the_same_issue_once_more_gets_a_package_of_its_own(site: Site) -> None:
 
 
 @pytest.mark.parametrize("issue", ["PROJ-12", "a/../b", "é", "ñ", "--", "x" * 300, "with space"])
-def test_any_issue_id_will_do(site: Site, issue: str) -> None:
+def test_any_issue_id_will_do(site: ModelWorktree, issue: str) -> None:
     before = site.files()
     assert MockLLM().work(site.asked(SCAFFOLD, issue=issue)).error is None
     made = site.files() - before
@@ -83,7 +83,7 @@ def test_any_issue_id_will_do(site: Site, issue: str) -> None:
 # -- with one ----------------------------------------------------------------------------------------------------------
 
 
-def test_an_attempt_takes_the_entry_of_its_number_and_the_last_is_repeated(site: Site) -> None:
+def test_an_attempt_takes_the_entry_of_its_number_and_the_last_is_repeated(site: ModelWorktree) -> None:
     mock = MockLLM({"scaffold": [{"say": "one"}, {"say": "two", "tokens": [11, 7]}]})
     results = [(mock.work(site.asked(SCAFFOLD, attempt=n)), site.said()) for n in (0, 1, 2, 9, 0)]
     assert [said for _, said in results] == ["one\n", "two\n", "two\n", "two\n", "one\n"]
@@ -92,7 +92,7 @@ def test_an_attempt_takes_the_entry_of_its_number_and_the_last_is_repeated(site:
     assert site.said().startswith("the mock writes")
 
 
-def test_entry_does_all_of_its_keys(site: Site) -> None:
+def test_entry_does_all_of_its_keys(site: ModelWorktree) -> None:
     (site.root / "old.py").write_text("a = 1\nb = 2\n")
     (site.root / "gone.py").write_text("")
     entry = {
@@ -125,7 +125,7 @@ def test_entry_does_all_of_its_keys(site: Site) -> None:
         ({"edit": [{"path": "nothing.py", "search": "a", "replace": "b"}], "write": {"a.py": ""}}, "does not exist"),
     ],
 )
-def test_unusable_entry_reports_why_and_writes_nothing(site: Site, entry: dict[str, Any], said: str) -> None:
+def test_unusable_entry_reports_why_and_writes_nothing(site: ModelWorktree, entry: dict[str, Any], said: str) -> None:
     before = site.files()
     work = MockLLM({"scaffold": entry}).work(site.asked(SCAFFOLD))
     assert work.error is not None
@@ -133,7 +133,7 @@ def test_unusable_entry_reports_why_and_writes_nothing(site: Site, entry: dict[s
     assert site.files() == before
 
 
-def test_secrets_are_not_kept(site: Site) -> None:
+def test_secrets_are_not_kept(site: ModelWorktree) -> None:
     key = "of-no-known-form-1"
     mock = MockLLM({"scaffold": {"say": f"by {key}", "delete": [key]}}).within({"MY_API_KEY": key})
     work = mock.work(site.asked(prompt=f"by {key}"))
@@ -144,13 +144,13 @@ def test_secrets_are_not_kept(site: Site) -> None:
     assert site.kept("prompt.txt") == "by [redacted]"
 
 
-def test_an_empty_entry_does_nothing(site: Site) -> None:
+def test_an_empty_entry_does_nothing(site: ModelWorktree) -> None:
     before = site.files()
     assert MockLLM({"scaffold": {}}).work(site.asked(SCAFFOLD)).error is None
     assert site.files() == before
 
 
-def test_shell_text_can_be_interrupted(site: Site) -> None:
+def test_shell_text_can_be_interrupted(site: ModelWorktree) -> None:
     work = MockLLM({"scaffold": {"run": "sleep 1000"}}).work(site.asked(stop=lambda: True))
     assert work.interrupted
 
@@ -186,7 +186,7 @@ def settings(**values: str) -> config.Settings:
     return config.settings({f"agentos.tdd.{key}": [value] for key, value in values.items()}, {})
 
 
-def test_a_script_in_a_file_is_a_part_of_the_name(site: Site, tmp_path: Path) -> None:
+def test_a_script_in_a_file_is_a_part_of_the_name(site: ModelWorktree, tmp_path: Path) -> None:
     (tmp_path / "script.json").write_text(json.dumps({"scaffold": [{"run": "echo $KEPT"}]}))
     named = choose("mock:script.json", settings(), {"KEPT": "yes", "PATH": "/usr/bin:/bin"}, str(tmp_path))
     assert named.name == f"mock:{tmp_path}/script.json"
@@ -207,7 +207,7 @@ def test_default_agent() -> None:
 
 
 @pytest.mark.parametrize("name", [None, "", "mok", "command", "command:", "command:  ", "Mock", "claude -p", "model:"])
-def test_a_name_that_means_no_model(name: str | None) -> None:
+def test_unknown_model_name(name: str | None) -> None:
     with pytest.raises(UsageError) as error:
         choose(name, settings(), {})
     assert "command:'SHELL TEXT'" in (error.value.hint or "")

@@ -20,7 +20,7 @@ from markupsafe import Markup, escape
 from git_agentos.cli import quote
 from git_agentos.cli.render.text.layout import abbrev, duration
 from git_agentos.cli.render.text.log import plain
-from git_agentos.errors import StorageError
+from git_agentos.errors import StorageError, system_reason
 from git_agentos.util.files import replace
 
 
@@ -57,7 +57,7 @@ def write(path: str, page: str) -> str:
             raise StorageError(f"'{path}' is a directory", "name a file")
         replace(target, page.encode("utf-8"))
     except OSError as error:
-        raise StorageError(f"cannot write '{path}': {(error.strerror or str(error)).lower()}") from error
+        raise StorageError(f"cannot write '{path}': {system_reason(error)}") from error
     return target
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from git_agentos.cli import quote
 from git_agentos.cli.text import Style, Text
+from git_agentos.util.values import count
 
 # A cell of a table: its text, and the colour of it.
 Cell = str | tuple[str, str | None]
@@ -78,10 +79,6 @@ def joined(values: Sequence[str], most: int) -> str:
 def abbrev(identifier: str | None) -> str:
     """An id, abbreviated."""
     return (identifier or "")[:_ABBREVIATED]
-
-
-def count(number: int, noun: str, plural: str | None = None) -> str:
-    return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
 def counts(numbers: Iterable[tuple[int, str]]) -> str:

@@ -10,7 +10,6 @@ from git_agentos.cli import quote
 from git_agentos.cli.render.text.layout import (
     Cell,
     abbrev,
-    count,
     duration,
     lines,
     local_time,
@@ -18,6 +17,7 @@ from git_agentos.cli.render.text.layout import (
     table,
 )
 from git_agentos.cli.text import Style, Text
+from git_agentos.util.values import count
 
 if TYPE_CHECKING:
     from git_agentos.history import Event

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from git_agentos.cli import quote
 from git_agentos.cli.render.text.checkpoint import skipped
-from git_agentos.cli.render.text.layout import abbrev, count, lines, path_changes
+from git_agentos.cli.render.text.layout import abbrev, lines, path_changes
 from git_agentos.cli.text import Text
+from git_agentos.util.values import count
 
 if TYPE_CHECKING:
     from git_agentos.workspace import Pick, Recovery, Restoration

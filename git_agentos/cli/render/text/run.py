@@ -12,7 +12,6 @@ from git_agentos.cli.render.text import patch as patches
 from git_agentos.cli.render.text.layout import (
     abbrev,
     clock,
-    count,
     facts,
     joined,
     lines,
@@ -22,6 +21,7 @@ from git_agentos.cli.render.text.layout import (
     time_and_age,
 )
 from git_agentos.cli.text import Style, Text
+from git_agentos.util.values import count
 
 if TYPE_CHECKING:
     from git_agentos.run.events import Run, Step
@@ -293,11 +293,6 @@ def agentos_in(path: str) -> str:
 
 
 # -- list, show, logs, diff, verify ------------------------------------------------------------------------------------
-
-
-def ids(values: Sequence[str]) -> Text:
-    """`list -q`."""
-    return layout.ids(values)
 
 
 def listing(runs: Sequence[Run], style: Style) -> Text:

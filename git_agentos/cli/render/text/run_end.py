@@ -6,10 +6,11 @@ import shlex
 from typing import TYPE_CHECKING
 
 from git_agentos.cli import quote
-from git_agentos.cli.render.text.layout import abbrev, count, limited, lines, not_saved
+from git_agentos.cli.render.text.layout import abbrev, limited, lines, not_saved
 from git_agentos.cli.render.text.run import archived, problems
 from git_agentos.cli.render.text.worktree import checked_out
 from git_agentos.cli.text import Style, Text
+from git_agentos.util.values import count
 
 if TYPE_CHECKING:
     from git_agentos.run.cleanup import Cleaned, Cleanup

@@ -11,7 +11,6 @@ from git_agentos.cli.render.text import layout
 from git_agentos.cli.render.text.layout import (
     abbrev,
     clock,
-    count,
     facts,
     joined,
     lines,
@@ -22,6 +21,7 @@ from git_agentos.cli.render.text.layout import (
 )
 from git_agentos.cli.render.text.patch import coloured, statistics
 from git_agentos.cli.text import Style, Text
+from git_agentos.util.values import count
 
 if TYPE_CHECKING:
     from git_agentos.tdd.gate.command import GateResult
@@ -284,11 +284,6 @@ def _cleanup(workflow: Workflow) -> list[str]:
 
 
 # -- list, status, show, graph -----------------------------------------------------------------------------------------
-
-
-def ids(values: Sequence[str]) -> Text:
-    """`list -q`."""
-    return layout.ids(values)
 
 
 def listing(workflows: Sequence[Workflow], style: Style) -> Text:

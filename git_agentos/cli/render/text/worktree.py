@@ -10,7 +10,6 @@ from git_agentos.cli import quote
 from git_agentos.cli.render.text import layout
 from git_agentos.cli.render.text.layout import (
     abbrev,
-    count,
     counts,
     facts,
     limited,
@@ -22,6 +21,7 @@ from git_agentos.cli.render.text.layout import (
 )
 from git_agentos.cli.render.text.status import hint_lines
 from git_agentos.cli.text import Style, Text
+from git_agentos.util.values import count
 
 if TYPE_CHECKING:
     from git_agentos.worktree.agent_merge import Merge, Source
@@ -153,11 +153,6 @@ def _ahead_behind(worktree: Worktree) -> str:
     if worktree.integrated and parts:
         parts.append("integrated" if worktree.integrated == "ancestor" else worktree.integrated)
     return " ".join(parts) or "same"
-
-
-def ids(values: Sequence[str]) -> Text:
-    """`list -q`."""
-    return layout.ids(values)
 
 
 def raw_path(path: str) -> Text:

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 from git_agentos.git import gitfile
 from git_agentos.guard import ownership
+from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.decision import Operation
 from git_agentos.guard.ownership import Caller
 from git_agentos.guard.paths import git_directories, is_in_git_directory
 from git_agentos.guard.policy import command_table
 from git_agentos.guard.policy.analysis import Analysis, ReadOnly
 from git_agentos.guard.policy.command_table import HERE, RUN, WORKTREE, Command, Request
-from git_agentos.guard.policy.options import UNKNOWN
 
 
 def operations(command: Command, request: Request, caller: Caller | None, folder: str) -> list[Operation]:

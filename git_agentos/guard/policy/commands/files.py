@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.policy.analysis import Analysis, ReadOnly
-from git_agentos.guard.policy.options import UNKNOWN, Options
+from git_agentos.guard.policy.options import Options
 
 # Options that make a command work on paths without one on the command line.
 _BY_PATH = ("patch", "pathspec-from-file", "pathspec-file-nul", "stdin")
@@ -134,9 +135,7 @@ def _switch(analysis: Analysis) -> None:
 
 def _reset_branch(analysis: Analysis, name: str) -> None:
     analysis.add("branch-reset", name, own=analysis.own.drops_only_own_branch(name))
-    analysis.require_checkpoint(
-        commits=analysis.facts.unreachable_without([f"refs/heads/{name}"], head=analysis.facts.branch == name)
-    )
+    analysis.keep_commits(f"refs/heads/{name}", head=analysis.facts.branch == name)
 
 
 def _switch_to(analysis: Analysis, target: str | None, *, new: str, force: bool) -> None:

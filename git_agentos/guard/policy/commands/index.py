@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.policy.analysis import Analysis, ReadOnly
-from git_agentos.guard.policy.options import UNKNOWN, Options
+from git_agentos.guard.policy.options import Options
 
 
 def _add(analysis: Analysis) -> None:

@@ -3,9 +3,9 @@ they write."""
 
 from __future__ import annotations
 
+from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.policy import harmless_programs
 from git_agentos.guard.policy.analysis import Analysis, ReadOnly
-from git_agentos.guard.policy.options import UNKNOWN
 
 
 def _archive(analysis: Analysis) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.policy.analysis import Analysis, ReadOnly
-from git_agentos.guard.policy.options import UNKNOWN
 
 AGENTOS_REFS = "refs/agentos/"
 _LISTS = (
@@ -22,23 +22,23 @@ def _branch(analysis: Analysis) -> None:
     if options.has("delete", "D"):
         own = not options.has("remotes") and all(analysis.own.drops_only_own_branch(name) for name in names)
         analysis.add("branch-delete", " ".join(names), own=own)
-        analysis.require_checkpoint(commits=facts.unreachable_without([prefix + name for name in names]))
-        _not_protected(analysis, names if not options.has("remotes") else ())
+        analysis.keep_commits(*(prefix + name for name in names))
+        analysis.add_protected(names if not options.has("remotes") else ())
     elif options.has("move", "M", "copy", "C"):
         copies = options.has("copy", "C")
         forced = force or options.has("M", "C")
         if forced:
             target = names[-1] if names else ""
             analysis.add("branch-force", target, own=copies and analysis.own.drops_only_own_branch(target))
-            analysis.require_checkpoint(commits=facts.unreachable_without([f"refs/heads/{target}"]))
-            _not_protected(analysis, [target])
+            analysis.keep_commits(f"refs/heads/{target}")
+            analysis.add_protected([target])
         else:
             own = not copies and _renames_own(analysis, names)
             analysis.add("branch-create" if copies else "branch-rename", " ".join(names), own=own, limited=own)
             if own:
                 analysis.require_checkpoint(touches=())
         if not copies:
-            _not_protected(analysis, [*(names if len(names) > 1 else [facts.branch or "", *names])])
+            analysis.add_protected([*(names if len(names) > 1 else [facts.branch or "", *names])])
     elif options.has(*_LISTS):
         raise ReadOnly
     elif options.has("set-upstream-to", "unset-upstream", "edit-description"):
@@ -47,8 +47,8 @@ def _branch(analysis: Analysis) -> None:
         raise ReadOnly
     elif force:
         analysis.add("branch-force", names[0], own=analysis.own.drops_only_own_branch(names[0]))
-        analysis.require_checkpoint(commits=facts.unreachable_without([f"refs/heads/{names[0]}"]))
-        _not_protected(analysis, names[:1])
+        analysis.keep_commits(f"refs/heads/{names[0]}")
+        analysis.add_protected(names[:1])
     elif options.has("remotes"):
         raise ReadOnly
     else:
@@ -66,12 +66,6 @@ def _renames_own(analysis: Analysis, names: Sequence[str]) -> bool:
     )
 
 
-def _not_protected(analysis: Analysis, branches: Sequence[str]) -> None:
-    for branch in branches:
-        if analysis.facts.is_protected(branch):
-            analysis.add("protected-branch", branch)
-
-
 def _branch_of(name: str) -> list[str]:
     """The branch that a full ref name is, short, if it is a branch."""
     return [name.removeprefix("refs/heads/")] if name.startswith("refs/heads/") else []
@@ -83,15 +77,13 @@ def _tag(analysis: Analysis) -> None:
     if options.has("delete"):
         own = all(analysis.own.is_own_tag(name) for name in names)
         analysis.add("tag-delete", " ".join(names), own=own, limited=own)
-        analysis.require_checkpoint(
-            commits=analysis.facts.unreachable_without([f"refs/tags/{name}" for name in names]), touches=()
-        )
+        analysis.keep_commits(*(f"refs/tags/{name}" for name in names), touches=())
     elif options.has("list", "verify", "n", *_LISTS[2:-1]) or not names:
         raise ReadOnly
     elif options.has("force"):
         own = analysis.own.is_own_tag(names[0])
         analysis.add("tag-move", names[0], own=own, limited=own)
-        analysis.require_checkpoint(commits=analysis.facts.unreachable_without([f"refs/tags/{names[0]}"]), touches=())
+        analysis.keep_commits(f"refs/tags/{names[0]}", touches=())
     else:
         is_annotated = options.has("annotate", "sign", "local-user", "message", "file", "trailer", "edit")
         analysis.add("tag-create", names[0], limited=not is_annotated)
@@ -102,14 +94,13 @@ def _tag(analysis: Analysis) -> None:
 
 def _update_ref(analysis: Analysis) -> None:
     options = analysis.options()
-    facts = analysis.facts
     name = options.operands[0] if options.operands else ""
     if options.has("stdin"):
         analysis.add("unresolved", "--stdin")
     elif options.has("d"):
         analysis.add("agentos-refs" if name.startswith(AGENTOS_REFS) else "ref-delete", name)
-        analysis.require_checkpoint(commits=facts.unreachable_without([name]))
-        _not_protected(analysis, _branch_of(name))
+        analysis.keep_commits(name)
+        analysis.add_protected(_branch_of(name))
         analysis.unsavable = name == "HEAD"  # without HEAD, it is not a repository any more
     elif len(options.operands) < 2:
         raise ReadOnly  # git requires a value
@@ -126,20 +117,20 @@ def _set_ref(analysis: Analysis, name: str, value: str) -> None:
         return
     old, new = facts.ref(name), facts.commit(value)
     if name == "HEAD" and facts.branch is not None:
-        _not_protected(analysis, [facts.branch])
-    _not_protected(analysis, _branch_of(name))
+        analysis.add_protected([facts.branch])
+    analysis.add_protected(_branch_of(name))
     if name.startswith("refs/replace/"):
         analysis.add("replace", name)
     elif not value.strip("0"):
         analysis.add("ref-delete", name)  # an empty value, or zeros
-        analysis.require_checkpoint(commits=facts.unreachable_without([name]))
+        analysis.keep_commits(name)
     elif old is None:
         analysis.add("branch-create" if UNKNOWN not in name else "branch-move", name)
     elif new is not None and facts.is_ancestor(old, new):
         analysis.add("branch-move", name)
     else:
         analysis.add("ref-rewrite", name)
-        analysis.require_checkpoint(commits=facts.unreachable_without([name], head=name == "HEAD", new=new))
+        analysis.keep_commits(name, head=name == "HEAD", new=new)
 
 
 def _symbolic_ref(analysis: Analysis) -> None:
@@ -148,7 +139,7 @@ def _symbolic_ref(analysis: Analysis) -> None:
         name = options.operands[0] if options.operands else ""
         analysis.add("symbolic-ref", name)
         analysis.unsavable = options.has("delete")
-        _not_protected(analysis, _branch_of(name))
+        analysis.add_protected(_branch_of(name))
     else:
         raise ReadOnly
 
@@ -187,7 +178,7 @@ def _notes(analysis: Analysis) -> None:
         raise ReadOnly
     if f"notes {which}" not in ("notes add", "notes append", "notes edit", "notes copy", "notes merge", "notes prune",
                                 "notes remove"):  # fmt: skip
-        analysis.add("unresolved" if UNKNOWN in which else "unknown-command", f"notes {which}")
+        analysis.add_unknown_subcommand(f"notes {which}")
         return
     options = analysis.options(f"notes {which}", args)
     if which == "prune" and options.has("dry-run"):
@@ -237,9 +228,7 @@ def _worktree(analysis: Analysis) -> None:
         options = analysis.options("worktree add", args)
         if options.has("B"):
             analysis.add("branch-reset", options.value("B"))
-            analysis.require_checkpoint(
-                commits=analysis.facts.unreachable_without([f"refs/heads/{options.value('B')}"])
-            )
+            analysis.keep_commits(f"refs/heads/{options.value('B')}")
         elif options.has("force"):
             analysis.add("switch-shared")
         else:
@@ -256,7 +245,7 @@ def _worktree(analysis: Analysis) -> None:
     elif which in ("move", "unlock"):
         analysis.add("worktree-move", " ".join(args))
     else:
-        analysis.add("unresolved" if UNKNOWN in which else "unknown-command", f"worktree {which}")
+        analysis.add_unknown_subcommand(f"worktree {which}")
 
 
 HANDLERS = {

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.policy import config_keys
 from git_agentos.guard.policy.analysis import Analysis, ReadOnly
 from git_agentos.guard.policy.commands.refs import AGENTOS_REFS
 from git_agentos.guard.policy.git_line import ConfigOverride
-from git_agentos.guard.policy.options import UNKNOWN, Options
+from git_agentos.guard.policy.options import Options
 from git_agentos.util.values import parse_boolean
 
 
@@ -67,8 +68,7 @@ def _to_protected(analysis: Analysis, refspecs: Sequence[str]) -> None:
     targets = [refspec.lstrip("+").rpartition(":")[2] for refspec in refspecs] or [facts.branch or ""]
     for target in targets:
         branch = (facts.branch or "") if target in ("HEAD", "@") else target.removeprefix("refs/heads/")
-        if facts.is_protected(branch):
-            analysis.add("protected-branch", branch)
+        analysis.add_protected([branch])
 
 
 # -- fetch, pull ---------------------------------------------------------------------------------------------------
@@ -152,8 +152,7 @@ def _refspec(analysis: Analysis, refspec: str, *, force: bool, prune: bool, over
     full = target if target.startswith("refs/") else f"refs/heads/{target.removeprefix('heads/')}"
     branch = full.removeprefix("refs/heads/")
     glob = "*" in target
-    if facts.is_protected(branch):
-        analysis.add("protected-branch", branch)
+    analysis.add_protected([branch])
     if UNKNOWN in target:
         analysis.add("unresolved", refspec)
     elif forced or overwrite or (prune and glob):
@@ -250,7 +249,7 @@ def _remote(analysis: Analysis) -> None:
             _keep_pruned(analysis, list(analysis.facts.settings.remotes))
         analysis.add("fetch")
     else:
-        analysis.add("unresolved" if UNKNOWN in which else "unknown-command", f"remote {which}")
+        analysis.add_unknown_subcommand(f"remote {which}")
 
 
 # Subcommands of `git submodule--helper`, which `git submodule` calls.
@@ -290,7 +289,7 @@ def _submodule(analysis: Analysis) -> None:
     elif which == "absorbgitdirs":
         analysis.add("submodule-change", which)
     else:
-        analysis.add("unresolved" if UNKNOWN in which else "unknown-command", f"submodule {which}")
+        analysis.add_unknown_subcommand(f"submodule {which}")
 
 
 # -- other systems -------------------------------------------------------------------------------------------------

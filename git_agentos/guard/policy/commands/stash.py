@@ -20,10 +20,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from git_agentos.git import process, worktrees
 from git_agentos.guard import ownership, signing
+from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.decision import Operation
 from git_agentos.guard.ownership import Caller
 from git_agentos.guard.policy.analysis import Analysis, ReadOnly
-from git_agentos.guard.policy.options import UNKNOWN, Options
+from git_agentos.guard.policy.options import Options
 from git_agentos.util import directories, files
 
 _KIND = "stash"
@@ -90,18 +91,16 @@ def _pushed_from(common_dir: str, commit: str) -> str | None:
     )
     match = _PUSHED_ON.match(os.fsdecode(out)) if status == 0 else None
     for git_dir in worktrees.linked_git_dirs(common_dir) if match is not None else ():
-        with contextlib.suppress(OSError, ValueError, TypeError, RecursionError):
-            record = json.loads(files.read(os.path.join(git_dir, "agentos", "worktree.json"), limit=1 << 20))
-            if isinstance(record, dict) and match is not None and record.get("branch") == match[1]:
-                return os.path.realpath(git_dir)
+        if match is not None and ownership.read_record(git_dir).get("branch") == match[1]:
+            return os.path.realpath(git_dir)
     return None
 
 
 def _is_genuine(path: str, git_dir: str, commit: str, environment: Mapping[str, str]) -> bool:
     try:
-        document = json.loads(files.read(path, limit=1 << 12))
+        document = files.read_object(path, limit=1 << 12)
         owner = (document["commit"], document["worktree"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError):
         return False
     if owner != (commit, os.path.basename(git_dir)):
         return False

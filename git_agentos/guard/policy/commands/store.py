@@ -6,9 +6,10 @@ import os
 import re
 from collections.abc import Sequence
 
+from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.policy import config_keys
 from git_agentos.guard.policy.analysis import Analysis, ReadOnly
-from git_agentos.guard.policy.options import UNKNOWN, Options
+from git_agentos.guard.policy.options import Options
 
 # Keys that say when gc expires unreachable objects, and reflogs: of all refs, or of those that match a pattern.
 _EXPIRIES = re.compile(r"gc\.pruneexpire|gc\.(.*\.)?reflogexpire(unreachable)?")
