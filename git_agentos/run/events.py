@@ -204,7 +204,7 @@ class RunState:
         self._reason: str | None = None
         self._started_at: str | None = None
         self._ended_at: str | None = None
-        self._rolled_back_to: str | None = None
+        self.rolled_back_to: str | None = None
         self._not_saved: list[Skipped] = []
         self._last_saved: str | None = None
         self._last_saved_at: str | None = None
@@ -244,7 +244,7 @@ class RunState:
                 self.outcome, self.why = event["outcome"], event.get("reason")
                 self._attempts[number] = replace(ended, outcome=self.outcome, reason=self.why)
             case "rolled-back":
-                self._rolled_back_to, self._left = event["point"], None
+                self.rolled_back_to, self._left = event["point"], None
                 self._loses(event)
             case "sealed":
                 self.final_checkpoint = event["checkpoint"]
@@ -265,11 +265,13 @@ class RunState:
             self.ended = self._state = event["state"]
             self._reason, self._ended_at = event.get("reason"), at
             self._left = Left(**event["left"]) if event.get("left") is not None else None
+            if self.ended == PASSED and self._left is not None:
+                self.rolled_back_to = None  # it was resumed, and its work is in the worktree again
         elif kind == "tampered":
             self.ended = self._state = TAMPERED
             self._reason, self._ended_at = event["reason"], at
         elif kind == "accepted":
-            self._state, self._rolled_back_to = ACCEPTED, None
+            self._state, self.rolled_back_to = ACCEPTED, None
             self.accepted_into, self.merge_commit = event["into"], event["merge_commit"]
 
     def _loses(self, event: Event) -> None:
@@ -284,7 +286,7 @@ class RunState:
         known = self._attempts.get(number)
         self._attempts[number] = Attempt(number, None, None, known.steps if known is not None else [])
         self.attempt, self.index, self.numbers = number, 0, {}
-        self.failed = self.outcome = self.why = self._rolled_back_to = None
+        self.failed = self.outcome = self.why = self.rolled_back_to = None
         self.point = event.get("point") or self.point
 
     def _step_begun(self, event: Event, at: str) -> None:
@@ -310,7 +312,7 @@ class RunState:
         attempt = self._attempts.setdefault(number, Attempt(number, None, None, []))
         if n not in attempt.steps:
             self._attempts[number] = replace(attempt, steps=[*attempt.steps, n])
-        self._rolled_back_to = None  # something is done since
+        self.rolled_back_to = None  # something is done since
         self.under_way, self.count = event, max(self.count, n)
         folder = f"steps/{n:03d}-{event['kind']}/"  # of a step that is done again, what was there is put aside
         self.files = {name: code for name, code in self.files.items() if not name.startswith(folder)}
@@ -378,7 +380,7 @@ class RunState:
             protected=list(begun.get("protected") or ()),
             started_at=self._started_at or "",
             ended_at=self._ended_at,
-            rolled_back_to=self._rolled_back_to,
+            rolled_back_to=self.rolled_back_to,
             final_checkpoint=self.final_checkpoint,
             merge_commit=self.merge_commit,
             accepted_into=self.accepted_into,

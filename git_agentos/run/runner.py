@@ -106,12 +106,14 @@ class Runner:
         self.run()
 
     def _continues_from_worktree(self) -> bool:
-        """Whether a step will begin in the worktree as it was left."""
+        """Whether the worktree must be as the run left it: a step will begin in it, or the run passes with it."""
         at = self._state
         if at.prepared is None or at.attempt == 0:
             return False
+        if at.outcome == OK or (at.outcome is None and at.failed is None and at.index == len(self._spec.steps)):
+            return at.rolled_back_to is not None  # nothing is left to do, but its work is not in the worktree
         if at.outcome is None:
-            return at.under_way is not None or (at.failed is None and at.index < len(self._spec.steps))
+            return at.under_way is not None or at.failed is None
         has_more = at.outcome != OK and at.attempt < self._spec.max_attempts
         return has_more and self._spec.retry_from != FROM_PRE_RUN
 
@@ -178,7 +180,7 @@ class Runner:
         if is_prepared and state != PASSED and self._spec.on_failure == ROLL_BACK:
             self._rollback(PRE_RUN)
         left = None
-        if is_prepared and self._evidence.run().rolled_back_to is None:
+        if is_prepared and (state == PASSED or self._state.rolled_back_to is None):
             left = snapshot.describe_end(self._context, self._workspace(), self._state)
         if is_prepared:
             kind = "action" if state == PASSED else "error"

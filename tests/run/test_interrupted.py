@@ -10,7 +10,7 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.errors import LockedError
-from git_agentos.run import commands, evidence_store, spec
+from git_agentos.run import accept, commands, evidence_store, spec
 from git_agentos.run.events import Run
 from git_agentos.run.spec import RunSpec
 from tests.support.repo import Repo
@@ -115,6 +115,21 @@ def test_killed_run_is_rolled_back(repo: Repo, when: str, n: int) -> None:
         assert commands.resume(context, "T-1").state == "passed"
         assert inside.read("answer.txt") == b"right\n"
         check_sound(repo)
+
+
+@pytest.mark.parametrize(("when", "n"), [("before", 15), ("after", 15), ("before", 16)])
+def test_run_killed_before_its_end_and_rolled_back_passes_with_its_work(repo: Repo, when: str, n: int) -> None:
+    """Event 15 says that the last attempt has passed, event 16 that the run has."""
+    interrupted(repo, TWICE, when, n)
+    context = context_of(repo)
+    commands.rollback(context, "T-1", "pre_run")
+    assert (state(repo).state, state(repo).rolled_back_to) == ("interrupted", "pre_run")
+    resumed = commands.resume(context, "T-1")
+    assert (resumed.state, resumed.rolled_back_to) == ("passed", None)
+    assert worktree(resumed).read("answer.txt") == b"right\n"
+    check_sound(repo)
+    accept.accept(context, "T-1", into="main")
+    assert repo.read("answer.txt") == b"right\n"
 
 
 @pytest.mark.sampled(one_in=5)
