@@ -113,7 +113,7 @@ def _require_intact(context: OpenWorktree, evidence: Evidence) -> None:
     if not found.ok:
         raise RunError(
             f"the evidence of run '{evidence.run_id}' is not intact: {found.problems[0]}",
-            f"git agentos run verify {evidence.run_id} tells more; {NOTHING}",
+            f"git agentos run verify {evidence.run_id} shows details; {NOTHING}",
         )
 
 

@@ -120,7 +120,7 @@ def _finish(context: OpenWorktree, found: Evidence, *, fine: Sequence[str] = (TA
     ended in one of the states `fine`."""
     at = found.state()
     if at.ended is None:
-        raise RunError(f"run '{found.run_id}' has not ended", f"git agentos run show {found.run_id} tells more")
+        raise RunError(f"run '{found.run_id}' has not ended", f"git agentos run show {found.run_id} shows details")
     if not at.is_sealed and at.prepared is not None:
         seal_run(context, found, again=True)
     elif at.ended not in fine:
@@ -274,7 +274,7 @@ def _recording_failure(context: OpenWorktree, found: Evidence) -> Iterator[None]
 
 
 def _has_ended(run_id: str, state: str) -> RunError:
-    return RunError(f"run '{run_id}' has ended: {state}", f"git agentos run show {run_id} tells more")
+    return RunError(f"run '{run_id}' has ended: {state}", f"git agentos run show {run_id} shows details")
 
 
 # Names of docs/api.md.

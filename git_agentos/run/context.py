@@ -97,7 +97,7 @@ class WorkspaceContext:
 
 
 def _damaged(source: str) -> RunError:
-    return RunError(f"{source} is no context of a run's workspace", "git agentos run verify RUN tells more")
+    return RunError(f"{source} is no context of a run's workspace", "git agentos run verify RUN shows details")
 
 
 def with_current_paths(context: OpenWorktree, run: WorkspaceContext) -> WorkspaceContext:

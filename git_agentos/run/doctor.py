@@ -34,7 +34,7 @@ def examine(context: OpenWorktree) -> Iterator[Finding | Fixable]:
             hint = f"git agentos run resume {id_} continues it\ngit agentos rollback {id_} resets its worktree"
             yield Finding("run-interrupted", "warning", f"run '{id_}' was interrupted", hint)
         elif each.problems:
-            hint = f"git agentos run verify {id_} tells more\ngit agentos rollback {id_} resets its worktree"
+            hint = f"git agentos run verify {id_} shows details\ngit agentos rollback {id_} resets its worktree"
             if each.state == TAMPERED:
                 hint += f", git agentos run cancel {id_} puts on record that it has ended by that"
             yield Finding("run-damaged", "warning", "; ".join(each.problems), hint)

@@ -124,7 +124,7 @@ def file_context(evidence: Evidence) -> WorkspaceContext:
     if data is None:
         raise RunError(
             f"run '{evidence.run_id}' has no workspace: '{CONTEXT}' is missing",
-            f"git agentos run verify {evidence.run_id} tells more",
+            f"git agentos run verify {evidence.run_id} shows details",
         )
     try:
         return WorkspaceContext.from_json(data)

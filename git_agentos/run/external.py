@@ -90,7 +90,7 @@ def _open(context: OpenWorktree, run_id: str, is_ours: Callable[[], bool], *, pa
     at = evidence.state()
     run = evidence.run()
     if at.ended is not None and not (passed and run.state == PASSED and run.is_external):
-        raise RunError(f"run '{run_id}' has ended: {run.state}", f"git agentos run show {run_id} tells more")
+        raise RunError(f"run '{run_id}' has ended: {run.state}", f"git agentos run show {run_id} shows details")
     if not run.is_external or run.tool == TDD:
         word = "tdd abort" if run.tool == TDD else "run cancel"
         raise RunError(f"run '{run_id}' is driven by '{run.tool}'", f"git agentos {word} {run_id} ends it")

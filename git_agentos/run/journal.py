@@ -40,7 +40,7 @@ class Tampered(RunError):
     def __init__(self, run_id: str, reason: str) -> None:
         super().__init__(
             f"the record of run '{run_id}' is damaged or was tampered with: {reason}",
-            f"git agentos run verify {run_id} tells more, git agentos rollback {run_id} resets its worktree",
+            f"git agentos run verify {run_id} shows details, git agentos rollback {run_id} resets its worktree",
         )
         self.reason = reason
 
@@ -341,7 +341,7 @@ def parse(data: bytes, run_id: str) -> list[dict[str, Any]]:
         except ValueError as error:
             raise RunError(
                 f"the record of run '{run_id}' is damaged: line {number} of '{EVENTS}' is invalid",
-                f"git agentos run verify {run_id} tells more",
+                f"git agentos run verify {run_id} shows details",
             ) from error
         body.pop("mac", None)
         found.append(body)

@@ -129,7 +129,7 @@ def initial_state(context: OpenWorktree, at: RunState) -> State:
     """The state at the beginning of a run's first step, its visible tree included; RunError where the run has no
     worktree."""
     if at.prepared is None:
-        raise RunError(f"run '{at.run_id}' has no worktree", f"git agentos run show {at.run_id} tells more")
+        raise RunError(f"run '{at.run_id}' has no worktree", f"git agentos run show {at.run_id} shows details")
     checkpoint = at.points[min(at.points)] if at.points else at.prepared["checkpoint"]
     state = format.read_state(context.repository, str(checkpoint))
     with context.repository.writer() as writer:
