@@ -458,7 +458,7 @@ def test_an_interrupted_restore_stops_it(repo: Repo) -> None:
         "original": "0" * 40, "stamp": "x",
     }  # fmt: skip
     (state / "journal.json").write_text(json.dumps(journal))
-    refused(repo, there, InterruptedRestore, "interrupted restore")
+    refused(repo, there, InterruptedRestore, "a restore in this worktree was interrupted")
 
 
 def test_a_folder_that_is_something_else_by_now_stays(repo: Repo, make_repo: Callable[[str], Repo]) -> None:

@@ -94,14 +94,16 @@ class NamedFiles:
         for word in dict.fromkeys((*files.paths, *files.deleted_trees, *files.into)):
             # Of a partly unknown word, the folder with which it begins counts.
             whole = known(word) and (word in files.deleted_trees or (files.below and word in files.into))
-            for path in file_programs.named(word, program.directory):
-                if is_device(path):
-                    continue
-                through = follows or word.endswith("/")
-                target = self._without_links(path, through)
-                operation = self.owners.operation(target, whole=whole, follows=through)
-                if operation is not None:
-                    found.append(operation._replace(subject=word.replace(UNKNOWN, "…")))
+            for directory in self._directories(program):
+                for path in file_programs.named(word, directory):
+                    if is_device(path):
+                        continue
+                    through = follows or word.endswith("/")
+                    target = self._without_links(path, through)
+                    operation = self.owners.operation(target, whole=whole, follows=through)
+                    # A file outside of every worktree would be a false stop after each `cd build; rm -rf ../dist`.
+                    if operation is not None and (directory == program.directory or operation.name == "other-worktree"):
+                        found.append(operation._replace(subject=word.replace(UNKNOWN, "…")))
         return list(dict.fromkeys(found))
 
     def _without_links(self, path: str, follows: bool) -> str:
@@ -117,7 +119,7 @@ class NamedFiles:
         words = [word for word in (*files.paths, *files.deleted_trees, *files.into) if known(word)]
         paths = [path for word in words for path in file_programs.named(word, program.directory)]
         by_root: dict[str, list[str]] = {}
-        folders = (program.directory, self.call.cwd) if program.cwd_unknown else (program.directory,)
+        folders = self._directories(program)
         for path in (*folders, *paths):
             root = self.owners.worktree(path)
             if root is not None and (named or path in folders or self.owners.is_sibling(root)):
@@ -132,6 +134,11 @@ class NamedFiles:
             below = [root] if everywhere else inside
             save = self._ignored_among(root, below if named else [], files.names, collapse=everywhere)
             yield FileEffect((), save, root)
+
+    def _directories(self, program: Program) -> tuple[str, ...]:
+        """Where a program may run: in the most likely directory, or, if a `cd` may not have been done, in the first."""
+        likely, first = program.directory, self.call.cwd
+        return (likely, first) if program.cwd_unknown and first != likely else (likely,)
 
     def _ignored_among(self, root: str, paths: Sequence[str], names: Sequence[str], *, collapse: bool) -> SaveScope:
         inside = [path for path in paths if is_below(path, root)]

@@ -26,7 +26,8 @@ KEY = "agentos.policy.reset-hard"
 def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home of its own for each test: what is confirmed is kept there."""
     place = tmp_path / "home"
-    shutil.copytree(os.environ["HOME"], place, ignore=shutil.ignore_patterns("git-agentos"))
+    place.mkdir()
+    shutil.copy(Path(os.environ["HOME"], ".gitconfig"), place)
     monkeypatch.setenv("HOME", str(place))
     monkeypatch.delenv("GIT_CONFIG_GLOBAL", raising=False)
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)

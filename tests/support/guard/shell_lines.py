@@ -17,6 +17,8 @@ ELSEWHERE = [
     "rm -rf ..",
     "rm -rf ../*",
     "cd .. && rm -rf other",
+    "test -d no && cd src; rm -rf ../other/src",
+    "cd no/such; rm ../other/notes.txt",
     "cd {other} && rm -rf src notes.txt",
     "(cd {main}; rm notes.txt)",
     "pushd {main} >/dev/null; rm -f notes.txt; popd",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import tempfile
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -151,22 +149,10 @@ def test_secret_name_is_found_in_any_path(name: str, folder: str) -> None:
     assert source_files.private_folder(f"{folder}.git/{name}") == ".git"
 
 
-@given(st.lists(st.sampled_from(["..", ".", "d", "l", "out", "f", "", "/"]), max_size=5))
-def test_no_path_leads_out(parts: list[str]) -> None:
-    """Whatever is asked for: refused, or a file below the root."""
-    root = _law_project()
-    path = "/".join(parts)
-    try:
-        found = validate_context_path(path, root)
-    except ContextError:
-        return
-    assert found.is_relative_to(root)
-    assert found.read_text() == "inside\n"
-
-
-@cache
-def _law_project() -> Path:
-    place = Path(tempfile.mkdtemp(dir=os.environ["HOME"])).resolve()
+@pytest.fixture(scope="module")
+def linked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with symbolic links within it and out of it."""
+    place = tmp_path_factory.mktemp("linked")
     root = place / "root"
     (root / "d").mkdir(parents=True)
     (root / "f").write_text("inside\n")
@@ -177,6 +163,18 @@ def _law_project() -> Path:
     (root / "d/out").symlink_to("../../f")
     (place / "f").write_text("outside\n")
     return root
+
+
+@given(st.lists(st.sampled_from(["..", ".", "d", "l", "out", "f", "", "/"]), max_size=5))
+def test_no_path_leads_out(linked: Path, parts: list[str]) -> None:
+    """Whatever is asked for: refused, or a file below the root."""
+    path = "/".join(parts)
+    try:
+        found = validate_context_path(path, linked)
+    except ContextError:
+        return
+    assert found.is_relative_to(linked)
+    assert found.read_text() == "inside\n"
 
 
 # -- sizes and kinds of contents ---------------------------------------------------------------------------------------
