@@ -225,7 +225,7 @@ def _run(site: Site, cwd: str, commands: Sequence[tuple[str, ...]], *, sound: bo
 def test_damaged_file_stops_nothing_else(site: Site, damage: str) -> None:
     wrong: list[str] = []
     for number, path in enumerate(site.files()):
-        if not is_sampled(number, list(_DAMAGES).index(damage), one_in=72):
+        if not is_sampled(number, list(_DAMAGES).index(damage), one_in=144):
             continue
         site.fresh()
         _DAMAGES[damage](site.place / path)

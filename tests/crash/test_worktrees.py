@@ -69,7 +69,7 @@ def _kept(field: WorktreeCase, what: str) -> None:
             assert found, f"{what}: nothing reaches {state.head.oid}"
 
 
-@pytest.mark.sampled(one_in=6)
+@pytest.mark.sampled(one_in=12)
 @pytest.mark.slow
 @every
 def test_killed(runner: Runner, field: WorktreeCase) -> None:
@@ -94,7 +94,7 @@ def test_killed(runner: Runner, field: WorktreeCase) -> None:
     assert outcomes >= ({False, True} if ends else {False}), "both sides of the point of no return were meant"
 
 
-@pytest.mark.sampled(one_in=6)
+@pytest.mark.sampled(one_in=12)
 @pytest.mark.slow
 @every
 def test_fails(runner: Runner, field: WorktreeCase) -> None:
@@ -123,7 +123,7 @@ def test_fails(runner: Runner, field: WorktreeCase) -> None:
         assert_sound(field.repo, what)
 
 
-@pytest.mark.sampled(one_in=6)
+@pytest.mark.sampled(one_in=12)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["create-ready", "remove", "remove-with-branch", "archive", "revive"])
 def test_repair_killed(runner: Runner, tmp_path: Path, name: str) -> None:

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="
 
 
 def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, str(RUN), *arguments], capture_output=True, text=True, timeout=300)
+    return subprocess.run([sys.executable, str(RUN), *arguments], capture_output=True, text=True, timeout=900)
 
 
 @pytest.mark.slow
