@@ -26,6 +26,7 @@ from tests.support.guard.guarded_worktree import (
     without_refs,
 )
 from tests.support.repo import Repo
+from tests.support.signals import with_default_handlers
 from tests.support.state import State, assert_same, complete_state
 
 # What overwrites or deletes files; each would do so in the state that `at_stake` makes.
@@ -88,7 +89,8 @@ def _assert_whole(before: State, repo: Repo, what: str) -> None:
 
 def test_message_and_checkpoint_of_a_stopped_command(at_stake: Repo) -> None:
     before = complete_state(at_stake.path)
-    done = sh(at_stake, "git reset --hard --quiet HEAD~1")
+    with with_default_handlers(signal.SIGHUP):  # below nohup, git would not end by it
+        done = sh(at_stake, "git reset --hard --quiet HEAD~1")
     # Claude Code tells its model that a command which ended by SIGTERM (143) timed out.
     assert done.code == 128 + signal.SIGHUP or done.code == -signal.SIGHUP, done
     taken = checkpoints(at_stake, "before_risky")[0]
