@@ -26,10 +26,11 @@ _SCRIPTS = sorted([_ROOT / "install.sh", *(path for path in (_ROOT / "hooks").it
 # The programs that the scripts start, with the options that they use; all are in POSIX. Three programs are not, but are
 # on every system: `readlink` without options, `mktemp [-d] [TEMPLATE]`, and `setsid`, which is looked for before.
 _ALLOWED = {
-    "awk": "-v", "cat": "", "cmp": "-s", "cp": "", "cut": "-c", "date": "-u", "diff": "", "dirname": "", "env": "",
-    "find": "-path -prune -print -o", "grep": "-E -q -qsF -qxF", "id": "-u", "ln": "-s -sf", "ls": "-ld", "mkdir": "-p",
-    "mktemp": "-d", "mv": "-f", "ps": "-o -p", "readlink": "", "rm": "-f -rf", "rmdir": "", "sed": "-n", "setsid": "",
-    "sh": "-c", "sleep": "", "sort": "-r", "tail": "-n", "tr": "-s",
+    "awk": "-v", "cat": "", "chmod": "", "cmp": "-s", "cp": "", "cut": "-c", "date": "-u", "diff": "",
+    "dirname": "", "env": "", "find": "-path -prune -print -o", "grep": "-E -q -qsF -qxF", "id": "-u",
+    "ln": "-s -sf", "ls": "-ld", "mkdir": "-p", "mktemp": "-d", "mv": "-f", "ps": "-o -p", "readlink": "",
+    "rm": "-f -rf", "rmdir": "", "sed": "-n", "setsid": "", "sh": "-c", "sleep": "", "sort": "-r", "tail": "-n",
+    "tr": "-s",
 }  # fmt: skip
 # These are required, or looked for before.
 _REQUIRED = {"git", "git-agentos", "apt-get", "man"}
