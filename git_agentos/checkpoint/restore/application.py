@@ -27,6 +27,8 @@ from git_agentos.git.repository import Repository, Writer
 from git_agentos.util import directories
 
 _STREAM_FROM = 32 << 20
+# What a name has in front while it is being respelled (where one rename does not do it); `spelling` finds it after a kill.
+RENAMING = b".agentos-renaming-"
 
 
 class Prepared:
@@ -175,6 +177,8 @@ class Application:
         for path in sorted(plan.remove_directories, key=len, reverse=True):
             self._remove_tree_of_directories(path)
         self._remove_emptied([*plan.remove, *plan.remove_directories, *plan.aside])
+        for old, new in plan.renames:
+            self._respell(os.path.join(self.root, old), os.path.join(self.root, new))
         for path in self.prepared.files:
             self._make_parents(path)
             self._put(path)
@@ -260,6 +264,22 @@ class Application:
         except (FileNotFoundError, NotADirectoryError):
             return
         self._undo.append(lambda: _rename(place, source))
+
+    def _respell(self, source: bytes, target: bytes) -> None:
+        """Rename a file or folder to a name that is the same for the file system. Some do nothing then: so by way of
+        another name."""
+        folder, name = os.path.split(target)
+        try:
+            os.rename(source, target)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        if name in os.listdir(folder):
+            self._undo.append(lambda: os.rename(target, source))
+            return
+        between = os.path.join(folder, RENAMING + name)
+        for old, new in ((source, between), (between, target)):
+            os.rename(old, new)
+            self._undo.append(functools.partial(os.rename, new, old))
 
     def _put(self, path: bytes) -> None:
         target = self._below + path
