@@ -27,19 +27,19 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from git_agentos.errors import ConfigurationError, GitCommandError, UnreadableConfiguration
+from git_agentos.errors import ConfigurationError, GitCommandError, GuardError, UnreadableConfiguration
 from git_agentos.git import configuration, gitfile, process, worktrees
 from git_agentos.git.configuration import Entry
 from git_agentos.guard import ancestry
 from git_agentos.guard.configuration import confirmation, run_protection
-from git_agentos.guard.configuration.confirmation import Applied, Place, Unconfirmed
+from git_agentos.guard.configuration.confirmation import Applied, Confirmation, Place, Unconfirmed
 from git_agentos.guard.configuration.strictness import DEFAULT_EXPIRY
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID
 from git_agentos.util.values import parse_boolean, parse_duration
 
 __all__ = [
-    "DEFAULT_EXPIRY", "PLACES", "SAVE", "STRICT", "Entry", "GuardSettings", "Remote", "Rule", "Unconfirmed",
-    "interpret", "read", "review", "user_files",
+    "PLACES", "SAVE", "STRICT", "Entry", "GuardSettings", "Remote", "Rule", "Unconfirmed",
+    "confirm", "interpret", "read", "review", "user_files",
 ]  # fmt: skip
 
 STRICT, SAVE = "strict", "save"
@@ -121,10 +121,29 @@ def read(
     )
 
 
-def review(cwd: str, environment: Mapping[str, str]) -> tuple[Applied, Place]:
-    """What counts in `cwd` and what is pending, and where it was read."""
+def review(cwd: str, environment: Mapping[str, str]) -> Confirmation:
+    """The settings that make the guard weaker where `cwd` is: those that are pending, and those that were confirmed."""
     _, applied, _, place = _read(cwd, environment, (), trust_local=True)
-    return applied, place or _place(cwd, process.environment(base=environment), ())
+    place = place or _place(cwd, process.environment(base=environment), ())
+    known = confirmation.load(environment)
+    return Confirmation(list(applied.pending), confirmation.confirmed(known, place))
+
+
+def confirm(cwd: str, environment: Mapping[str, str], keys: Sequence[str], *, by: str) -> Confirmation:
+    """Confirm the pending settings, or only those of `keys`. GuardError where nothing is pending for one of them, or
+    there is no key to sign the confirmation."""
+    pending = _read(cwd, environment, (), trust_local=True)[1].settings
+    if keys:
+        wanted = {key.lower() for key in keys}
+        pending = tuple(each for each in pending if each[0].key.lower() in wanted)
+        missing = wanted - {each.key.lower() for each, _ in pending}
+        if missing:
+            raise GuardError(
+                f"no setting waits for confirmation for '{min(missing)}'", "git agentos guard confirm --list"
+            )
+    if pending:
+        confirmation.confirm(pending, environment, by=by)
+    return review(cwd, environment)
 
 
 def _read(
