@@ -31,7 +31,7 @@
         enforcer.py        the way in, for every layer: checkpoint, approval, log, message
         safeguard.py       the checkpoint before a command; saving.py creates it
         aftermath.py       what a command has changed before it was stopped
-    approval/              requests and grants, and who may decide
+    approval/              requests and grants, and whether a person uses a terminal
 
     setup/                 what is installed in a repository and removed again
     exec/, harness/        an agent below `guard exec`, and the hooks of the programs in which agents run

@@ -67,7 +67,7 @@ def accept(
     What was validated and is in no commit is committed on the run's branch first. RunError where validation has not
     passed, the worktree has changed since, or the evidence is not intact. With conflicts nothing is changed. Evidence
     that could not be sealed before is sealed now. `cleanup` archives worktree and branch afterwards; None does what the
-    run says. The caller has made sure that this is allowed (`guard.approval.authority`).
+    run says. The caller has made sure that this is allowed (`guard.operator`).
     """
     evidence = evidence_store.open_or_rebuild(context.location, run_id)
     with lock.hold(context.location, run_id) as is_ours:

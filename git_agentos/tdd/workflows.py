@@ -153,7 +153,7 @@ def decide(
 ) -> Workflow:
     """Decide `approve` or `abort` for a workflow that waits; `abort` also for one that was interrupted before the
     merge. TddError if it does not wait, and for `approve` if the work is not green. Who may decide was checked before
-    (`guard.approval.authority`)."""
+    (`guard.operator`)."""
     authorize.require(context, "tdd", decision, operands=(id_,))
     ref = query.find(context, id_, environment)
     with _open(ref, environment, observer) as worker:

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 from git_agentos.errors import AgentosWarning, GuardError
 from git_agentos.guard import signing
+from git_agentos.guard.configuration.strictness import DEFAULT_EXPIRY
 from git_agentos.process import mounts, table
 from git_agentos.process.table import Process
 from git_agentos.util import directories, files
 
-DEFAULT_EXPIRY = 3600.0
 LIMIT = 1 << 20  # bytes of a document
 FOLDERS = ("requests", "grants", "used", "running")
 _MAX_AGE = 30 * 86400  # seconds; older files are removed when a request is filed

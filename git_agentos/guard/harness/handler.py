@@ -22,7 +22,7 @@ from git_agentos.guard.configuration import settings as configuration
 from git_agentos.guard.configuration.settings import GuardSettings
 from git_agentos.guard.decision import ALLOW, FORBID, Assessment, Operation, SaveScope
 from git_agentos.guard.enforcement import enforcer as enforcing
-from git_agentos.guard.harness import adapters, contact, events, overrides, recording
+from git_agentos.guard.harness import adapters, events, overrides, recording
 from git_agentos.guard.harness.adapters import Harness
 from git_agentos.guard.harness.events import Event, HookReply, InvalidEvent
 from git_agentos.guard.identity import Identity
@@ -68,7 +68,7 @@ def refusal(name: str, reason: str) -> HookReply:
 def _respond_to(harness: Harness, event: Event, caller: Caller) -> HookReply:
     folder = nearest_folder(event.cwd)
     git_dir = identity.find_git_dir(folder)
-    contact.note(harness.name, git_dir, caller.environment)
+    recording.note_contact(harness.name, git_dir, caller.environment)
     hook_environment = caller.environment
     overrides_git = harness.override_variable in hook_environment
     if overrides_git:
