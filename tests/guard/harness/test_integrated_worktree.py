@@ -16,7 +16,8 @@ import pytest
 from git_agentos import findings
 from git_agentos.git.location import Location, locate
 from git_agentos.guard.diagnosis import checks
-from git_agentos.guard.harness import handler, integration, overrides, recording, requirements, settings_files
+from git_agentos.guard.exec import client_configuration
+from git_agentos.guard.harness import handler, integration, recording, requirements, settings_files
 from git_agentos.guard.harness.adapters import HARNESSES
 from tests.support.guard.guarded_worktree import guarded
 from tests.support.repo import Repo
@@ -323,12 +324,12 @@ def test_the_prefix_restores_what_the_client_was_started_with() -> None:
         ({}, "GIT_EDITOR=:\n"),
         (_GEMINI, "GIT_EDITOR=:\n"),
     ):
-        text = overrides.prefixed(show, hook)
+        text = client_configuration.prefixed(show, hook)
         environment = {"PATH": os.environ["PATH"], **{k: v for k, v in hook.items() if k == "GIT_EDITOR"}, **_GEMINI}
         done = subprocess.run(["bash", "-c", text], env=environment, capture_output=True, text=True, check=True)
         pairs = [
             line for line in done.stdout.splitlines(keepends=True) if "_KEY_" not in line and "_VALUE_" not in line
         ]
         assert "".join(pairs) == wanted
-        assert overrides.original(text) == show
-    assert overrides.original("unset GIT_CONFIG_COUNT; ls") == "unset GIT_CONFIG_COUNT; ls"
+        assert client_configuration.original(text) == show
+    assert client_configuration.original("unset GIT_CONFIG_COUNT; ls") == "unset GIT_CONFIG_COUNT; ls"
