@@ -316,7 +316,7 @@ def _send(context: OpenWorktree, known: Record, branch: str | None, title: str, 
         return _Sent(None, None, ["HEAD is detached: there is no branch to push"])
     remote = _remote(context, branch)
     if remote is None:
-        return _Sent(None, None, ["there is no remote to push to (git remote add metadata URL)"])
+        return _Sent(None, None, ["there is no remote to push to (git remote add origin URL)"])
     env = context.location.environment()
     try:
         # The user's own push: with their configuration and their hooks. The guard has been asked before (`cli`).
@@ -338,7 +338,7 @@ def _remote(context: OpenWorktree, branch: str) -> str | None:
         name = values.get(key, [""])[-1]
         if name in remotes:
             return name
-    return "metadata" if "metadata" in remotes else remotes[0] if len(remotes) == 1 else None
+    return "origin" if "origin" in remotes else remotes[0] if len(remotes) == 1 else None
 
 
 def _open_request(
