@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from git_agentos.errors import DamagedDatabase, DatabaseError, system_reason
 from git_agentos.store.migrations import LATEST, MIGRATIONS, SEARCH
+from git_agentos.store.rows import LOG, MEMORY, RowOwner
 from git_agentos.util import files, locks, times
 
 BUSY_SECONDS = 60.0
@@ -165,6 +166,43 @@ def moved_aside(path: str) -> list[str]:
     folder, name = os.path.split(path)
     found = [each for each in os.listdir(folder) if each.startswith(f"{name}.damaged-") and not each.endswith(_ENDS)]
     return [os.path.join(folder, each) for each in sorted(found)]
+
+
+class PendingLines(NamedTuple):
+    """Rows that are in no checkpoint, each with its owner and its line."""
+
+    log: list[tuple[RowOwner, str]]
+    memory: list[tuple[RowOwner, str]]
+
+
+def read_pending(path: str) -> PendingLines:
+    """The rows of a damaged database that are in no checkpoint, as far as it can be read. Nothing is written to it."""
+    with contextlib.suppress(sqlite3.Error, ValueError):
+        connection = sqlite3.connect(f"file:{quote(os.fsencode(path))}?mode=ro", uri=True, isolation_level=None)
+        try:
+            return PendingLines(_pending_lines(connection, LOG), _pending_lines(connection, MEMORY))
+        finally:
+            connection.close()
+    return PendingLines([], [])
+
+
+def _pending_lines(connection: sqlite3.Connection, table: str) -> list[tuple[RowOwner, str]]:
+    """Read by the index; if that is damaged, row by row from both ends as far as possible."""
+    found: dict[int, tuple[RowOwner, str]] = {}
+    query = f"SELECT seq, repository, worktree, body FROM {table}"
+    for rest in (
+        " WHERE carried IS NULL",
+        " NOT INDEXED WHERE carried IS NULL ORDER BY seq",
+        " NOT INDEXED WHERE carried IS NULL ORDER BY seq DESC",
+    ):
+        try:
+            for seq, repository, worktree, body in connection.execute(query + rest):
+                if all(isinstance(each, str) for each in (repository, worktree, body)):
+                    found[seq] = (RowOwner(repository, worktree), body)
+        except sqlite3.Error:
+            continue
+        break
+    return [found[seq] for seq in sorted(found)]
 
 
 def backup(database: Database, path: str) -> None:

@@ -253,7 +253,7 @@ class _MergeRequest(NamedTuple):
         found = log.read(self.context, kinds=[kind], newest_first=False)
         found.report(empty=False)
         rows = []
-        for each in found.entries:
+        for each in found.rows:
             if log.is_by_guard(each):
                 continue
             rows.append(f"- {each.timestamp[:16].replace('T', ' ')} {_plain(each.summary)}")
