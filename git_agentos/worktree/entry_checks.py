@@ -20,7 +20,7 @@ from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.process import deletion, lock_holders
 from git_agentos.util import files
-from git_agentos.worktree import damaged, index_repair, last_state, layout, pruned, record, removal_checks, trash
+from git_agentos.worktree import damaged, index_repair, layout, pruned, record, removal_checks, revival, trash
 from git_agentos.worktree.pruned import Pruned
 from git_agentos.worktree.record import Record
 
@@ -147,7 +147,7 @@ class _Entry:
     def _last_head(self) -> tuple[str, str]:
         """HEAD as the newest checkpoint has it, else on the worktree's own branch."""
         with contextlib.suppress(AgentosError):
-            last = last_state.ended(self.context, self.id).last
+            last = revival.ended(self.context, self.id).last
             if last.branch is None and last.commit is not None:
                 return last.commit + "\n", f"at {last.commit[:8]}"
             if last.branch is not None:
@@ -180,7 +180,7 @@ class _Entry:
 
     def _rebuilt_record(self) -> Record:
         try:
-            known = last_state.last_record(self.context, self.id)
+            known = revival.last_record(self.context, self.id)
         except AgentosError:
             head = refs.read_head(self.location)
             branch = head.branch or record.BRANCHES + self.id
@@ -248,7 +248,7 @@ class _Entry:
         hint = "if it was moved, run 'git agentos worktree repair' in it; if it is on a disk, mount that\n"
         what = ""
         with contextlib.suppress(AgentosError):
-            last = last_state.find(self.context, self.id, self.location)
+            last = revival.find_last_state(self.context, self.id, self.location)
             what = f" as checkpoint {last.source[:8]} has it" if last is not None else ""
         hint += f"if it is gone for good: git agentos worktree remove {self.id}, then\n"
         hint += f"git agentos worktree create {self.id} --revive brings it back{what}"

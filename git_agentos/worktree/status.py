@@ -1,6 +1,6 @@
 """The status of agents' worktrees: of those that exist, those that are broken, and those that are archived.
 
-How far a worktree is ahead of its base and behind it, and whether it is integrated, `integration` says. Sizes count
+How far a worktree is ahead of its base and behind it, and whether it is integrated, `base` says. Sizes count
 blocks on disk of the worktree's folder and its git directory, a file with several names once; objects, which all
 worktrees share, are not counted.
 """
@@ -24,7 +24,7 @@ from git_agentos.guard.diagnosis import probe
 from git_agentos.process import occupants
 from git_agentos.process.occupants import Occupant
 from git_agentos.util import directories
-from git_agentos.worktree import integration, journal, layout, pruned, record
+from git_agentos.worktree import base, journal, layout, pruned, record
 from git_agentos.worktree.record import Record
 
 ARCHIVED = "archived"
@@ -231,7 +231,7 @@ def _read_status(
     except (AgentosError, OSError):
         return _without_folder(context, known)
     made = known.record
-    ahead, behind, integrated = integration.compare(context, head.commit, made)
+    ahead, behind, integrated = base.compare(context, head.commit, made)
     return Worktree(
         id=known.id,
         branch=head.branch,
@@ -269,7 +269,7 @@ def _without_folder(context: OpenWorktree, known: _Source) -> Worktree:
     head = None
     with contextlib.suppress(RepositoryError, OSError):
         head = refs.resolve(context.location, layout.HEADS + branch)
-    ahead, behind, integrated = integration.compare(context, head, made) if made is not None else (None, None, None)
+    ahead, behind, integrated = base.compare(context, head, made) if made is not None else (None, None, None)
     return Worktree(
         id=known.id,
         branch=branch if head is not None else None,
