@@ -36,31 +36,31 @@ class Saved(NamedTuple):
 
     checkpoint: str
     revives: str
-    head: str | None
+    head_sha: str | None
     losses: Losses
     discarded: list[Skipped]
     not_saved: list[Skipped]
 
 
-class FinalCheckpoint:
-    """How one worktree is saved: `operation` is `remove` or `archive`. With `delete_branch` the commits of its branch
-    count as its own; with `discard_ignored`, ignored files may be lost that cannot be saved."""
+class RemovalRequest(NamedTuple):
+    """How a worktree is removed: `operation` is `remove` or `archive`. With `delete_branch` its branch goes as well, so
+    that its commits count as its own; with `discard_ignored`, ignored files may be lost that cannot be saved."""
 
-    def __init__(
-        self,
-        context: OpenWorktree,
-        worktree: AgentWorktree,
-        operation: str,
-        *,
-        delete_branch: bool,
-        discard_ignored: bool,
-    ) -> None:
+    operation: str
+    delete_branch: bool = False
+    discard_ignored: bool = False
+
+
+class FinalCheckpoint:
+    """How one worktree is saved."""
+
+    def __init__(self, context: OpenWorktree, worktree: AgentWorktree, request: RemovalRequest) -> None:
         self.context = context
         self.inner = context.in_worktree(worktree.location)
         self.worktree = worktree
-        self.operation = operation
-        self.deleted_branch = worktree.ref if delete_branch else None
-        self.discard_ignored = discard_ignored
+        self.operation = request.operation
+        self.deleted_branch = worktree.ref if request.delete_branch else None
+        self.discard_ignored = request.discard_ignored
 
     def save(self) -> Saved:
         """One checkpoint of everything in the folder."""
