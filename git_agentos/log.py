@@ -17,7 +17,6 @@ from git_agentos.checkpoint import log_sync, timeline
 from git_agentos.checkpoint.log_archive import Rebuilt, archive_files, rebuild, revive
 from git_agentos.checkpoint.log_sync import MOST_FILES, CheckpointLog
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.config import Settings
 from git_agentos.errors import AgentosError, CheckpointNotFound, UsageError
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
@@ -210,22 +209,19 @@ def _matches(entry: Entry, query: LogQuery, worktree: str) -> bool:
     )
 
 
-def last(where: Location, settings: Settings | None = None, repository: Repository | None = None) -> Entry | None:
-    """The last entry in the database of a worktree's log; None if there is none. Never raises an error.
+def last(context: OpenWorktree, location: Location) -> Entry | None:
+    """The last entry of the log of the worktree at `location`; None if there is none. Never raises an error.
 
-    Without `settings`, the worktree's own file is read. If that is missing or cannot be read, the entry is taken from
-    the newest checkpoint, if `repository` is given.
+    It is taken from the newest checkpoint if the database is missing or cannot be read.
     """
-    path = database_path.path_of(where, settings.workflow_db if settings is not None else "")
-    name = timeline.worktree_id(where)
+    variable, name = context.settings.workflow_db, timeline.worktree_id(location)
     with contextlib.suppress(AgentosError, OSError):
-        database_path.check(where, settings.workflow_db if settings is not None else "")
-        with database.opened_to_read(path) as opened:
-            owner = RowOwner(database_path.repository_id(where, make=False), name)
+        with database.opened_to_read(database_path.check(location, variable)) as opened:
+            owner = RowOwner(database_path.repository_id(location, make=False), name)
             found = rows.find_entries(opened.connection, owner, LogQuery(limit=1))
             return found[0] if found else None
     with contextlib.suppress(AgentosError, OSError):
-        part = None if repository is None else next(log_sync.parts_of(repository, name, problems=[]), None)
+        part = next(log_sync.parts_of(context.repository, name, problems=[]), None)
         return None if part is None else max((*part.log, part.own), key=rows.order)
     return None
 

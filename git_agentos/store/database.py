@@ -35,10 +35,6 @@ class InUse(DatabaseError):
     """Another process keeps the file locked, or has it open when the exclusive lock is needed."""
 
 
-class Newer(DatabaseError):
-    """A newer version of git-agentos has used the file."""
-
-
 class NotSetUp(DatabaseError):
     """There is no database yet, or it does not have our tables."""
 
@@ -313,7 +309,7 @@ def _check_header(path: str) -> None:
 
 def _check_version(path: str, found: int) -> int:
     if found > LATEST:
-        raise Newer(
+        raise DatabaseError(
             f"the workflow database '{path}' has version {found}; this version of git-agentos reads up to {LATEST}",
             "install a newer git-agentos; the database was not changed",
         )

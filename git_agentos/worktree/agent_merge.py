@@ -106,8 +106,9 @@ def merge(
             moved = _move(context, ref, built)
         except TipMovedError:
             continue
-        merged = replace(built, saved=moved.saved, worktree_path=moved.path)
-        return replace(merged, warnings=_log_merge(context, merged, agents))
+        updated = context.in_worktree(moved.location) if moved.location is not None else None
+        merged = replace(built, saved=moved.saved, worktree_path=updated.location.root if updated else None)
+        return replace(merged, warnings=_log_merge(context, updated or context, merged, agents))
     raise LockedError(
         f"cannot merge into the branch '{_short(ref)}': other processes keep updating it", f"try again; {UNCHANGED}"
     )
@@ -348,15 +349,13 @@ def _subjects(builder: _MergeBuilder, each: AgentBranch) -> str:
     return "\n".join([f"{each.id}:", *(f"  {line}" for line in lines[:_MAX_SUBJECTS]), *more])
 
 
-def _log_merge(context: OpenWorktree, made: Merge, agents: Sequence[AgentBranch]) -> list[str]:
-    """Record the merge in memory, and in the logs of the target and of the agents. The merge is done by now: what
-    cannot be recorded becomes a warning."""
+def _log_merge(context: OpenWorktree, there: OpenWorktree, made: Merge, agents: Sequence[AgentBranch]) -> list[str]:
+    """Record the merge in memory, and in the logs of the target's worktree (`there`) and of the agents. The merge is
+    done by now: what cannot be recorded becomes a warning."""
     from git_agentos import log, memory
 
     assert made.merge_commit is not None
     merged = [each.id for each in made.sources if each.state == MERGED]
-    location = fast_forward.checkout_of(context, layout.HEADS + made.target) if made.worktree_path else None
-    there = context.in_worktree(location) if location is not None else context
     warnings = []
     known = set(timeline.all_names(context.location))
     try:

@@ -20,6 +20,7 @@ from git_agentos.git import process, refs, user_hooks, worktrees
 from git_agentos.guard import authorize
 from git_agentos.guard.configuration import settings
 from git_agentos.process import programs
+from git_agentos.util import times
 from git_agentos.util.values import count
 from git_agentos.worktree import agent_branch, journal, layout, record, removal_checks
 from git_agentos.worktree.record import Record
@@ -105,7 +106,7 @@ def _complete(context: OpenWorktree, id_: str, *, push: bool) -> Completion:
     log.try_add(inner, "action", f"worktree {id_} complete", task_id=known.task)
     saved = _save(inner, known)
     with converted_storage_errors():
-        record.write(worktree.git_dir, replace(known, state=record.COMPLETE, completed_at=record.now()))
+        record.write(worktree.git_dir, replace(known, state=record.COMPLETE, completed_at=times.now_text()))
     branch = head.branch or known.branch
     base = inner.repository.merge_base(known.base_sha, head.commit) or known.base_sha
     commits = _commits(inner, base, head.commit)

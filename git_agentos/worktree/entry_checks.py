@@ -19,7 +19,7 @@ from git_agentos.findings import Finding, Fixable, reason_of, repairable
 from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.process import deletion, lock_holders
-from git_agentos.util import files
+from git_agentos.util import files, times
 from git_agentos.worktree import damaged, index_repair, layout, record, removal_checks, revival, trash
 from git_agentos.worktree.record import Record
 
@@ -164,7 +164,7 @@ class _Entry:
             head = refs.read_head(self.location)
             branch = head.branch or record.BRANCHES + self.id
             commit = head.commit or ""
-            known = Record(self.id, branch, "", commit, commit, record.now(), self.context.agent)
+            known = Record(self.id, branch, "", commit, commit, times.now_text(), self.context.agent)
         return replace(known, id=self.id, path=worktrees.root_or_none(self.git_dir) or known.path)
 
     # -- the folder ------------------------------------------------------------------------------------------------

@@ -50,11 +50,11 @@ from git_agentos.worktree.local_changes import Delta, mode_of, parents, refuse_i
 
 @dataclass(frozen=True)
 class FastForward:
-    """A branch that moved; `saved` is the checkpoint created before and `path` the worktree that was updated, None
+    """A branch that moved; `saved` is the checkpoint created before and `location` the worktree that was updated, None
     where the branch is checked out nowhere."""
 
     saved: str | None
-    path: str | None
+    location: Location | None
 
 
 class TipMovedError(Exception):
@@ -145,7 +145,7 @@ def fast_forward(context: OpenWorktree, move: Move, *, description: str, meta: M
     update = _FastForward(inner, move)
     with converted_storage_errors():
         saved = update.run(metadata)
-    return FastForward(saved, location.root)
+    return FastForward(saved, location)
 
 
 def check(context: OpenWorktree, move: Move) -> None:

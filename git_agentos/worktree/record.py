@@ -23,7 +23,7 @@ from git_agentos.errors import AgentosError, WorktreeError
 from git_agentos.git import worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
-from git_agentos.util import directories, files, times
+from git_agentos.util import directories, files
 from git_agentos.util.values import is_of_type
 
 BRANCHES = "agent/"
@@ -35,11 +35,6 @@ _LONGEST = 1 << 22
 _ID = "id"
 _RECORD = "worktree.json"
 ATTACHMENT = b"worktree.json"  # where a checkpoint carries it
-
-
-def now() -> str:
-    """The time as records have it."""
-    return times.now_text()
 
 
 @dataclass(frozen=True)

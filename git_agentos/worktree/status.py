@@ -42,9 +42,6 @@ class Dirty:
     untracked: int
     conflicted: int
 
-    def __bool__(self) -> bool:
-        return bool(self.staged or self.unstaged or self.untracked or self.conflicted)
-
 
 @dataclass(frozen=True)
 class LastCheckpoint:
@@ -325,7 +322,7 @@ def _saved(found: Checkpoint) -> Dirty:
 def _last_entry(context: OpenWorktree, location: Location) -> LastEntry | None:
     from git_agentos import log  # loads the database's driver
 
-    found = log.last(location, context.settings, context.repository)
+    found = log.last(context, location)
     return LastEntry(found.timestamp, found.type, found.summary) if found is not None else None
 
 

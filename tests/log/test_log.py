@@ -365,13 +365,13 @@ def test_a_file_that_worktrees_and_repositories_share(
 
 
 def test_last(repo: Repo) -> None:
-    location = context_of(repo).location
-    assert log.last(location) is None
-    log.add(context_of(repo), "action", "one")
-    two = log.add(context_of(repo), "error", "two")
-    assert log.last(location) == two
+    context = context_of(repo)
+    assert log.last(context, context.location) is None
+    log.add(context, "action", "one")
+    two = log.add(context, "error", "two")
+    assert log.last(context, context.location) == two
     repo.write(FILE, b"garbage" * 100)
-    assert log.last(location) is None
+    assert log.last(context, context.location) is None
 
 
 # -- rebuild, archive, retention --------------------------------------------------------------------------------------
