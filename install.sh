@@ -238,7 +238,7 @@ remove_old_environments() {
     for folder in "$root"/venv-*; do
         if [ ! -d "$folder" ] || [ "$folder" = "$build" ]; then continue; fi
         maker=${folder##*-}
-        if [ "$maker" != $$ ] && [ "$folder" != "$before" ] && kill -0 "$maker" 2>/dev/null; then continue; fi
+        if [ "$maker" != $$ ] && [ "$folder" != "$before" ] && kill -s 0 "$maker" 2>/dev/null; then continue; fi
         rm -rf -- "$folder"
     done
 }
