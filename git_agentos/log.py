@@ -214,9 +214,10 @@ def last(context: OpenWorktree, location: Location) -> Entry | None:
 
     It is taken from the newest checkpoint if the database is missing or cannot be read.
     """
-    variable, name = context.settings.workflow_db, timeline.worktree_id(location)
+    name = timeline.worktree_id(location)
     with contextlib.suppress(AgentosError, OSError):
-        with database.opened_to_read(database_path.check(location, variable)) as opened:
+        path = database_path.check(location, context.settings.workflow_db)
+        with database.opened_to_read(path) as opened:
             owner = RowOwner(database_path.repository_id(location, make=False), name)
             found = rows.find_entries(opened.connection, owner, LogQuery(limit=1))
             return found[0] if found else None
