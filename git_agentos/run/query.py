@@ -18,7 +18,7 @@ from git_agentos.run.context import with_current_paths, worktree_id
 from git_agentos.run.events import INTERRUPTED, TAMPERED, Run, Step, run_of
 from git_agentos.run.evidence import Evidence
 from git_agentos.util import times
-from git_agentos.worktree import last_state, record
+from git_agentos.worktree import record, revival
 
 
 def current_run(context: OpenWorktree, found: Evidence, *, is_ours: bool = False) -> Run:
@@ -45,7 +45,7 @@ def _archive(context: OpenWorktree, run: Run) -> str | None:
     id_ = worktree_id(run.run_id)
     with contextlib.suppress(AgentosError, OSError):
         if record.get(context.location.common_dir, id_) is None:
-            return last_state.ended(context, id_).source.id
+            return revival.ended(context, id_).source.id
     return None
 
 
