@@ -12,6 +12,7 @@ from git_agentos.config import Settings
 from git_agentos.git import configuration
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
+from git_agentos.store import database_path
 
 
 class OpenWorktree(NamedTuple):
@@ -28,6 +29,11 @@ class OpenWorktree(NamedTuple):
     @property
     def location(self) -> Location:
         return self.repository.location
+
+    @property
+    def has_database(self) -> bool:
+        """Whether the worktree has a workflow database; found out without importing sqlite3."""
+        return os.path.lexists(database_path.path_of(self.location, self.settings.workflow_db))
 
     def metadata(self, **fields: Any) -> Metadata:
         """Metadata for a checkpoint of this worktree; `fields` are those of `Metadata` (trigger, description, …)."""
