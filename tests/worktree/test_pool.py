@@ -193,8 +193,8 @@ def test_claims_at_once(repo: Repo) -> None:
     workers = [subprocess.Popen([sys.executable, "-c", script, str(repo.path), f"dev-{n}"]) for n in range(6)]
     assert [worker.wait(timeout=120) for worker in workers] == [0] * 6
     found = status.list_worktrees(open_workspace(repo.path).context).worktrees
-    assert [(each.id, each.state, bool(each.dirty)) for each in found] == [
-        (f"dev-{n}", "active", False) for n in range(6)
+    assert [(each.id, each.state, each.dirty) for each in found] == [
+        (f"dev-{n}", "active", status.Dirty(0, 0, 0, 0)) for n in range(6)
     ]
     assert len({record.find(str(repo.git_dir), each.id).git_dir for each in found}) == 6
     assert waiting(repo) == []
