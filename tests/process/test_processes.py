@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -33,6 +34,43 @@ def test_a_process_that_stands_in_a_folder_or_has_a_file_open_is_inside(tmp_path
     assert (found[second.pid].how, found[second.pid].path) == ("open", str(folder / "deep/file"))
     assert not any(each.ancestor for each in found.values())
     wait_until(lambda: occupants.find(str(folder)) == [], "they have ended")
+
+
+def test_ps_says_what_proc_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What macOS has instead of /proc."""
+    marked = {**os.environ, "AGENTOS_TEST_MARK": "a=b c"}
+    script = f"{shutil.which('sleep')} 600 & echo $!; wait"
+    with subprocess.Popen(["/bin/sh", "-c", script], cwd=tmp_path, env=marked, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        below = int(child.stdout.readline())
+
+        def seen() -> tuple[object, ...]:
+            return (
+                table.parents(below)[:2], table.children(child.pid), table.descendants(child.pid), table.is_alive(below),
+                table.with_variable("AGENTOS_TEST_MARK", "a=b c"), table.argv(below), table.name(below),
+                (table.environment(below) or {}).get("AGENTOS_TEST_MARK"), table.identify(below) == table.identify(below),
+                {os.getpid(), child.pid, below} <= set(table.pids()), table.identify(2**22 + 1), table.is_alive(2**22 + 1),
+            )  # fmt: skip
+
+        proc = seen()
+        monkeypatch.setattr(table, "_PROC", str(tmp_path / "no proc"))
+        assert not table.has_proc()
+        assert seen() == proc
+        os.kill(below, signal.SIGKILL)
+        child.wait()
+    assert not table.is_alive(below)
+
+
+def test_output_of_mount_is_parsed() -> None:
+    out = (
+        "/dev/disk3s1s1 on / (apfs, sealed, local, read-only, journaled)\n"
+        "/dev/disk5 on /Volumes/My Disk (1) (exfat, local)\n"
+        "/dev/wd0a on /usr type ffs (local)\n"
+        "map auto_home on /System/Volumes/Data/home (autofs, automounted)\n"
+    )
+    assert list(mounts.parse_mount(out)) == [
+        (b"/", "apfs"), (b"/Volumes/My Disk (1)", "exfat"), (b"/usr", "ffs"), (b"/System/Volumes/Data/home", "autofs"),
+    ]  # fmt: skip
 
 
 def test_lsof_output_is_parsed() -> None:

@@ -150,7 +150,7 @@ def use(store: Store, approval: Approval, process: Process) -> bool:
         return False
     body = {
         "pid": process.pid, "start": process.start, "bound": filed.request.command_digest,
-        "boot": documents.boot_id(), "folder": store.folder,
+        "boot": table.boot_id(), "folder": store.folder,
     }  # fmt: skip
     if not documents.create(store, "used", approval.id, body):
         return False
@@ -185,7 +185,7 @@ def active_grant(common_dir: str, pid: int, environment: Mapping[str, str]) -> A
             continue
         store = store or Store(folder, signing.key(environment, make=False))
         body = documents.read(store, "running", documents.process_name(process))
-        if body is not None and (body.get("boot"), body.get("folder")) == (documents.boot_id(), folder):
+        if body is not None and (body.get("boot"), body.get("folder")) == (table.boot_id(), folder):
             id_ = str(body.get("id"))
             granted = documents.read(store, "grants", id_)
             if granted is not None and granted.get("decision") == GRANTED:

@@ -94,15 +94,6 @@ def process_name(process: Process) -> str:
     return f"{process.pid}-{''.join(c for c in process.start if c.isalnum())}"
 
 
-def boot_id() -> str:
-    """The id of this start of the system: after the next one, process numbers and start times begin again."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read(64).strip()
-    except OSError:
-        return ""
-
-
 # -- damaged and old files ---------------------------------------------------------------------------------------------
 
 
