@@ -15,6 +15,7 @@ from git_agentos.process import deletion, lock_holders, mounts, occupants, progr
 from tests.support.repo import Repo
 from tests.support.waiting import running_process, wait_until
 
+_NO_PROCESS = 2**22 + 1
 _ENV = {"PATH": os.environ["PATH"]}
 
 
@@ -46,11 +47,18 @@ def test_ps_says_what_proc_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
         def seen() -> tuple[object, ...]:
             return (
-                table.parents(below)[:2], table.children(child.pid), table.descendants(child.pid), table.is_alive(below),
-                table.with_variable("AGENTOS_TEST_MARK", "a=b c"), table.argv(below), table.name(below),
-                (table.environment(below) or {}).get("AGENTOS_TEST_MARK"), table.identify(below) == table.identify(below),
-                {os.getpid(), child.pid, below} <= set(table.pids()), table.identify(2**22 + 1), table.is_alive(2**22 + 1),
-            )  # fmt: skip
+                table.parents(below)[:2],
+                table.children(child.pid),
+                table.descendants(child.pid),
+                table.with_variable("AGENTOS_TEST_MARK", "a=b c"),
+                table.argv(below),
+                table.name(below),
+                (table.environment(below) or {}).get("AGENTOS_TEST_MARK"),
+                table.identify(below) == table.identify(below),
+                {os.getpid(), child.pid, below} <= set(table.pids()),
+                [table.is_alive(pid) for pid in (below, _NO_PROCESS)],
+                table.identify(_NO_PROCESS),
+            )
 
         proc = seen()
         monkeypatch.setattr(table, "_PROC", str(tmp_path / "no proc"))

@@ -14,19 +14,20 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import shutil
 import struct
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.support import substitutes
+
 FEATURES = ("proc", "memfd", "prctl", "tmpfile")
 
 
 class _Call(NamedTuple):
-    """A system call to refuse with an error; only if the argument of this number has one of the values, or these bits."""
+    """A system call to refuse with an error, if the argument of this number has one of the values, or these bits; with
+    neither, always."""
 
     number: int
     error: int
@@ -52,7 +53,8 @@ mkdir -p "$1/proc" && mount --rbind /proc "$1/proc"
 cp "$(command -v ps)" "$1/real-ps"
 cat >"$1/ps" <<EOF
 #!/bin/sh
-exec unshare --mount --propagation private /bin/sh -c 'umount /proc; mount --rbind "$1/proc" /proc; exec "$1/real-ps" "\$@"' ps "\$@"
+exec unshare --mount --propagation private /bin/sh -c '
+umount /proc; mount --rbind "$1/proc" /proc; exec "$1/real-ps" "\$@"' ps "\$@"
 EOF
 chmod +x "$1/ps"
 mount --bind "$1/ps" "$(readlink -f "$(command -v ps)")"
@@ -66,8 +68,7 @@ def can_be_without(feature: str) -> bool:
     """Whether this system allows it: a mount namespace, or a filter on x86-64."""
     if feature != "proc":
         return os.uname().machine == "x86_64"
-    words = ["unshare", "--mount", "--propagation", "private", "true"]
-    return shutil.which("unshare") is not None and subprocess.run(words, capture_output=True, check=False).returncode == 0
+    return substitutes.can_mount()
 
 
 def _filter(call: _Call) -> bytes:
@@ -77,9 +78,7 @@ def _filter(call: _Call) -> bytes:
     if call.bits:
         tests = [_step(_HAS_BIT, call.bits, 0, 1) + refuse]
     body = b"".join([_step(_LOAD, _ARGUMENTS + 8 * call.argument), *tests]) if tests else refuse
-    return b"".join(
-        [_step(_LOAD, 0), _step(_IS_EQUAL, call.number, 0, len(body) // 8), body, _step(_RETURN, _ALLOW)]
-    )
+    return b"".join([_step(_LOAD, 0), _step(_IS_EQUAL, call.number, 0, len(body) // 8), body, _step(_RETURN, _ALLOW)])
 
 
 def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
