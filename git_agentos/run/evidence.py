@@ -121,7 +121,8 @@ class Evidence:
         with converted_storage_errors():
             body = self._journal.end_as_tampered(_tampered(redact(reason)[0]))
         if self._location is not None:
-            evidence_copy.write_missing(self._location, self.run_id, self.folder)
+            with contextlib.suppress(AgentosError, OSError):
+                evidence_copy.write_missing(self._location, self.run_id)
         if self._pinned is not None:
             self._pinned.apply(body)
 
@@ -216,18 +217,18 @@ class Evidence:
                 raise RunError(f"'{path}' is a symbolic link", "git-agentos did not make it") from None
             raise
 
-    def chunks(self, name: str) -> Iterator[bytes]:
-        """The contents of a file, piece by piece."""
+    def measure(self, name: str, limit: int | None = None) -> tuple[str, int]:
+        """SHA-256 and size of a file's contents, or of its first `limit` bytes."""
+        digest, size = hashlib.sha256(), 0
         with self.open(name) as file:
-            while chunk := file.read(_CHUNK):
-                yield chunk
+            while chunk := file.read(_CHUNK if limit is None else min(_CHUNK, limit - size)):
+                digest.update(chunk)
+                size += len(chunk)
+        return digest.hexdigest(), size
 
     def digest(self, name: str) -> str:
         """The SHA-256 of a file's contents."""
-        digest = hashlib.sha256()
-        for chunk in self.chunks(name):
-            digest.update(chunk)
-        return digest.hexdigest()
+        return self.measure(name)[0]
 
     def files(self) -> Iterator[tuple[str, bool]]:
         """Everything in the folder that is no folder, by path, and whether it is a regular file."""

@@ -107,20 +107,13 @@ class Folder:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError), self.parent(name) as (at, last):
             os.unlink(last, dir_fd=at)
 
-    def set_aside(self, name: str) -> str | None:
-        """Rename what has a name to `<name>.1`, or the next number that is free; the new name, None where there was
-        nothing."""
-        with self.parent(name) as (at, last):
-            number = 0
-            while True:
-                number += 1
-                if not _is_there(f"{last}.{number}", at):
-                    break
-            try:
-                os.rename(last, f"{last}.{number}", src_dir_fd=at, dst_dir_fd=at)
-            except FileNotFoundError:
-                return None
-        return f"{name}.{number}"
+    def set_aside(self, name: str) -> None:
+        """Rename what has a name, if anything has, to `<name>.1`, or the next number that is free."""
+        number = 1
+        while self.kind(f"{name}.{number}") is not None:
+            number += 1
+        with contextlib.suppress(FileNotFoundError), self.parent(name) as (at, last):
+            os.rename(last, f"{last}.{number}", src_dir_fd=at, dst_dir_fd=at)
 
     def make(self, name: str) -> None:
         """Make a folder and those above it; one that is there is left."""
@@ -136,14 +129,6 @@ class Folder:
         """Everything below that is no folder, by name, and whether it is a regular file."""
         with self.parent("x") as (at, _):
             yield from _below(at, "")
-
-
-def _is_there(name: str, at: int) -> bool:
-    try:
-        os.lstat(name, dir_fd=at)
-    except FileNotFoundError:
-        return False
-    return True
 
 
 def _below(at: int, prefix: str) -> Iterator[tuple[str, bool]]:

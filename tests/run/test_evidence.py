@@ -187,7 +187,7 @@ def test_run_is_locked_by_one_process(repo: Repo) -> None:
         assert lock.holder(location, "r") == os.getpid()
         with (
             pytest.raises(LockedError, match=rf"run 'r' is running \(process {os.getpid()}\)"),
-            lock.hold(location, "r", patience=0),
+            lock.hold(location, "r"),
         ):
             pass
         with lock.hold(location, "other"):

@@ -345,7 +345,7 @@ def _passed_by_hand(folder: Path) -> None:
     )
     path.write_text("".join(text.splitlines(keepends=True)[:-1]))
     kept = evidence.Evidence(str(folder), "T-1")
-    found = journal.parse(path.read_bytes(), "T-1")
+    found = journal.parse_events(path.read_bytes(), "T-1")
     from git_agentos.run import events
 
     kept.record = lambda: journal.Record([], found, None, None)  # type: ignore[method-assign]
