@@ -22,7 +22,7 @@ from git_agentos.run.events import EVENTS, INTERRUPTED, OPEN, RUNNING, TAMPERED,
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.journal import parse_events
 from git_agentos.util import times
-from git_agentos.worktree import last_state, record
+from git_agentos.worktree import record, revival
 
 
 def current_run(context: OpenWorktree, found: Evidence, *, is_ours: bool = False) -> Run:
@@ -49,7 +49,7 @@ def _archive(context: OpenWorktree, run: Run) -> str | None:
     id_ = worktree_id(run.run_id)
     with contextlib.suppress(AgentosError, OSError):
         if record.get(context.location.common_dir, id_) is None:
-            return last_state.ended(context, id_).source.id
+            return revival.ended(context, id_).source.id
     return None
 
 

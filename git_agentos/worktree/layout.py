@@ -125,16 +125,13 @@ def choose_path(context: OpenWorktree, id_: str, branch: str, *, revived: bool =
 
 def _path_exists_error(location: Location, path: str) -> WorktreeError:
     entry = worktrees.read_gitfile(path)
-    if entry is not None and not os.path.lexists(entry) and _is_inside(entry, location.common_dir):
+    entries = os.path.join(location.common_dir, "worktrees")
+    if entry is not None and not os.path.lexists(entry) and os.path.realpath(os.path.dirname(entry)) == entries:
         return WorktreeError(
             f"'{path}' is a worktree whose entry in the repository was removed (git worktree prune)",
             f"git agentos worktree repair rebuilds the entry; {UNCHANGED}",
         )
     return WorktreeError(f"'{path}' exists already", f"move it away, or choose another id; {UNCHANGED}")
-
-
-def _is_inside(entry: str, common_dir: str) -> bool:
-    return os.path.realpath(os.path.dirname(entry)) == os.path.join(common_dir, "worktrees")
 
 
 def _check_id_free(location: Location, id_: str) -> None:
@@ -251,6 +248,14 @@ def _read(path: str) -> bytes:
         return files.read(path)
     except FileNotFoundError:
         return b""
+
+
+def worktree_inside(location: Location, folder: str, *, except_git_dir: str | None = None) -> str | None:
+    """A worktree of the repository that lies in a folder, or is the folder; None where there is none."""
+    roots = {each: worktrees.root_or_none(each) for each in worktrees.linked_git_dirs(location.common_dir)}
+    roots[location.common_dir] = main_folder(location)
+    roots.pop(except_git_dir or "", None)
+    return next((root for root in roots.values() if root is not None and is_inside(root, folder)), None)
 
 
 def is_inside(path: str, folder: str) -> bool:

@@ -34,7 +34,7 @@ from git_agentos.guard import authorize
 from git_agentos.guard.setup import activation
 from git_agentos.process import occupants
 from git_agentos.worktree import journal, layout, losses, record, removal_checks, submodules, trash
-from git_agentos.worktree.final_checkpoint import FinalCheckpoint, Saved
+from git_agentos.worktree.final_checkpoint import FinalCheckpoint, RemovalRequest, Saved
 from git_agentos.worktree.journal import ARCHIVE, REMOVE, WorktreeJournal
 from git_agentos.worktree.losses import Losses
 from git_agentos.worktree.record import AgentWorktree
@@ -113,20 +113,17 @@ def end_worktree(
     with converted_storage_errors():
         with worktrees.lock(context.location):
             begun = journal.start(context.location, id_, operation)
-        return _Removal(context, begun, delete_branch=delete_branch, discard_ignored=discard_ignored).run()
+        return _Removal(context, begun, RemovalRequest(operation, delete_branch, discard_ignored)).run()
 
 
 class _Removal:
     """One removal that is going on."""
 
-    def __init__(
-        self, context: OpenWorktree, begun: WorktreeJournal, *, delete_branch: bool, discard_ignored: bool
-    ) -> None:
+    def __init__(self, context: OpenWorktree, begun: WorktreeJournal, request: RemovalRequest) -> None:
         self.context = context
         self.location = context.location
         self.journal = begun
-        self.delete_branch = delete_branch
-        self.discard_ignored = discard_ignored
+        self.request = request
         self.worktree: AgentWorktree
         self.missing = False  # the folder is not there, or empty
         self.abort_failed = False  # neither gone nor back: the journal stays
@@ -160,8 +157,9 @@ class _Removal:
             raise
 
     def _check(self) -> None:
+        operation, delete_branch, _ = self.request
         self.missing = removal_checks.check_worktree(
-            self.location, self.worktree, self.journal.operation, delete_branch=self.delete_branch
+            self.location, self.worktree, operation, delete_branch=delete_branch
         )
 
     @contextlib.contextmanager
@@ -176,13 +174,7 @@ class _Removal:
     def _attempt(self) -> Removal | None:
         """Save the worktree, and remove it; None where something has changed meanwhile: all is as it was."""
         since = time.time_ns() - _TICK_NS
-        final = FinalCheckpoint(
-            self.context,
-            self.worktree,
-            self.journal.operation,
-            delete_branch=self.delete_branch,
-            discard_ignored=self.discard_ignored,
-        )
+        final = FinalCheckpoint(self.context, self.worktree, self.request)
         saved = final.save_without_folder() if self.missing else final.save()
         submodules.drop(self.kept_modules)
         self.kept_modules = submodules.keep(self.location, self.id, self.worktree.git_dir)
@@ -190,20 +182,15 @@ class _Removal:
         return self._result(saved, tip) if self._move_to_trash(since, tip) else None
 
     def _result(self, saved: Saved, tip: str | None) -> Removal:
-        branch = self.worktree.record.branch
+        branch, deleted = self.worktree.record.branch, tip if self.request.delete_branch else None
         return Removal(
             id=self.id,
             path=self.worktree.root,
             branch=branch,
             branch_sha=tip,
-            branch_deleted=self.delete_branch and tip is not None,
-            head_sha=saved.head,
-            checkpoint=saved.checkpoint,
-            losses=saved.losses,
-            discarded=saved.discarded,
-            not_saved=saved.not_saved,
-            get_back=_commands(self.id, saved.checkpoint, branch, tip if self.delete_branch else None),
-            revives=saved.revives,
+            branch_deleted=deleted is not None,
+            get_back=_commands(self.id, saved.checkpoint, branch, deleted),
+            **saved._asdict(),
         )
 
     def _move_to_trash(self, since: int, tip: str | None) -> bool:
@@ -219,7 +206,7 @@ class _Removal:
                 folder=entry.folder,
                 entry=entry.entry,
                 since=since,
-                ref=worktree.ref if self.delete_branch and tip is not None else None,
+                ref=worktree.ref if self.request.delete_branch and tip is not None else None,
                 tip=tip,
                 missing=self.missing,
             )

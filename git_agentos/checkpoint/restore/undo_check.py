@@ -66,18 +66,17 @@ def _entry_of_others(worktree: OpenWorktree, metadata: Metadata, last: LastResto
     if not os.path.lexists(database_path.path_of(worktree.location, worktree.settings.workflow_db)):
         return None
     from git_agentos.checkpoint import log_sync
-    from git_agentos.store import entries
+    from git_agentos.store import rows
     from git_agentos.store.database import Connection
-    from git_agentos.store.entries import Entry
-    from git_agentos.store.rows import RowOwner
+    from git_agentos.store.rows import Entry, RowOwner
 
     after = format.read(worktree.repository, last.saved).created_at
 
-    def look(connection: Connection, scope: RowOwner) -> Entry | None:
-        return entries.first_by_other_agent(connection, scope, metadata.created_by, after)
+    def look(connection: Connection, owner: RowOwner) -> Entry | None:
+        return rows.first_by_other_agent(connection, owner, metadata.created_by, after)
 
     try:
-        found = log_sync.with_database(worktree.repository, worktree.settings, metadata.worktree_id, look, make=False)
+        found = log_sync.with_database(worktree, look, make=False)
     except (AgentosError, OSError) as error:
         log_sync.warn(f"cannot read from the log whether other agents have worked here: {error}")
         return None

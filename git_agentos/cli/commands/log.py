@@ -109,9 +109,9 @@ def list_(
     if follow:
         raise typer.Exit(_follow(ctx, workspace, query, maximum))
     result = domain.read(workspace.context, limit=maximum, **query)
-    result.report(empty=not result.entries and maximum != 0)
-    fields = {"entries": result.entries, "complete": result.complete}
-    ctx.output.show("log-list", fields, lambda style: render.entries(result.entries, style))
+    result.report(empty=not result.rows and maximum != 0)
+    fields = {"entries": result.rows, "complete": result.complete}
+    ctx.output.show("log-list", fields, lambda style: render.entries(result.rows, style))
 
 
 @log.command()
@@ -131,9 +131,9 @@ def search(
     maximum = number(limit)
     workspace = ctx.workspace()
     result = domain.read(workspace.context, limit=maximum, text=text, **filter_.query(workspace))
-    result.report(empty=not result.entries and maximum != 0)
-    fields = {"entries": result.entries, "complete": result.complete}
-    ctx.output.show("log-list", fields, lambda style: render.entries(result.entries, style, empty="no entry matches"))
+    result.report(empty=not result.rows and maximum != 0)
+    fields = {"entries": result.rows, "complete": result.complete}
+    ctx.output.show("log-list", fields, lambda style: render.entries(result.rows, style, empty="no entry matches"))
 
 
 @log.command()
