@@ -24,7 +24,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class RunProgress(StatusLine):
-    """A `run.observer.Observer`. Without a status line, all output of the commands is printed."""
+    """A `run.step.Observer`. Without a status line, all output of the commands is printed."""
 
     def prepared(self, run: Run) -> None:
         self.print(run_text.run_header(run))

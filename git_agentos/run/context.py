@@ -58,6 +58,11 @@ def evidence_path(location: Location, run_id: str) -> str:
     return os.path.join(runs_folder(location), run_id)
 
 
+def attachment_path(run_id: str, name: str) -> bytes:
+    """Where a file of a run's evidence is among the attachments of a checkpoint."""
+    return os.fsencode(f"runs/{run_id}/{name}")
+
+
 @dataclass(frozen=True)
 class WorkspaceContext:
     """Where a run works, and what a rollback resets it to; the fields are the keys of its JSON.

@@ -13,7 +13,7 @@ are, with their fields:
                    that moved meanwhile), moved_refs (refs that are no branches)
     marked         n, checkpoint: a point that an orchestrator without steps has set
     attempt-ended  number, outcome, reason
-    interrupted    signal, or error: what kept the kernel from going on
+    interrupted    signal, or error: what stopped it
     resumed        step
     rolled-back    point, checkpoint, saved, not_saved (what of the state before could not be read), last_saved and
                    last_saved_at (the checkpoint before that, where there is such a thing, and its time)

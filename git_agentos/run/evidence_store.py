@@ -84,10 +84,8 @@ def noted_prepared(location: Location, run_id: str) -> Event | None:
 
 def id_taken(run_id: str) -> RunError:
     """The error for a new run with the id of another."""
-    return RunError(
-        f"there is a run '{run_id}' already",
-        f"choose another id; git agentos run show {run_id} shows that one",
-    )
+    hint = f"choose another id; git agentos run show {run_id} shows that one"
+    return RunError(f"there is a run '{run_id}' already", hint)
 
 
 def open_existing(location: Location, run_id: str) -> Evidence:
@@ -111,7 +109,7 @@ def ids(location: Location) -> list[str]:
 
 def context_of(evidence: Evidence) -> WorkspaceContext:
     """The recorded context, as the events have it, or else the file; RunError where it is missing or damaged. Paths are
-    those of when it was made: `located.now` has those of now."""
+    those of when it was made: `workspace_of` has those of now."""
     known = evidence.state().recorded.context
     return known if known is not None else file_context(evidence)
 

@@ -1,6 +1,6 @@
 """Making the workspace of a run: all of it or nothing; the next attempt cleans up after one that was killed.
 
-    the evidence's folder     made first, unless the kernel has made it: it takes the id
+    the evidence's folder     made first, unless `run start` has made it: it takes the id
     the worktree              as `worktree.create` makes one, and in it, before it counts as made: the checkpoint
                               `pre_run` with all ignored files, the baseline, and
                               workspace_context.json, which the checkpoint carries as well
@@ -13,7 +13,6 @@ recorded yet is aborted by its journal, and a context without either belongs to 
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -27,7 +26,14 @@ from git_agentos.errors import RepositoryError, RunError
 from git_agentos.git import trees
 from git_agentos.git.repository import Writer
 from git_agentos.run import baseline, evidence_store
-from git_agentos.run.context import CONTEXT, WorkspaceContext, run_metadata, with_current_paths, worktree_id
+from git_agentos.run.context import (
+    CONTEXT,
+    WorkspaceContext,
+    attachment_path,
+    run_metadata,
+    with_current_paths,
+    worktree_id,
+)
 from git_agentos.run.events import SERVICE
 from git_agentos.run.evidence import Evidence
 from git_agentos.worktree import base, journal, layout, new_worktree, record, repair
@@ -81,7 +87,7 @@ def prepare(context: OpenWorktree, spec: WorkspaceSpec, evidence: Evidence | Non
         if fresh:
             evidence_store.remove(context.location, spec.run_id)
         raise
-    _record_prepared(kept, made, taken.checkpoint.id, taken.state.visible_tree)
+    kept.event("prepared", context=made.fields(), checkpoint=taken.checkpoint.id, tree=taken.state.visible_tree)
     return made
 
 
@@ -185,7 +191,7 @@ def _fill(
     request = CaptureRequest(complete=True)
 
     def attach(writer: Writer) -> Mapping[bytes, trees.Entry]:
-        return {_attachment_path(run.run_id): (trees.REGULAR, writer.write("blob", text.encode()))}
+        return {attachment_path(run.run_id, CONTEXT): (trees.REGULAR, writer.write("blob", text.encode()))}
 
     taken = create_checkpoint(inner, metadata, scan=new.scan(), request=request, attach=attach)
     baseline.record(inner)
@@ -200,12 +206,9 @@ def _record_finished(context: OpenWorktree, run_id: str, known: Evidence | None)
     if link is None or kept.state().prepared is not None:
         raise evidence_store.id_taken(run_id)
     made = _carried(context, run_id) or evidence_store.file_context(kept)
-    _record_prepared(kept, made, link.checkpoint, context.repository.commit_tree(link.commit))
+    tree = context.repository.commit_tree(link.commit)
+    kept.event("prepared", context=made.fields(), checkpoint=link.checkpoint, tree=tree)
     return made
-
-
-def _record_prepared(kept: Evidence, made: WorkspaceContext, checkpoint: str, tree: str) -> None:
-    kept.event("prepared", context=made.fields(), checkpoint=checkpoint, tree=tree)
 
 
 # -- what is on record ------------------------------------------------------------------------------------------------
@@ -237,9 +240,5 @@ def _in_timeline(context: OpenWorktree, run_id: str) -> WorkspaceContext | None:
     link = initial_link(context, run_id)
     if link is None:
         return None
-    data = format.read_attachment(context.repository, link.checkpoint, _attachment_path(run_id))
+    data = format.read_attachment(context.repository, link.checkpoint, attachment_path(run_id, CONTEXT))
     return None if data is None else WorkspaceContext.from_json(data)
-
-
-def _attachment_path(run_id: str) -> bytes:
-    return os.fsencode(f"runs/{run_id}/{CONTEXT}")

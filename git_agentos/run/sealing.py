@@ -28,7 +28,7 @@ from git_agentos.errors import AgentosError, RunError, converted_storage_errors,
 from git_agentos.git import trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
-from git_agentos.run.context import CONTEXT, worktree_id
+from git_agentos.run.context import CONTEXT, attachment_path, worktree_id
 from git_agentos.run.events import EVENTS, MANIFEST, Run, state_of
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.evidence_copy import write_blob
@@ -142,12 +142,8 @@ def _carry(writer: Writer, evidence: Evidence, names: list[str]) -> dict[bytes, 
     found: dict[bytes, trees.Entry] = {}
     for name in names:
         with evidence.open(name) as file:
-            found[_attachment_path(evidence.run_id, name)] = (trees.REGULAR, write_blob(writer, file))
+            found[attachment_path(evidence.run_id, name)] = (trees.REGULAR, write_blob(writer, file))
     return found
-
-
-def _attachment_path(run_id: str, name: str) -> bytes:
-    return os.fsencode(f"runs/{run_id}/{name}")
 
 
 # -- what the timeline has -------------------------------------------------------------------------------------------
@@ -167,7 +163,7 @@ def read_sealed(repository: Repository, run_id: str, name: str) -> bytes | None:
     """A file of the evidence as the run's final checkpoint has it; None where there is none."""
     found = newest_seal(repository, run_id)
     return (
-        None if found is None else format.read_attachment(repository, found.checkpoint, _attachment_path(run_id, name))
+        None if found is None else format.read_attachment(repository, found.checkpoint, attachment_path(run_id, name))
     )
 
 
