@@ -27,12 +27,11 @@ from git_agentos.errors import AgentosError, AgentosWarning, RunError, converted
 from git_agentos.git.location import Location
 from git_agentos.redact import redact, redact_value
 from git_agentos.run import evidence_copy
-from git_agentos.run.events import MANIFEST, TAMPERED, Run, RunState, state_of
-from git_agentos.run.evidence_folder import Folder
+from git_agentos.run.events import TAMPERED, Run, RunState, state_of
+from git_agentos.run.evidence_folder import UNFINISHED, Folder
 from git_agentos.run.journal import Journal, Record, Tampered
 from git_agentos.util import times
 
-_NEW = ".new"
 _CHUNK = 1 << 20
 
 
@@ -135,7 +134,7 @@ class Evidence:
         with contextlib.suppress(RunError):
             named = self.state().files | named
         try:
-            self._copy.save(self._files, named, MANIFEST)
+            self._copy.save(self._files, named)
         except (AgentosError, OSError) as error:
             text = f"the evidence of run '{self.run_id}' was not copied to git: {error}"
             warnings.warn(AgentosWarning(text), stacklevel=2)
@@ -195,8 +194,8 @@ class Evidence:
         for."""
         name = self._name(name)
         with self._placing(name):
-            self._files.replace(name, data, name.rpartition("/")[2] + _NEW)
-        if vouched and not name.endswith(_NEW):
+            self._files.replace(name, data)
+        if vouched and not name.endswith(UNFINISHED):
             self._written[name] = hashlib.sha256(data).hexdigest()
 
     def read(self, name: str) -> bytes | None:
@@ -237,7 +236,7 @@ class Evidence:
     def tidy(self) -> None:
         """Remove what a killed `put` left."""
         for name, regular in self.files():
-            if regular and name.endswith(_NEW):
+            if regular and name.endswith(UNFINISHED):
                 self._files.remove(name)
 
     def remove(self, name: str) -> None:

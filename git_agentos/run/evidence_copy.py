@@ -25,14 +25,14 @@ from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.run import lock
 from git_agentos.run.context import CONTEXT, evidence_path, is_id, worktree_id
-from git_agentos.run.evidence_folder import Folder
+from git_agentos.run.events import MANIFEST
+from git_agentos.run.evidence_folder import UNFINISHED, Folder
 from git_agentos.store import database_path
 from git_agentos.util import directories, files, locks
 from git_agentos.worktree import layout as worktrees
 
 PREFIX = "refs/agentos/runs/"
 _SMALL = 1 << 20
-_UNFINISHED = ".new"
 _MAKING = ".made-again-"
 
 
@@ -45,22 +45,22 @@ class Copy:
         self._repository: Repository | None = None
         self._known: dict[str, tuple[tuple[int, int, int], str]] = {}  # name -> which file that was, and its blob
 
-    def save(self, folder: Folder, named: Mapping[str, str], also: str) -> None:
-        """Copy the folder; `named` are the files that the record names, with their SHA-256, and `also` is another one
-        that stays in the copy if it is missing."""
+    def save(self, folder: Folder, named: Mapping[str, str]) -> None:
+        """Copy the folder; `named` are the files that the record names, with their SHA-256. These and the manifest stay
+        in the copy if they are missing."""
         if self._repository is None:
             self._repository = tree_refs.open_store(self._location)
         before = tree_refs.files(self._repository, self._name)
-        tree_refs.put(self._repository, self._name, lambda writer: self._files(writer, folder, named, also, before))
+        tree_refs.put(self._repository, self._name, lambda writer: self._files(writer, folder, named, before))
 
     def _files(
-        self, writer: Writer, folder: Folder, named: Mapping[str, str], also: str, before: tree_refs.Files
+        self, writer: Writer, folder: Folder, named: Mapping[str, str], before: tree_refs.Files
     ) -> tree_refs.Files:
         found = {}
         for name, regular in folder.walk():
-            if regular and not name.endswith(_UNFINISHED):
+            if regular and not name.endswith(UNFINISHED):
                 found[os.fsencode(name)] = (trees.REGULAR, self._blob(writer, folder, name, named.get(name), before))
-        for name in (*named, also):
+        for name in (*named, MANIFEST):
             path = os.fsencode(name)
             if path not in found and path in before:
                 found[path] = before[path]
@@ -97,7 +97,7 @@ class SavedFolder(Folder):
         self._repository = repository
         self._found = {os.fsdecode(name): oid for name, (_, oid) in found.items()}
 
-    def open(self, name: str, flags: int = os.O_RDONLY, mode: int = 0o644) -> int:  # noqa: ARG002 (as Folder has it)
+    def open(self, name: str, flags: int = os.O_RDONLY) -> int:
         """A descriptor of a file; nothing can be written."""
         if flags != os.O_RDONLY:
             raise RunError(f"'{os.path.join(self.path, name)}' is in git only", "git agentos doctor --fix")

@@ -15,6 +15,7 @@ from typing import BinaryIO
 from git_agentos.errors import RunError
 from git_agentos.util import files
 
+UNFINISHED = ".new"  # how the name of a file ends that is being written
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -68,10 +69,10 @@ class Folder:
         finally:
             os.close(at)
 
-    def open(self, name: str, flags: int = os.O_RDONLY, mode: int = 0o644) -> int:
+    def open(self, name: str, flags: int = os.O_RDONLY) -> int:
         """A descriptor of a regular file; OSError (ELOOP) for a link, RunError for what is no file."""
         with self.parent(name) as (at, last):
-            descriptor = os.open(last, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, mode, dir_fd=at)
+            descriptor = os.open(last, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o644, dir_fd=at)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise RunError(f"'{os.path.join(self.path, name)}' is not a regular file", "git-agentos did not make it")
@@ -83,9 +84,10 @@ class Folder:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             return open(os.open(last, flags, 0o644, dir_fd=at), "wb")  # the caller closes it
 
-    def replace(self, name: str, data: bytes, temporary: str) -> None:
-        """Make `data` the content of a file, durably, by a rename of its sibling `temporary`."""
+    def replace(self, name: str, data: bytes) -> None:
+        """Make `data` the content of a file, durably, by a rename of an `UNFINISHED` sibling."""
         with self.parent(name, make=True) as (at, last):
+            temporary = last + UNFINISHED
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary, dir_fd=at)
             files.write_new(temporary, data, None, True, at)

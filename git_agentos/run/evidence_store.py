@@ -25,7 +25,7 @@ from git_agentos.run.context import (
     runs_folder,
     with_current_paths,
 )
-from git_agentos.run.events import EVENTS, MANIFEST, Event
+from git_agentos.run.events import EVENTS, Event
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.evidence_copy import SavedFolder
 from git_agentos.run.evidence_folder import Folder
@@ -205,8 +205,7 @@ def copy_missing(location: Location) -> None:
         with contextlib.suppress(AgentosError, OSError):
             found = open_existing(location, run_id)
             if lock.holder(location, run_id) is None and found.why_unverified() is None and found.events():
-                named = found.state().files
-                evidence_copy.Copy(location, run_id).save(Folder(found.folder), named, MANIFEST)
+                evidence_copy.Copy(location, run_id).save(Folder(found.folder), found.state().files)
 
 
 def _rebuild_folder(location: Location, run_id: str) -> bool:

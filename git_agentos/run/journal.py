@@ -236,7 +236,7 @@ class Journal:
                 lines.append(line)
                 events.append(body)
         grown = Record(lines, events, code, None)
-        self._folder.replace(EVENTS, grown.data, f"{EVENTS}.new")
+        self._folder.replace(EVENTS, grown.data)
         if self._pinned is not None:
             self._pinned, self._inode = grown, None
             with contextlib.suppress(RunError, OSError):
