@@ -153,12 +153,6 @@ def parse_line(line: bytes) -> dict[str, Any]:
     raise ValueError("not an event")
 
 
-def run_of(run_id: str, evidence: str, events: Iterable[Event], *, alive: bool) -> Run:
-    """The run by its events. `alive` says whether a process has it: else one that did not end was interrupted, or is
-    open where an orchestrator drives it, from one call to the next. RunError where they are not the events of a run."""
-    return state_of(run_id, events).run(evidence, alive=alive)
-
-
 def state_of(run_id: str, events: Iterable[Event]) -> RunState:
     """The state of a run by its events; RunError where they are not the events of a run."""
     state = RunState(run_id)
@@ -327,7 +321,8 @@ class RunState:
             self.failed = event
 
     def run(self, evidence: str, *, alive: bool) -> Run:
-        """The run; see `run_of`."""
+        """The run, whose evidence is in the folder `evidence`. `alive` says whether a process has it: else one that did
+        not end was interrupted, or is open where an orchestrator drives it, from one call to the next."""
         recorded = self.recorded
         if not recorded.started_at:
             raise RunError(f"run '{recorded.run_id}' was never begun", f"remove '{evidence}' to use its id again")

@@ -18,7 +18,7 @@ from git_agentos.errors import AgentosError, RunError
 from git_agentos.findings import DOCTOR_FIX, Finding, Fixable, fixable
 from git_agentos.run import evidence_copy, evidence_store, lock, patches, preparation, sealing, snapshot
 from git_agentos.run.context import evidence_path, with_current_paths, worktree_id
-from git_agentos.run.events import EVENTS, INTERRUPTED, OPEN, RUNNING, TAMPERED, TDD, Run, Step, run_of
+from git_agentos.run.events import EVENTS, INTERRUPTED, OPEN, RUNNING, TAMPERED, TDD, Run, Step, state_of
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.journal import parse_events
 from git_agentos.util import times
@@ -81,15 +81,14 @@ def show(context: OpenWorktree, run_id: str) -> Run:
         events = evidence_store.sealed_events(context, run_id)
         if events is not None:
             folder = evidence_path(context.location, run_id)
-            return _as_now(context, run_of(run_id, folder, events, alive=False))
+            return _as_now(context, state_of(run_id, events).run(folder, alive=False))
         if run_id not in _of_timelines(context, ()):
             raise
         reason = "its evidence is gone, and git has no copy: its checkpoints are all there is"
         return _as_now(context, _damaged(context, run_id, reason))
     if found.is_copy and found.is_foreign():
-        return _as_now(
-            context, run_of(run_id, found.folder, parse_events(found.read(EVENTS) or b"", run_id), alive=False)
-        )
+        copied = state_of(run_id, parse_events(found.read(EVENTS) or b"", run_id))
+        return _as_now(context, copied.run(found.folder, alive=False))
     return current_run(context, found)
 
 

@@ -350,7 +350,7 @@ def _passed_by_hand(folder: Path) -> None:
 
     kept.record = lambda: journal.Record([], found, None, None)  # type: ignore[method-assign]
     kept.event = lambda *_, **__: None  # type: ignore[method-assign]
-    run = events.run_of("T-1", str(folder), found, alive=False)
+    run = events.state_of("T-1", found).run(str(folder), alive=False)
     assert run.context is not None
 
     sealing.seal(run_context(context_of(repo), run.context), kept, run)
