@@ -1,6 +1,6 @@
 """Runs: an agent and the validation of its work in a worktree of its own, which can always be rolled back.
 
-commands     start, resume, cancel, roll back; `runner` runs attempts, and `step` one step
+commands     start, resume, cancel, roll back; `runner` runs attempts, each with feedback on the last, `step` one step
 spec         what a run is to do; `lock` has the lock and the private files of a run, and says whether it is to stop
 workspace    the boundary of a run, for other orchestrators, which end it themselves; `service` has its calls
 preparation  making the workspace; `context` describes it, `baseline` says what it was like

@@ -34,7 +34,18 @@ from git_agentos.run import (
 )
 from git_agentos.run import spec as specs
 from git_agentos.run.context import worktree_id
-from git_agentos.run.events import CANCELLED, FAILED, OK, PASSED, PROTECTED, Event, RunState
+from git_agentos.run.events import (
+    CANCELLED,
+    FAILED,
+    NO_CHANGES,
+    OK,
+    PASSED,
+    PROTECTED,
+    TIMED_OUT,
+    Event,
+    RunState,
+    Step,
+)
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.journal import Tampered
 from git_agentos.run.preparation import WorkspaceSpec
@@ -42,6 +53,7 @@ from git_agentos.run.rollback import PRE_RUN, rollback_and_record
 from git_agentos.run.spec import FROM_PRE_RUN, ROLL_BACK, RunSpec
 from git_agentos.run.step import RunSetup, Stopped
 
+_MAX_FEEDBACK = 16 << 10  # bytes
 _SPEC, _ENVIRONMENT = "spec.json", "environment.json"
 
 
@@ -150,7 +162,7 @@ class Runner:
         at = self._state
         number = at.attempt + 1
         if at.failed is not None:
-            step.write_feedback(self._evidence, number, at.step(at.failed["n"]))
+            _write_feedback(self._evidence, number, at.step(at.failed["n"]))
         point = PRE_RUN if number > 1 and self._setup.spec.retry_from == FROM_PRE_RUN else None
         if point is not None:
             self._rollback(point)
@@ -160,7 +172,7 @@ class Runner:
         at = self._state
         if failed.get("checkpoint") is None:  # its end could not be saved: it has damaged the worktree
             self._rollback(at.point)
-        reason = step.describe_failure(at.step(failed["n"]))
+        reason = _describe_failure(at.step(failed["n"]))
         self._evidence.event("attempt-ended", number=at.attempt, outcome=failed["outcome"], reason=reason)
 
     # -- the end -------------------------------------------------------------------------------------------------------
@@ -287,3 +299,37 @@ def _fingerprint() -> Mapping[str, Any]:
         "tool": f"git-agentos {__version__}",
         "variables": sorted(os.environ),
     }
+
+
+# -- feedback for the next attempt ------------------------------------------------------------------------------------
+
+
+def _write_feedback(evidence: Evidence, attempt: int, failed: Step) -> None:
+    """Write the feedback for attempt number `attempt`; `failed` is the step with which the one before it ended."""
+    out, err = (evidence.read(name) or b"" if name is not None else b"" for name in (failed.stdout, failed.stderr))
+    text = "\n".join([_describe_failure(failed), ""]).encode("utf-8", "replace") + _last_part(out, err)
+    evidence.put(step.feedback_file(attempt), text, vouched=False)  # the agent may read it, and write to it
+
+
+def _describe_failure(failed: Step) -> str:
+    """One line on how a step failed."""
+    what = f"step {failed.n} ({failed.kind})"
+    command = f": {' '.join(failed.command.split())}" if failed.command else ""
+    detail = f" ({failed.detail})" if failed.detail else ""
+    if failed.outcome == PROTECTED:
+        return f"{what} touched a protected branch{detail}{command}"
+    if failed.outcome == TIMED_OUT:
+        return f"{what} ran out of time{detail}{command}"
+    if failed.outcome == NO_CHANGES:
+        nothing = f"no file that git would commit{detail}" if detail else "nothing"
+        return f"{what} exited with 0, but changed {nothing}{command}"
+    return f"{what} failed with exit code {failed.exit_code}{detail}{command}"
+
+
+def _last_part(out: bytes, err: bytes) -> bytes:
+    """The last 16 KiB of both, stdout first; each has half of it, and what the other leaves."""
+    half = _MAX_FEEDBACK // 2
+    of_err = min(len(err), max(half, _MAX_FEEDBACK - len(out)))
+    of_out = min(len(out), _MAX_FEEDBACK - of_err)
+    parts = [data[len(data) - size :] for data, size in ((out, of_out), (err, of_err)) if size]
+    return b"".join(part if part.endswith(b"\n") else part + b"\n" for part in parts)

@@ -43,7 +43,6 @@ _OF_A_RUN = (
     "AGENTOS_TASK_ID", "AGENTOS_RUN_ID", "AGENTOS_ATTEMPT", "AGENTOS_STEP", _FEEDBACK, MARK,
     "AGENTOS_PROMPT_FILE", "AGENTOS_TDD_NODE",
 )  # fmt: skip
-_MAX_FEEDBACK = 16 << 10
 
 
 class Observer(Protocol):
@@ -307,7 +306,7 @@ def _variables(setup: RunSetup, begun: _Begun) -> dict[str, str]:
     env = command_environment(base, run_id=run.run_id, agent=run.agent_id, task=run.task_id, mark=setup.begun["mark"])
     env |= {"AGENTOS_ATTEMPT": str(attempt), "AGENTOS_STEP": str(begun.n), "PWD": begun.inner.location.root}
     if attempt > 1:
-        env[_FEEDBACK] = os.path.join(setup.evidence.folder, _feedback_file(attempt))
+        env[_FEEDBACK] = os.path.join(setup.evidence.folder, feedback_file(attempt))
     return env
 
 
@@ -365,43 +364,9 @@ def _capture(setup: RunSetup, begun: _Begun) -> tuple[_Captured | None, str | No
         return None, str(error)
 
 
-# -- feedback for the next attempt ------------------------------------------------------------------------------------
-
-
-def _feedback_file(attempt: int) -> str:
+def feedback_file(attempt: int) -> str:
     """The file for an attempt, in the evidence of the run."""
     return f"feedback-{attempt}.txt"
-
-
-def write_feedback(evidence: Evidence, attempt: int, failed: Step) -> None:
-    """Write the feedback for attempt number `attempt`; `failed` is the step with which the one before it ended."""
-    out, err = (evidence.read(name) or b"" if name is not None else b"" for name in (failed.stdout, failed.stderr))
-    text = "\n".join([describe_failure(failed), ""]).encode("utf-8", "replace") + _last_part(out, err)
-    evidence.put(_feedback_file(attempt), text, vouched=False)  # the agent may read it, and write to it
-
-
-def describe_failure(failed: Step) -> str:
-    """One line on how a step failed."""
-    what = f"step {failed.n} ({failed.kind})"
-    command = f": {' '.join(failed.command.split())}" if failed.command else ""
-    detail = f" ({failed.detail})" if failed.detail else ""
-    if failed.outcome == PROTECTED:
-        return f"{what} touched a protected branch{detail}{command}"
-    if failed.outcome == TIMED_OUT:
-        return f"{what} ran out of time{detail}{command}"
-    if failed.outcome == NO_CHANGES:
-        nothing = f"no file that git would commit{detail}" if detail else "nothing"
-        return f"{what} exited with 0, but changed {nothing}{command}"
-    return f"{what} failed with exit code {failed.exit_code}{detail}{command}"
-
-
-def _last_part(out: bytes, err: bytes) -> bytes:
-    """The last 16 KiB of both, stdout first; each has half of it, and what the other leaves."""
-    half = _MAX_FEEDBACK // 2
-    of_err = min(len(err), max(half, _MAX_FEEDBACK - len(out)))
-    of_out = min(len(out), _MAX_FEEDBACK - of_err)
-    parts = [data[len(data) - size :] for data, size in ((out, of_out), (err, of_err)) if size]
-    return b"".join(part if part.endswith(b"\n") else part + b"\n" for part in parts)
 
 
 # -- shared with workflows -------------------------------------------------------------------------------------------
