@@ -358,9 +358,7 @@ class Workspace:
 
     def _note(self, summary: str, done: Restoration | Recovery, details: dict[str, Any]) -> None:
         """Log what was restored, if there is a log; sqlite3 is not imported otherwise."""
-        from git_agentos.store import database_path
-
-        if not os.path.lexists(database_path.path_of(self._location, self._settings.workflow_db)):
+        if not self.context.has_database:
             return
         from git_agentos import log
 
