@@ -87,7 +87,7 @@ def prepare(context: OpenWorktree, spec: WorkspaceSpec, evidence: Evidence | Non
         if fresh:
             evidence_store.remove(context.location, spec.run_id)
         raise
-    kept.event("prepared", context=made.fields(), checkpoint=taken.checkpoint.id, tree=taken.state.visible_tree)
+    _record_prepared(kept, made, taken.checkpoint.id, taken.state.visible_tree)
     return made
 
 
@@ -206,9 +206,12 @@ def _record_finished(context: OpenWorktree, run_id: str, known: Evidence | None)
     if link is None or kept.state().prepared is not None:
         raise evidence_store.id_taken(run_id)
     made = _carried(context, run_id) or evidence_store.file_context(kept)
-    tree = context.repository.commit_tree(link.commit)
-    kept.event("prepared", context=made.fields(), checkpoint=link.checkpoint, tree=tree)
+    _record_prepared(kept, made, link.checkpoint, context.repository.commit_tree(link.commit))
     return made
+
+
+def _record_prepared(kept: Evidence, made: WorkspaceContext, checkpoint: str, tree: str) -> None:
+    kept.event("prepared", context=made.fields(), checkpoint=checkpoint, tree=tree)
 
 
 # -- what is on record ------------------------------------------------------------------------------------------------
