@@ -8,7 +8,7 @@ from git_agentos.cli.command import command
 from git_agentos.cli.commands.run import runs_context
 from git_agentos.cli.invocation import Invocation
 from git_agentos.cli.options import DryRun
-from git_agentos.cli.render.text import run_end
+from git_agentos.cli.render.text import run_end as render
 
 
 @command()
@@ -32,4 +32,4 @@ def rollback(
 
     context = ctx.workspace().context if dry_run else runs_context(ctx)
     result = commands.rollback(context, run_id, to, dry_run=dry_run)
-    ctx.output.show("rollback", result, lambda _: run_end.rolled_back(result))
+    ctx.output.show("rollback", result, lambda _: render.rolled_back(result))
