@@ -225,7 +225,6 @@ def stat_fields(pid: int) -> list[bytes] | None:
     return fields if len(fields) > _START else None
 
 
-<<<<<<< HEAD
 def _descendants(pid: int, rows: Sequence[ps.Row]) -> list[int]:
     """The living processes that descend from one, by a single look at all."""
     found: list[int] = []
@@ -236,24 +235,6 @@ def _descendants(pid: int, rows: Sequence[ps.Row]) -> list[int]:
         above = {row.pid for row in below}
     ended = {row.pid for row in rows if row.state.startswith(_ENDED)}
     return [each for each in found if each not in ended]
-=======
-def ps(pid: int, *columns: str) -> str:
-    """The columns that `ps` prints for a process, for systems without /proc; empty if it prints none."""
-    import subprocess  # not loaded where there is /proc
-
-    options = [word for column in columns for word in ("-o", f"{column}=")]
-    try:
-        ended = subprocess.run(
-            ["ps", *options, "-p", str(pid)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            check=False,
-        )
-    except OSError:
-        return ""
-    return os.fsdecode(ended.stdout).strip()
->>>>>>> main
 
 
 def _parent(pid: int) -> int | None:
