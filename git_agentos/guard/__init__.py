@@ -21,7 +21,7 @@
         subcommands.py     which function reads which subcommand; commands/ has the functions
         option_table.py    git's options; command_table.py: our own commands
         facts.py           what the repository says; own_work.py: what of it is the agent's own
-        operations.py      what an operation can take away, and whether a checkpoint brings it back; the decision
+        operations.py      what an operation can take away, and whether a checkpoint can restore it; the decision
     shell/                 shell text -> the programs that it starts, without running anything
         syntax.py          the syntax tree, by shfmt; reader.py walks it
         runners.py         programs that run others; interpreters.py: those given code; file_programs.py: files

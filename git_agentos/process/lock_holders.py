@@ -12,7 +12,7 @@ from git_agentos.process.occupants import is_below
 from git_agentos.process.table import Process
 from git_agentos.util import git_command_line
 
-# How a git is told where to work, on its command line and in its environment.
+# The options and variables that say where a git works.
 _LOCATION_GIVEN = ("--git-dir=", "--work-tree=", "GIT_DIR=", "GIT_COMMON_DIR=", "GIT_WORK_TREE=", "GIT_INDEX_FILE=")
 # On these, the process that holds a lock may run on another machine, where it cannot be seen from here.
 _SHARED_FILE_SYSTEMS = (

@@ -36,7 +36,7 @@ def run(argv: Sequence[str], *, cwd: str, env: Mapping[str, str], timeout: float
     """Run a program and wait for it.
 
     After `timeout` seconds, and where it fails, or this process is interrupted, the whole group is ended; what a
-    successful one left running goes on. FileNotFoundError where there is no such program.
+    successful one left running continues. FileNotFoundError where there is no such program.
     """
     with tempfile.TemporaryFile() as output:
         child = subprocess.Popen(
@@ -87,7 +87,7 @@ def start_piped(
 
 
 def start_in_background(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> None:
-    """Start a program that goes on when this process has ended. It works in `/`, and its output is discarded."""
+    """Start a program that outlives this process. It works in `/`, and its output is discarded."""
     script = '"$@" </dev/null >/dev/null 2>&1 &'  # the shell ends at once, so nobody has to reap the program
     subprocess.run(
         ["/bin/sh", "-c", script, "sh", *argv],

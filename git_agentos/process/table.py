@@ -207,8 +207,8 @@ def stat_fields(pid: int) -> list[bytes] | None:
 
 
 def ps(pid: int, *columns: str) -> str:
-    """What `ps` tells of a process, for systems without /proc; empty where it tells nothing."""
-    import subprocess  # not loaded where /proc tells
+    """The columns that `ps` prints for a process, for systems without /proc; empty if it prints none."""
+    import subprocess  # not loaded where there is /proc
 
     options = [word for column in columns for word in ("-o", f"{column}=")]
     try:

@@ -314,7 +314,7 @@ class RunState:
             self._attempts[number] = replace(attempt, steps=[*attempt.steps, n])
         self.rolled_back_to = None  # something is done since
         self.under_way, self.count = event, max(self.count, n)
-        folder = f"steps/{n:03d}-{event['kind']}/"  # of a step that is done again, what was there is put aside
+        folder = f"steps/{n:03d}-{event['kind']}/"  # if a step runs again, its former files are moved aside
         self.files = {name: code for name, code in self.files.items() if not name.startswith(folder)}
         self.index = event.get("index", self.index)  # an orchestrator's steps have no place in a spec
         self.numbers[self.index], self.point = n, f"step:{n}"

@@ -8,7 +8,7 @@ event `prepared` too: where a run began is known also when everything in the rep
 
 A process that continues a run has its record in memory (`Journal.pin`). It reads the file only to check that it is what
 it wrote last: the same bytes in the same file in the same folder, the run's lock still in place, the note unchanged.
-Else `end_as_tampered` sets aside what is there and writes the verified record.
+Else `end_as_tampered` sets the files aside and writes the verified record.
 
 Without a key (in a sandbox) events have no `mac`; such a record cannot be verified.
 """

@@ -1,4 +1,4 @@
-"""A node at work: the checkpoints before and after it, its events in the evidence of the run, and its record.
+"""One run of a node: the checkpoints before and after it, its events in the evidence of the run, and its record.
 
 A node that was killed runs again: its event exists and its record does not, so that its worktree is first restored to
 the checkpoint before it. Everything that counts is on disk before the graph continues.

@@ -77,7 +77,7 @@ class _Entry:
         return os.path.join(self.git_dir, name)
 
     def rebuild_file(self, name: str, text: str) -> str:
-        """Write a file anew; in words, where what stood there is kept."""
+        """Write a file again; returns, as text, where its former content is kept."""
         kept = damaged.set_aside(self.context.location, self.path(name))
         files.replace(self.path(name), os.fsencode(text))
         return damaged.describe(kept)

@@ -218,7 +218,7 @@ def _update(root: str, which: _Submodule, url: str, owner: int) -> None:
     # Not by -c: a name may have a `=` in it.
     pairs = [(f"submodule.{which.name}.url", url), (f"submodule.{which.name}.active", "true")]
     env |= configuration.as_variables(pairs, behind=int(env.get("GIT_CONFIG_COUNT") or 0))
-    # A clone from a path is from our own disk here; git has to be told that this is allowed.
+    # A clone from a path is from our own disk here, which git allows only with this setting.
     local = ["-c", "protocol.file.allow=always"] if os.path.isabs(url) else []
     args = [*local, "submodule", "--quiet", "update", "--no-recommend-shallow", "--checkout", "--", which.path]
     process.run(args, cwd=root, env=env, pass_fds=[owner])

@@ -90,7 +90,7 @@ def test_a_command_says_how_it_ended(tmp_path: Path) -> None:
 
 def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     script = "sleep 600 & echo $! >pid; echo begun; wait"
-    ended = programs.run_shell(script, cwd=str(tmp_path), env=_ENV, timeout=1)
+    ended = programs.run_shell(script, cwd=str(tmp_path), env=_ENV, timeout=5)
     assert ended.timed_out
     pid = int((tmp_path / "pid").read_text())
     wait_until(lambda: not _alive(pid), "the process that it started has ended")

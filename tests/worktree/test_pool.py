@@ -6,17 +6,18 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from git_agentos import open_workspace
+from git_agentos.errors import LockedError
 from git_agentos.git.location import locate
 from git_agentos.worktree import creation, journal, pool, pool_filling, record, setup, status
 from tests.support.repo import Repo
 from tests.support.snapshot import assert_nothing_left, snapshot
 from tests.support.tool import run, run_ok
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -170,9 +171,7 @@ def test_filling_that_was_killed_is_cleaned_up(repo: Repo) -> None:
     left = journal.find_all(locate(str(repo.path)))
     assert len(left) == 1
     # The git that was started lives on for a moment, and what it does is still under way.
-    deadline = time.monotonic() + 60
-    while journal.owner_is_alive(left[0]) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_until(lambda: not journal.owner_is_alive(left[0]), "the git that was started has ended")
     repo.config("agentos.pool", "0")
     assert fill_pool(repo) == 0
     repo.config("agentos.pool", "1")
@@ -202,18 +201,19 @@ def test_claims_at_once(repo: Repo) -> None:
     assert repo.git("worktree", "list", "--porcelain").count(b"worktree ") == 7
 
 
+def _is_being_filled(repo: Repo) -> bool:
+    try:
+        with pool.filling(locate(str(repo.path))):
+            return False
+    except LockedError:
+        return True
+
+
 def test_a_creation_fills_it_again(repo: Repo) -> None:
     repo.config("agentos.pool", "2")
     run_ok(repo.path, "worktree", "create", "dev")
-    deadline = time.monotonic() + 60
-    while len(waiting(repo)) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_until(lambda: len(waiting(repo)) >= 2, "the pool is filled")
     assert len(waiting(repo)) == 2
-    # Wait for its end: it must not write into a folder that the test's end removes.
-    while time.monotonic() < deadline:
-        try:
-            with pool.filling(locate(str(repo.path))):
-                break
-        except Exception:  # noqa: BLE001 (it is at work still)
-            time.sleep(0.05)
+    # It must not write into a folder that the test's end removes.
+    wait_until(lambda: not _is_being_filled(repo), "the pool's filling has ended")
     assert os.path.isdir(waiting(repo)[0].path)

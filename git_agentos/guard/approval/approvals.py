@@ -4,7 +4,7 @@
       requests/<id>.json   a request: operation, command line, folder, HEAD, environment, agent (`requests`)
       grants/<id>.json     the decision: granted or denied, by whom, until when; with a copy of the request
       used/<id>.json       that a grant was used, and by which process: a grant is good for one run
-      used/<id>.told       that a harness was told of the grant; the command that it then starts uses the grant
+      used/<id>.told       that a harness has received the grant; the command that it then starts uses the grant
       running/<process>    the grant that a running process has used: it covers the process and all below it
 
 No file is ever changed (`documents`): so a grant cannot be used twice, and a kill leaves nothing half done. The id of a
@@ -160,14 +160,14 @@ def use(store: Store, approval: Approval, process: Process) -> bool:
 
 
 def end_use(common_dir: str, process: Process) -> None:
-    """End what a grant covers in `process`, which goes on running."""
+    """End what a grant covers in `process`, which keeps running."""
     store = Store(os.path.join(common_dir, "agentos", "approvals"), None)
     with contextlib.suppress(OSError):
         os.unlink(documents.path(store, "running", documents.process_name(process)))
 
 
 def note_harness_use(store: Store, approval: Approval) -> bool:
-    """Note that a harness was told of a grant; false where one was told before."""
+    """Record that a harness has received a grant; false if one had received it before."""
     return documents.create(store, "used", approval.id, {}, suffix=".told")
 
 

@@ -70,7 +70,7 @@ def create(store: Store, kind: str, name: str, body: Mapping[str, Any], *, suffi
 
 
 def read(store: Store, kind: str, name: str, *, require_mac: bool = True) -> dict[str, Any] | None:
-    """A document that has the form and the MAC of ours; None for any other. `mac` is its MAC.
+    """A document with the expected form and our MAC; None for any other. `mac` is its MAC.
 
     Without `require_mac`, one that has no MAC is returned as well: the id of a request proves its content.
     """

@@ -3,8 +3,8 @@ like a person once it has left its worktree and emptied its environment.
 
 Two things have to hold:
 
-* The process at the other end of the terminal is an ancestor of ours. (That of a login often belongs to another user
-  and cannot be examined. Then the leader of our session stands for it: an ancestor of ours with this terminal.) An
+* The process at the other end of the terminal is our ancestor. (That of a login often belongs to another user
+  and cannot be examined. Then the leader of our session is examined in its place: our ancestor with this terminal.) An
   orphan has no such ancestor, whichever terminal it has opened.
 * That process is older than the oldest agent's worktree here, so it is not an agent's; or it is below a login or a
   desktop, is a terminal program that the user's service manager runs as its own unit, or a multiplexer (tmux, screen)

@@ -185,7 +185,7 @@ def _conclude(reader: GitCommandReader, inner: Sequence[Assessment]) -> Assessme
 
 
 def _is_recoverable(operation: Operation, analysis: Analysis | None, settings: GuardSettings) -> bool:
-    """Whether a checkpoint brings back all that the operation takes away from the agent's own worktree."""
+    """Whether a checkpoint can restore all that the operation takes away from the agent's own worktree."""
     return (
         analysis is not None
         and not analysis.unsavable

@@ -217,7 +217,7 @@ def _limit(values: Mapping[str, Sequence[str]]) -> int:
 
 
 def _not_saved_note(left: Sequence[bytes], total: int) -> str:
-    """What is said of files that are not saved."""
+    """The part of the message about files that are not saved."""
     if not left:
         return ""
     names = ", ".join(repr(os.fsdecode(path)) for path in left[:_SHOWN]) + (" ..." if len(left) > _SHOWN else "")

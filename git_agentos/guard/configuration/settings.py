@@ -90,7 +90,7 @@ class GuardSettings(NamedTuple):
     auto_of_people: Mapping[str, bool] = {}
 
     def is_protected(self, branch: str) -> bool:
-        """Whether a branch (short) is protected from the one who is at work."""
+        """Whether a branch (short) is protected from the caller."""
         return branch != self.own_branch and run_protection.is_protected(branch, self.protected)
 
     def auto_on(self, name: str, *, person: bool = False) -> bool:
