@@ -106,7 +106,7 @@ class StatusLine:
 
 
 class RunProgress(StatusLine):
-    """A `run.observer.Observer`. Without a status line, all output of the commands is printed."""
+    """A `run.step.Observer`. Without a status line, all output of the commands is printed."""
 
     def prepared(self, run: Run) -> None:
         self.print(run_text.run_header(run))

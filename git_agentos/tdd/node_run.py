@@ -24,10 +24,10 @@ from git_agentos.run import evidence_store, preparation, rebuild
 from git_agentos.run.context import WorkspaceContext
 from git_agentos.run.events import FAILED_STEP, OK
 from git_agentos.run.evidence import Evidence
+from git_agentos.run.lock import Stop
 from git_agentos.run.rollback import rollback_and_record
 from git_agentos.run.snapshot import run_context, take_snapshot
 from git_agentos.run.step import end_leftovers, record_changes
-from git_agentos.run.stop import Stop
 from git_agentos.tdd.routing import ROUTES
 from git_agentos.tdd.state import N1, N2, N3, N4, ImplementationState, Observer, Record, Workflow
 from git_agentos.util import times

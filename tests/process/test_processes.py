@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos.process import deletion, lock_holders, mounts, occupants, programs, table
+from git_agentos.process import deletion, mounts, occupants, programs, table
 from tests.support.repo import Repo
 from tests.support.waiting import running_process, wait_until
 
@@ -44,14 +44,14 @@ def test_lsof_output_is_parsed() -> None:
 def test_a_lock_that_nobody_can_have_made_is_stale(repo: Repo) -> None:
     lock = repo.path / ".git/index.lock"
     lock.write_bytes(b"")
-    assert lock_holders.why_not_stale(str(lock), [str(repo.path)]) is None
+    assert occupants.why_not_stale(str(lock), [str(repo.path)]) is None
 
 
 def test_a_lock_that_a_process_has_open_is_not_stale(repo: Repo) -> None:
     lock = repo.path / ".git/index.lock"
     with open(lock, "w") as file, running_process("sleep", "600", cwd=Path("/"), pass_fds=[file.fileno()]) as child:
         file.close()
-        reason = lock_holders.why_not_stale(str(lock), [str(repo.path)])
+        reason = occupants.why_not_stale(str(lock), [str(repo.path)])
         assert reason is not None
         assert f"process {child.pid}" in reason
 
@@ -67,19 +67,19 @@ def test_a_lock_is_not_stale_while_a_git_works_in_the_repository(repo: Repo, tmp
     cwd = repo.path if where == "cwd" else tmp_path
     child = subprocess.Popen(git, cwd=cwd, env=env, stdin=reader, stdout=subprocess.DEVNULL)
     try:
-        wait_until(lambda: "at work" in str(lock_holders.why_not_stale(str(lock), [str(repo.path)])), "git works there")
+        wait_until(lambda: "at work" in str(occupants.why_not_stale(str(lock), [str(repo.path)])), "git works there")
     finally:
         os.close(writer)
         os.close(reader)
         child.wait()
-    assert lock_holders.why_not_stale(str(lock), [str(repo.path)]) is None
+    assert occupants.why_not_stale(str(lock), [str(repo.path)]) is None
 
 
 def test_a_lock_is_not_stale_where_other_machines_may_hold_it(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = repo.path / ".git/index.lock"
     lock.write_bytes(b"")
     monkeypatch.setattr(mounts, "file_system_of", lambda path: "nfs4")
-    assert "other machines" in str(lock_holders.why_not_stale(str(lock), [str(repo.path)]))
+    assert "other machines" in str(occupants.why_not_stale(str(lock), [str(repo.path)]))
 
 
 def test_a_command_says_how_it_ended(tmp_path: Path) -> None:
