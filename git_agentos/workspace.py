@@ -1,4 +1,4 @@
-"""One worktree, and what can be done with its states. Deprecated as an API: `git_agentos.api.open_repository`.
+"""One worktree, and what can be done with its states. Deprecated as an API: use `git_agentos.open_repository`.
 
     workspace = open_workspace(".")
     saved = workspace.checkpoint("before the experiment")

@@ -4,10 +4,10 @@ A row is written to the database first. The next checkpoint puts the pending row
 `memory.jsonl` (one JSON object per line: `store.rows`), and marks them after the timeline has it. A
 checkpoint itself is an entry of type `checkpoint`, derived from its metadata whenever it is read: it is never pending.
 
-The database records how far it has read the timeline, and whoever opens it reads the rest first. So nothing is lost by
-a kill between the two writes; a new or damaged database is filled from the checkpoints; and one that was copied with
-the worktree catches up. A checkpoint that has `database/log.jsonl` (an archive's) contains everything before it, so
-reading ends there.
+The database records how far it has read the timeline, and the next process that opens it reads the rest first. So
+nothing is lost by a kill between the two writes; a new or damaged database is filled from the checkpoints; and one that
+was copied with the worktree catches up. A checkpoint that has `database/log.jsonl` (an archive's) contains everything
+before it, so reading ends there.
 
 This module is imported only if there is a database, or one is needed.
 """

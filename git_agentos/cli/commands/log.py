@@ -43,7 +43,7 @@ class Filter(NamedTuple):
 
 
 class NewEntry(NamedTuple):
-    """What an entry records beside its type and summary."""
+    """What an entry records besides its type and summary."""
 
     detail: Annotated[list[str] | None, typer.Option("--detail", metavar="K=V", help="Detail; repeatable.")] = None
     json_details: Annotated[
