@@ -10,28 +10,31 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypedDict, Unpack
 
-from git_agentos.checkpoint import log_sync, timeline
-from git_agentos.checkpoint.log_archive import Rebuilt, archive_files, rebuild, revive
+from git_agentos.checkpoint import format, log_sync, timeline
 from git_agentos.checkpoint.log_sync import MOST_FILES, CheckpointLog
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.errors import AgentosError, CheckpointNotFound, UsageError
+from git_agentos.errors import AgentosError, CheckpointNotFound, DamagedDatabase, UsageError
+from git_agentos.git import state_dir, trees
 from git_agentos.git.location import Location
-from git_agentos.git.repository import Repository
+from git_agentos.git.repository import Repository, Writer
 from git_agentos.redact import redact, redact_value
 from git_agentos.row_reader import Reading, RowReader
 from git_agentos.store import database, database_path, rows
 from git_agentos.store.database import Connection
-from git_agentos.store.rows import TYPES, Entry, LogQuery, RowOwner
+from git_agentos.store.rows import TYPES, Entry, Item, LogQuery, RowOwner
 from git_agentos.util import times
 from git_agentos.util.values import is_hex, ordered_id
 
 __all__ = [
-    "MOST_FILES", "TYPES", "Entry", "Rebuilt", "add", "archive_files", "entries", "follow", "is_open",
+    "MOST_FILES", "TYPES", "Entry", "Rebuilt", "add", "archive_files", "entries", "follow",
     "last", "read", "rebuild", "revive", "try_add",
 ]  # fmt: skip
+
+_DATABASE = b"database/issue_workflow.db"  # where an archive has it
 
 
 class Fields(TypedDict, total=False):
@@ -57,6 +60,23 @@ class Filter(TypedDict, total=False):
     limit: int | None
     newest_first: bool
     text: str | None
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """What `rebuild` did; the fields are the keys of the JSON kind `log-rebuild`.
+
+    `entries` and `items` are the numbers of rows of this worktree in the database, `uncarried` how many of both are in
+    no checkpoint yet, `checkpoints` how many were read. `moved_aside` is the new path of a damaged database, None if it
+    was not damaged.
+    """
+
+    path: str
+    entries: int
+    items: int
+    uncarried: int
+    checkpoints: int
+    moved_aside: str | None
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
@@ -94,11 +114,6 @@ def try_add(context: OpenWorktree, kind: str, summary: str, **fields: Unpack[Fie
 
 
 note = try_add  # the old name (docs/api.md)
-
-
-def is_open(context: OpenWorktree) -> bool:
-    """Whether the worktree has a workflow database."""
-    return log_sync.exists(context)
 
 
 def _new_entry(context: OpenWorktree, kind: str, summary: str, fields: Fields) -> Entry:
@@ -262,3 +277,96 @@ def _refuse_unknown(context: OpenWorktree, agent: str, query: LogQuery) -> None:
             f"there is no agent or worktree '{agent}' in this log", "git agentos log list --all shows all entries"
         )
     read(context, agent=agent, limit=1)
+
+
+# -- the whole log -----------------------------------------------------------------------------------------------------
+
+
+def rebuild(context: OpenWorktree) -> Rebuilt:
+    """Rebuild the database from the rows that checkpoints carry, or complete it; nothing that can be read is lost.
+
+    A damaged one is moved aside first. Rows that are in no checkpoint yet are kept as far as they can be read.
+    """
+    path = database_path.prepare(context.location, context.settings.workflow_db)
+    aside = None
+    if os.path.lexists(path):
+        try:
+            with database.opened(path) as opened:
+                database.check(opened)
+        except DamagedDatabase as damaged:
+            aside = log_sync.rebuild_damaged(context, damaged)
+
+    def work(connection: Connection, owner: RowOwner) -> Rebuilt:
+        read = log_sync.catch_up(connection, context, owner, anew=True)
+        for each in database.moved_aside(path):  # the process that moved it may have been killed before it read it
+            log_sync.take_over(connection, each)
+        if rows.has_index(connection):
+            connection.execute("INSERT INTO agentos_log_search (agentos_log_search) VALUES ('rebuild')")
+        counts = [
+            connection.execute(f"SELECT count(*) FROM {table} WHERE repository = ? AND worktree = ?{more}", owner)
+            for table in (rows.LOG, rows.MEMORY)
+            for more in ("", " AND carried IS NULL")
+        ]
+        log, log_waiting, memory, memory_waiting = (int(each.fetchone()[0]) for each in counts)
+        return Rebuilt(path, log, memory, log_waiting + memory_waiting, read, aside)
+
+    done = log_sync.with_database(context, work, make=True)
+    assert done is not None
+    return done
+
+
+def archive_files(context: OpenWorktree, writer: Writer) -> Mapping[bytes, trees.Entry]:
+    """The files of an archive for log, memory and database: all rows as JSON lines, and a copy of the worktree's own
+    database file (not of one that worktrees share). Empty if there is no database."""
+
+    def read(connection: Connection, owner: RowOwner) -> tuple[list[Entry], list[Item]]:
+        return rows.find_entries(connection, owner, LogQuery()), rows.find_items(connection, owner)
+
+    found = log_sync.with_database(context, read, make=False)
+    if found is None:
+        return {}
+    log = {entry.id: entry for entry in found[0]}
+    memory = {item.id: item for item in found[1]}
+    for part in log_sync.parts_of(
+        context.repository, context.worktree_id
+    ):  # rows that agentos.logRetention has deleted
+        log = {**{entry.id: entry for entry in (*part.log, part.own)}, **log}
+        memory = {**{item.id: item for item in part.memory}, **memory}
+    files = {}
+    for name, every in ((log_sync.LOG, log), (log_sync.MEMORY, memory)):
+        if every or name == log_sync.LOG:
+            lines = log_sync.lines(rows.line(row) for row in sorted(every.values(), key=rows.order))
+            files[b"database/" + name] = (trees.REGULAR, writer.write("blob", lines))
+    if database_path.shared_file(context.settings.workflow_db) is None:
+        path = database_path.check(context.location, "")
+        with state_dir.scratch(context.location) as folder:
+            copy = os.path.join(folder, "copy.db")
+            with database.opened(path) as opened:
+                database.backup(opened, copy)
+            with open(copy, "rb") as file:
+                files[_DATABASE] = (trees.REGULAR, writer.write("blob", file.read()))
+    return files
+
+
+def revive(context: OpenWorktree) -> None:
+    """Restore log and memory of a revived worktree: the database of its newest archive, if it has one, and all rows
+    that its checkpoints carry."""
+    variable = context.settings.workflow_db
+    path = database_path.prepare(context.location, variable)
+    if database_path.shared_file(variable) is None and not os.path.lexists(path):
+        data = _archived(context.repository, context.worktree_id)
+        if data is not None:
+            database.install_copy(path, data)
+    log_sync.with_database(
+        context, lambda _connection, _owner: None, make=True
+    )  # creates the database if there is none
+
+
+def _archived(repository: Repository, name: str) -> bytes | None:
+    """The database in the newest archive of a timeline."""
+    for link in timeline.walk(repository, name):
+        extra = repository.commit(format.open_checkpoint(repository, link.checkpoint).metadata_commit).tree
+        found = trees.find(repository, extra, _DATABASE)
+        if found is not None:
+            return repository.blob(found[1])
+    return None

@@ -11,7 +11,6 @@ from git_agentos.checkpoint import log_sync, timeline
 from git_agentos.checkpoint.log_sync import CheckpointLog, Problems
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError
-from git_agentos.git import worktrees
 from git_agentos.git.location import Location
 from git_agentos.store import database, database_path
 from git_agentos.store.database import Connection
@@ -105,9 +104,8 @@ class RowReader(Generic[Row]):
 
 def _other_worktrees(context: OpenWorktree) -> dict[str, Location | None]:
     """The other worktrees with a timeline or an entry in this repository, by id; None for those that are gone."""
-    core = context.settings.values.get("core.worktree", [None])[-1]
     found: dict[str, Location | None] = dict.fromkeys(timeline.all_names(context.location))
-    for where in worktrees.list_existing(context.location, core):
+    for where in context.all_worktrees():
         found[timeline.worktree_id(where)] = where
     found.pop(context.worktree_id, None)
     return found

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +22,6 @@ from git_agentos.git import gc, process, refs, state_dir, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
-from git_agentos.store import database_path
 
 if TYPE_CHECKING:
     from git_agentos.checkpoint.log_sync import PendingLog
@@ -150,7 +148,7 @@ def write_checkpoint(
 
 def _pending_log(worktree: OpenWorktree) -> PendingLog | None:
     """The pending rows of log and memory; None, without importing sqlite3, if there is no database."""
-    if not os.path.lexists(database_path.path_of(worktree.location, worktree.settings.workflow_db)):
+    if not worktree.has_database:
         return None
     from git_agentos.checkpoint import log_sync
 

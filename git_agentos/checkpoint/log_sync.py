@@ -4,17 +4,16 @@ A row is written to the database first. The next checkpoint puts the pending row
 `memory.jsonl` (one JSON object per line: `store.rows`), and marks them after the timeline has it. A
 checkpoint itself is an entry of type `checkpoint`, derived from its metadata whenever it is read: it is never pending.
 
-The database records how far it has read the timeline, and whoever opens it reads the rest first. So nothing is lost by
-a kill between the two writes; a new or damaged database is filled from the checkpoints; and one that was copied with
-the worktree catches up. A checkpoint that has `database/log.jsonl` (an archive's) contains everything before it, so
-reading ends there.
+The database records how far it has read the timeline, and the next process that opens it reads the rest first. So
+nothing is lost by a kill between the two writes; a new or damaged database is filled from the checkpoints; and one that
+was copied with the worktree catches up. A checkpoint that has `database/log.jsonl` (an archive's) contains everything
+before it, so reading ends there.
 
 This module is imported only if there is a database, or one is needed.
 """
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -147,11 +146,6 @@ def mark_saved(worktree: OpenWorktree, load: PendingLog, checkpoint: Checkpoint,
 # -- the database -----------------------------------------------------------------------------------------------------
 
 
-def exists(worktree: OpenWorktree) -> bool:
-    """Whether the worktree has a workflow database."""
-    return os.path.lexists(database_path.path_of(worktree.location, worktree.settings.workflow_db))
-
-
 def with_database(
     worktree: OpenWorktree, work: Callable[[Connection, RowOwner], T], *, make: bool, problems: Problems | None = None
 ) -> T | None:
@@ -161,7 +155,7 @@ def with_database(
     checkpoints, with a warning; `work` may then run twice. What cannot be read of the timeline is added to `problems`;
     without it, that is a warning.
     """
-    if not make and not exists(worktree):
+    if not make and not worktree.has_database:
         return None
     path = (database_path.prepare if make else database_path.check)(worktree.location, worktree.settings.workflow_db)
     for attempt in range(3):

@@ -44,7 +44,7 @@ _DECISIONS = {
     "tdd approve": "approving a workflow",
 }
 # Parameters of functions that do not change what a call does.
-NOT_CHECKED = ("observer", "watcher", "consent", "environment")
+NOT_CHECKED = ("observer", "consent", "environment")
 
 
 @contextlib.contextmanager

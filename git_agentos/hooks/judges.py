@@ -20,6 +20,7 @@ from git_agentos.guard.decision import Assessment
 from git_agentos.guard.setup import scripts
 from git_agentos.hooks import CONTINUE, STOP, HookCall, decision, git_command, output, pending, recorders
 from git_agentos.hooks.git_command import GitCommand
+from git_agentos.process import table
 from git_agentos.util import git_command_line
 
 
@@ -38,7 +39,7 @@ def fsmonitor(hook: HookCall) -> int:
 def unlock(hook: HookCall) -> int:
     """Remove the index.lock of a git that was killed, if no living process can be its owner."""
     location = git_command.locate_worktree()
-    if location is None or os.path.isdir(f"/proc/{hook.pid}"):
+    if location is None or table.identify(hook.pid) is not None:
         return CONTINUE
     lock = stale_locks.Candidate(os.path.join(location.git_dir, "index.lock"), stale_locks.everywhere(location))
     with contextlib.suppress(OSError):

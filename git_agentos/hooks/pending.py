@@ -1,7 +1,7 @@
 """Pending checkpoints: the work of `post-commit` and others, done in the background.
 
 A hook (`note` in `hooks/guard.sh`) writes a note and starts `record` in the background. If that is killed, the notes
-stay, and whoever reads the timeline next calls `record` first. So nobody sees the timeline without the checkpoint of a
+stay, and the next reader of the timeline calls `record` first. So nobody sees the timeline without the checkpoint of a
 noted command. If several commands are noted, one checkpoint is created for the last of them: the states in between are
 gone.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from git_agentos.util.values import is_of_type
@@ -91,6 +91,9 @@ class Item:
 
 
 Row = TypeVar("Row", bound=Entry | Item)
+_FIELDS: dict[type, dict[str, str]] = {
+    kind: {each.name: str(each.type) for each in fields(kind)} for kind in (Entry, Item)
+}
 
 
 # -- lines ------------------------------------------------------------------------------------------------------------
@@ -111,7 +114,8 @@ def parse(kind: type[Row], text: str | bytes) -> Row | None:
     """The row of this kind in a line; None if there is none."""
     try:
         body: dict[str, Any] = json.loads(text)
-        known = {name: body[name] for name in kind.__dataclass_fields__ if name in body}
+        types = _FIELDS[kind]
+        known = {name: body[name] for name in types if name in body}
         if "contributions" in known:
             known["contributions"] = [
                 Contribution(str(each["worktree"]), [str(oid) for oid in each["checkpoints"]])
@@ -120,7 +124,6 @@ def parse(kind: type[Row], text: str | bytes) -> Row | None:
         row = kind(**known)
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
-    types = {name: str(each.type) for name, each in kind.__dataclass_fields__.items()}
     return row if all(is_of_type(value, types[name]) for name, value in known.items()) else None
 
 
@@ -251,8 +254,8 @@ def _entry_of_row(body: str) -> Entry:
     """The entry of a row, which was valid when it was written. It is not created by `Entry(...)`, because a frozen
     dataclass sets its fields one by one, which is slow for a whole log."""
     known = json.loads(body)
-    if known.keys() != Entry.__dataclass_fields__.keys():
-        return Entry(**{name: known[name] for name in Entry.__dataclass_fields__ if name in known})
+    if known.keys() != _FIELDS[Entry].keys():
+        return Entry(**{name: known[name] for name in _FIELDS[Entry] if name in known})
     entry = object.__new__(Entry)
     vars(entry).update(known)
     return entry

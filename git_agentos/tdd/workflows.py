@@ -20,8 +20,8 @@ from git_agentos.git import authorship, process, refs
 from git_agentos.guard import authorize
 from git_agentos.process import contained
 from git_agentos.run import branches, evidence_store, journal, lock
+from git_agentos.run.lock import Stop
 from git_agentos.run.runner import end_as_tampered
-from git_agentos.run.stop import Stop
 from git_agentos.store import database_path
 from git_agentos.tdd import node_run, nodes, query, state_database
 from git_agentos.tdd.context import material

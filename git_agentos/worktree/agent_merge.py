@@ -60,13 +60,13 @@ class Merge:
     merged: bool
     target: str
     before: str
-    merge_commit: str | None
-    sources: list[Source]
-    conflicts: list[Conflict]
-    saved: str | None
-    worktree_path: str | None
-    squashed: bool
-    dry_run: bool
+    merge_commit: str | None = None
+    sources: list[Source] = field(default_factory=list)
+    conflicts: list[Conflict] = field(default_factory=list)
+    saved: str | None = None
+    worktree_path: str | None = None
+    squashed: bool = False
+    dry_run: bool = False
     warnings: list[str] = field(default_factory=list)
 
 
@@ -284,8 +284,6 @@ class _MergeBuilder:
             merge_commit=tip if moved else None,
             sources=[self._source(each, *states[each.id]) for each in self.agents],
             conflicts=conflicts,
-            saved=None,
-            worktree_path=None,
             squashed=self.squash,
             dry_run=self.dry_run,
         )

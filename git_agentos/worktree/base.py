@@ -72,7 +72,7 @@ def folders(context: OpenWorktree, base: str, paths: Sequence[str]) -> tuple[str
     return tuple(dict.fromkeys(found))
 
 
-# -- later -----------------------------------------------------------------------------------------------------------
+# -- whether its commits are in the base -----------------------------------------------------------------------------
 
 
 def target_commit(context: OpenWorktree, made: Record) -> str | None:

@@ -18,7 +18,7 @@ from git_agentos.errors import AgentosError, WorktreeError
 from git_agentos.findings import Finding, Fixable, reason_of, repairable
 from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
-from git_agentos.process import deletion, lock_holders
+from git_agentos.process import deletion, occupants
 from git_agentos.util import files, times
 from git_agentos.worktree import damaged, index_repair, layout, record, removal_checks, revival, trash
 from git_agentos.worktree.record import Record
@@ -42,7 +42,7 @@ def check_initializing(git_dir: str, id_: str, places: list[str]) -> Iterator[Fi
             return
     except OSError:
         return
-    reason = lock_holders.why_not_stale(path, places)
+    reason = occupants.why_not_stale(path, places)
     if reason is not None:
         message = f"the worktree '{id_}' is being made: {reason}"
         yield Finding("worktree-initializing", "warning", message, "wait for it")
@@ -77,7 +77,7 @@ class _Entry:
         return os.path.join(self.git_dir, name)
 
     def rebuild_file(self, name: str, text: str) -> str:
-        """Write a file anew; in words, where what stood there is kept."""
+        """Write a file again; returns, as text, where its former content is kept."""
         kept = damaged.set_aside(self.context.location, self.path(name))
         files.replace(self.path(name), os.fsencode(text))
         return damaged.describe(kept)

@@ -32,7 +32,7 @@ _MAX_LISTED = 10
 
 
 class Saved(NamedTuple):
-    """What was saved before a worktree goes; the fields are those of `removal.Removal`."""
+    """What was saved before a worktree is deleted; the fields are those of `removal.Removal`."""
 
     checkpoint: str
     revives: str
@@ -43,8 +43,9 @@ class Saved(NamedTuple):
 
 
 class RemovalRequest(NamedTuple):
-    """How a worktree is removed: `operation` is `remove` or `archive`. With `delete_branch` its branch goes as well, so
-    that its commits count as its own; with `discard_ignored`, ignored files may be lost that cannot be saved."""
+    """How a worktree is removed: `operation` is `remove` or `archive`. With `delete_branch` its branch is deleted as
+    well, so that its commits count as its own; with `discard_ignored`, ignored files may be lost that cannot be
+    saved."""
 
     operation: str
     delete_branch: bool = False

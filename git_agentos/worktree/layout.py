@@ -145,10 +145,9 @@ def _check_id_free(location: Location, id_: str) -> None:
 def branch_exists_error(context: OpenWorktree, id_: str, branch: str) -> WorktreeError:
     """The error for a new worktree whose branch exists already."""
     location = context.location
-    try:
-        _check_not_checked_out(location, branch)
-    except WorktreeError as error:
-        return error
+    users = worktrees.branch_users(location, HEADS + branch)
+    if users:
+        return WorktreeError(f"the branch '{branch}' is {describe_use(users[0])}", f"choose another id; {UNCHANGED}")
     if timeline.tip(location, id_) is not None:
         hint = f"`git agentos worktree create {id_} --revive` brings the worktree back; or choose another id"
         return WorktreeError(f"the branch '{branch}' of an earlier worktree '{id_}' exists already", hint)
@@ -162,11 +161,6 @@ def check_branch_name(context: OpenWorktree, branch: str) -> None:
     args = ["check-ref-format", "--branch", branch]
     if context.repository.git(*args, ok=(0, 128)) != os.fsencode(branch) + b"\n":
         raise UsageError(f"'{branch}' is not a valid branch name", UNCHANGED)
-
-
-def _check_not_checked_out(location: Location, branch: str) -> None:
-    for user in worktrees.branch_users(location, HEADS + branch):
-        raise WorktreeError(f"the branch '{branch}' is {describe_use(user)}", f"choose another id; {UNCHANGED}")
 
 
 def describe_use(user: BranchUser) -> str:

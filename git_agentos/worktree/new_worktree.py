@@ -295,7 +295,7 @@ class NewWorktree:
         try:
             with worktrees.lock(self._common):
                 creation_recovery.abort_creation(self._common, self._journal)
-        except Exception as error:  # noqa: BLE001 (whatever it was, the user is told what is left)
+        except Exception as error:  # noqa: BLE001 (whatever it was, the error says what is left)
             journal.release(self._journal)
             raise WorktreeError(
                 f"{cause}; and what was made of the worktree '{self._spec.id}' could not all be removed: {error}",

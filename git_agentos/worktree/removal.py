@@ -1,4 +1,4 @@
-"""Removing a worktree: everything in it is saved, then it goes. `remove` and `archive` differ in what they record.
+"""Removing a worktree: everything in it is saved, then it is deleted. `remove` and `archive` differ in the record.
 
     1  the journal is written, and the checks are made (`removal_checks`)
     2  one checkpoint is taken of everything in it (`final_checkpoint`)
@@ -51,11 +51,11 @@ class Removal:
     """A worktree that is gone, and what is kept of it.
 
     `branch` is its own, which stays unless `branch_deleted`; `branch_sha` is where that is or was (None: there was
-    none). `checkpoint` holds everything in `losses`. `discarded` is gone for good: ignored files that could not be
-    saved, where that was asked for. `not_saved` is the rest of what the checkpoint does not have: sockets and pipes,
-    or what could not be read of a damaged worktree. `get_back` are the commands that bring things back. `revives` is
-    the checkpoint whose state `create --revive` brings back: `checkpoint`, or, where the folder was missing, the last
-    one before.
+    none). `checkpoint` holds everything in `losses`. `discarded` was deleted without being saved: ignored files that
+    could not be saved, with `discard_ignored`. `not_saved` is the rest of what the checkpoint does not have: sockets
+    and pipes, or what could not be read of a damaged worktree. `get_back` are the commands that restore things.
+    `revives` is the checkpoint whose state `create --revive` brings back: `checkpoint`, or, where the folder was
+    missing, the last one before.
     """
 
     id: str
@@ -84,8 +84,8 @@ class Recovered:
 def remove(context: OpenWorktree, id_: str, *, delete_branch: bool = False, discard_ignored: bool = False) -> Removal:
     """Save everything in the agent's worktree `id_` in a checkpoint, and remove it.
 
-    With `delete_branch` its branch goes as well; the timeline keeps the commits. With `discard_ignored`, ignored files
-    that cannot be saved are lost, and named in the result. Raises what `end_worktree` raises.
+    With `delete_branch` its branch is deleted as well; the timeline keeps the commits. With `discard_ignored`, ignored
+    files that cannot be saved are lost, and named in the result. Raises what `end_worktree` raises.
     """
     return end_worktree(context, id_, REMOVE, delete_branch=delete_branch, discard_ignored=discard_ignored)
 
@@ -326,7 +326,7 @@ def _remove_unused_guard(location: Location) -> None:
 
 
 def _commands(id_: str, checkpoint: str, branch: str, deleted_tip: str | None) -> list[str]:
-    """The commands that bring back what a worktree had."""
+    """The commands that restore what a worktree had."""
     commands = [f"git agentos worktree create {id_} --revive"]
     beside = f"{id_[: config.LONGEST_ID - len(_BESIDE)].rstrip('.')}{_BESIDE}"
     commands.append(f"git agentos restore {checkpoint[:12]} --agent {id_} --worktree {beside}")

@@ -336,8 +336,7 @@ class _Repair:
 
     def _other_indexes(self) -> Iterator[_Located]:
         """The index of the main worktree, and of the one that the command was given in, where that is no agent's."""
-        values = self.context.settings.values.get("core.worktree", [])
-        for location in worktrees.list_existing(self.location, values[-1] if values else None):
+        for location in self.context.all_worktrees():
             is_concerned = location.is_main or location.git_dir == self.location.git_dir
             if not is_concerned or (not location.is_main and record.identify(location.git_dir) is not None):
                 continue

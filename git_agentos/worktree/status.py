@@ -42,6 +42,9 @@ class Dirty:
     untracked: int
     conflicted: int
 
+    def __bool__(self) -> bool:
+        return bool(self.staged or self.unstaged or self.untracked or self.conflicted)
+
 
 @dataclass(frozen=True)
 class LastCheckpoint:

@@ -27,7 +27,7 @@ from git_agentos.cli import command_tree
 from git_agentos.cli.command_tree import Command
 from git_agentos.guard.diagnosis import checks as guard
 from git_agentos.guard.policy import command_table
-from git_agentos.run import doctor as runs
+from git_agentos.run import query as runs
 from git_agentos.tdd import doctor as workflows
 from git_agentos.worktree import entry_checks, index_repair, pruned, repair
 from tests.support.env import PROJECT_ROOT

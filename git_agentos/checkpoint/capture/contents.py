@@ -23,7 +23,7 @@ from git_agentos.git import filters, state_dir, trees
 from git_agentos.git.pack import FileChanged
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.trees import Entry
-from git_agentos.util import directories
+from git_agentos.util import directories, system
 
 _STREAM_FROM = 8 << 20
 _ATTEMPTS = 6
@@ -52,7 +52,7 @@ class Contents:
         self.raw: dict[bytes, str] = {}
         self.crlf: set[bytes] = set()
         self.as_stored: set[bytes] = set()
-        self.umask = _umask()
+        self.umask = system.umask()
 
     def at(self, path: bytes) -> bytes:
         return self._below + path
@@ -376,14 +376,3 @@ def _read(descriptor: int, size: int) -> bytes:
     while chunk := os.read(descriptor, max(size + 1, 4096)):
         parts.append(chunk)
     return b"".join(parts)
-
-
-def _umask() -> int:
-    """The process's umask, read without setting it if the kernel shows it."""
-    with contextlib.suppress(OSError, ValueError), open("/proc/self/status", "rb") as file:
-        for line in file:
-            if line.startswith(b"Umask:"):
-                return int(line.split()[1], 8)
-    value = os.umask(0o022)
-    os.umask(value)
-    return value

@@ -2,7 +2,7 @@
 
     agentos.guard.mode            strict (default): what policy does not allow is stopped; save: it is saved, and runs
     agentos.guard.preset          strict (default), recoverable: what an agent may do in its own worktree because it can
-                                  be undone (`policy.effects`)
+                                  be undone (`policy.operations`)
     agentos.guard.everyone        true: save before people's commands too (these are never stopped)
     agentos.policy.<operation>    allow, approve or forbid (docs/guard-operations.md has the names)
     agentos.protected             branches (glob patterns) that agents neither commit to, move nor push to; those in the
@@ -43,7 +43,7 @@ __all__ = [
 ]  # fmt: skip
 
 STRICT, SAVE = "strict", "save"
-RECOVERABLE = "recoverable"  # a preset; `policy.effects` says what it means
+RECOVERABLE = "recoverable"  # a preset; `policy.operations` says what it means
 _LONGEST_EXPIRY = 10 * 365 * 86400.0
 # Variables that say which files are the system's and the user's configuration.
 PLACES = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
@@ -90,7 +90,7 @@ class GuardSettings(NamedTuple):
     auto_of_people: Mapping[str, bool] = {}
 
     def is_protected(self, branch: str) -> bool:
-        """Whether a branch (short) is protected from the one who is at work."""
+        """Whether a branch (short) is protected from the caller."""
         return branch != self.own_branch and run_protection.is_protected(branch, self.protected)
 
     def auto_on(self, name: str, *, person: bool = False) -> bool:

@@ -37,8 +37,8 @@ _KEY_HINT = "chmod go-w it if nobody else has written to it; else remove it, and
 class GuardStatus:
     """The guard of one worktree; the fields are the keys of JSON kind `guard-status`.
 
-    `id` is the worktree's, `enabled` tells of `guard enable`, `mode` and `everyone` are from the configuration.
-    `layers` are the layers as they were tried here, empty where the guard is not enabled.
+    `id` is the worktree's, `enabled` says whether `guard enable` was run, `mode` and `everyone` are from the
+    configuration. `layers` are the layers as they were tried here, empty where the guard is not enabled.
     """
 
     id: str

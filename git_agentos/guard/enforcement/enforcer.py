@@ -404,7 +404,7 @@ class _Enforcement:
             return
         from git_agentos import log
 
-        if self.identity.agent is None and not log.is_open(context):
+        if self.identity.agent is None and not context.has_database:
             return
         names = ", ".join(self.decision.operations) or self.decision.decision
         summary = f"guard: {outcome}: {names}: {self._command}"

@@ -7,7 +7,7 @@
     <common dir>/agentos/guard/manifest.json    what was set in configuration (`manifest`)
 
 They are copies of the package's scripts, with the start of our Python filled in. `install` may be called at any time:
-each file is replaced by one rename, and a script that is running goes on with its old content.
+each file is replaced by one rename, and a script that is running continues with its old content.
 
 An agent that edits a script and its sum in `files.json` is noticed, since it cannot sign that file.
 """
