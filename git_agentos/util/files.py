@@ -140,7 +140,7 @@ def remove_unfinished(folder: str) -> None:
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             found = _UNFINISHED.fullmatch(name)
-            if found is not None and not os.path.exists(f"/proc/{found[1]}"):
+            if found is not None and _has_ended(int(found[1])):
                 with contextlib.suppress(OSError):
                     os.unlink(os.path.join(folder, name))
 
@@ -153,6 +153,17 @@ def sync_directory(path: str, *, dir_fd: int | None = None) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether there is no process with this number."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:
+        return False  # it is another user's
+    return False
 
 
 def _mode_of(path: str) -> int | None:

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from git_agentos.process import table
 from tests.support.agents import agent_worktree
 from tests.support.repo import Repo, git_run
 from tests.support.tool import run
+from tests.support.waiting import wait_until
 
 # Prints, as JSON, who the process that runs it is taken for.
 _ASK = (
@@ -132,8 +132,7 @@ def test_missing_proc_falls_back_to_ps(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_call_of_a_process(repo: Repo) -> None:
     child = subprocess.Popen(["sleep", "600"], cwd=repo.path, env={**os.environ, "X": "1"})
     try:
-        while not table.argv(child.pid):  # the kernel is still making it
-            time.sleep(0.01)
+        wait_until(lambda: table.argv(child.pid), "the kernel has made the process")
         found = call.call_of_process(child.pid)
         assert found is not None
         assert (found.argv, found.cwd, found.environment["X"]) == (("sleep", "600"), str(repo.path), "1")

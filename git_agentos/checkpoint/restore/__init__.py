@@ -8,7 +8,7 @@ planner              computes the plan; `plan` is the result, `difference` the p
 obstacles            what is in the way: files that the steps would overwrite and that no checkpoint holds
 ignore_rules         what ignore rules hide before and after
 index_plan           how the index changes
-undo_check           whose work an undo would take back
+undo_check           whose work an undo would undo
 
 application          applies a plan to the files, and can revert it
 verification         whether files and index are those of the target, before the restore is final

@@ -448,7 +448,7 @@ class _Planner:
     # -- nested repositories --------------------------------------------------------------------------------
 
     def _nested(self) -> dict[bytes, str]:
-        """The repositories to restore; those that the target does not have are put aside."""
+        """The repositories to restore; those that the target does not have are moved aside."""
         for path in self.now.nested:
             if path in self.target.nested or path in self.hidden or not self.in_scope(path):
                 continue

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from git_agentos.errors import TddError
 from git_agentos.git.location import Location
-from git_agentos.process import bubblewrap
+from git_agentos.process import programs
 
 _HIDDEN = ("/tmp", "/run", "/var/tmp")
 _REPLACED = (*_HIDDEN, "/dev")
@@ -21,8 +21,8 @@ _NOT_WRITTEN = (".git", ".agentos")
 
 def program(environment: Mapping[str, str]) -> str:
     """The path of bubblewrap. TddError if it is missing, or cannot make a sandbox."""
-    found = bubblewrap.find(environment, TddError)
-    bubblewrap.require([found, *_bare()], environment, TddError)
+    found = programs.find_bubblewrap(environment, TddError)
+    programs.require_sandbox([found, *_bare()], environment, TddError)
     return found
 
 
