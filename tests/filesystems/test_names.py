@@ -282,9 +282,10 @@ def test_an_agent_that_differs_by_case_is_refused(repo: Repo, cli: Cli) -> None:
     ok(cli("worktree", "create", "dev-1"))
     refused(cli("worktree", "create", "DEV-1"), "agent/dev-1", "the same name")
     ok(cli("worktree", "archive", "dev-1"))
+    repo.git("branch", "-q", "-D", "agent/dev-1")
     before = repo.git("for-each-ref")
     # The timeline of the archived agent must not become another's.
-    done = cli("worktree", "create", "DEV-1", "--branch", "other")
+    done = cli("worktree", "create", "DEV-1")
     refused(done, "a timeline 'dev-1' exists already", "the same name")
     assert repo.git("for-each-ref") == before
     ok(cli("worktree", "create", "dev-1", "--revive"))

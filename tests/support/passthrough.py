@@ -55,7 +55,7 @@ class PassThrough(mfusepy.Operations):  # type: ignore[misc]  # mfusepy has no t
         for name in path.strip("/").split("/"):
             if not name:
                 continue
-            if "utf8" in modes:
+            if "utf8" in self.modes:
                 try:
                     name.encode("utf-8")
                 except UnicodeEncodeError:
@@ -72,7 +72,7 @@ class PassThrough(mfusepy.Operations):  # type: ignore[misc]  # mfusepy has no t
         return name
 
     def _refuse_busy(self, full: str) -> None:
-        if "busy" in modes:
+        if "busy" in self.modes:
             with contextlib.suppress(FileNotFoundError):
                 found = os.lstat(full)
                 if (found.st_dev, found.st_ino) in self.open_files.values():
@@ -123,13 +123,13 @@ class PassThrough(mfusepy.Operations):  # type: ignore[misc]  # mfusepy has no t
         return 0
 
     def symlink(self, target: str, source: str) -> int:
-        if "nosymlinks" in modes:
+        if "nosymlinks" in self.modes:
             raise OSError(errno.EPERM, os.strerror(errno.EPERM))
         os.symlink(source, self._at(target))
         return 0
 
     def link(self, target: str, source: str) -> int:
-        if "nolinks" in modes:
+        if "nolinks" in self.modes:
             raise OSError(errno.EPERM, os.strerror(errno.EPERM))
         os.link(self._at(source), self._at(target), follow_symlinks=False)
         return 0

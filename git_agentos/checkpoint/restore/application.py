@@ -27,7 +27,7 @@ from git_agentos.git.repository import Repository, Writer
 from git_agentos.util import directories
 
 _STREAM_FROM = 32 << 20
-# What a name has in front while it is being respelled (where one rename does not do it); `spelling` finds it after a kill.
+# What a name begins with while it is respelled by two renames; `spelling` finds it after a kill.
 RENAMING = b".agentos-renaming-"
 
 
