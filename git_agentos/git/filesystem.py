@@ -3,8 +3,11 @@
 On APFS, NTFS and exFAT, and on many shares, `Notes` and `notes` are one file; on APFS, so are the composed and the
 decomposed form of `é`, and a name that is not UTF-8 is refused. git is told by core.ignoreCase and
 core.precomposeUnicode, which are wrong in a repository that was copied from another machine. So a probe decides: a few
-files in the worktree's folder in its git directory. Its result is kept there, with the devices of worktree and git
-directory, and the probe is repeated when one of these changes.
+files in a scratch folder of the git directory (and of the worktree, if it is on another device). Its result is kept
+with the number of the device, and the probe is repeated when that changes.
+
+    <common git directory>/agentos/filesystem.json       {"device": NUMBER, "names": [BOOLEAN, BOOLEAN, BOOLEAN]}
+    <git directory>/agentos/worktree-filesystem.json     the same for a worktree on another device
 
 Standard library only.
 """
@@ -14,14 +17,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
 from git_agentos.git import state_dir
 from git_agentos.git.location import Location
 from git_agentos.util import directories, files
 
-_RECORD = "filesystem.json"
+_OF_REPOSITORY, _OF_WORKTREE = "filesystem.json", "worktree-filesystem.json"
 _COMPOSED, _DECOMPOSED = "\u00e9", "e\u0301"
 _REFUSED = (errno.EILSEQ, errno.EINVAL)
 
@@ -70,42 +73,39 @@ class Names(NamedTuple):
 
 def names(location: Location) -> Names:
     """How names behave in a worktree."""
-    return _read(location)[0]
+    device = os.stat(location.root).st_dev
+    if device == os.stat(location.common_dir).st_dev:
+        return names_of_refs(location)
+    return _known(location, os.path.join(location.state_dir, _OF_WORKTREE), device, lambda: _probe_worktree(location))
 
 
-def names_in_git_dir(location: Location) -> Names:
-    """How names behave in the git directory, where refs are files."""
-    return _read(location)[1]
+def names_of_refs(location: Location) -> Names:
+    """How names behave in the common git directory, where refs are files."""
+
+    def probe() -> Names:
+        with state_dir.scratch(location._replace(git_dir=location.common_dir)) as folder:
+            return _probe(os.fsencode(folder))
+
+    device = os.stat(location.common_dir).st_dev
+    return _known(location, os.path.join(location.shared_state_dir, _OF_REPOSITORY), device, probe)
 
 
-def same_file(names: Names, wanted: bytes, existing: Iterable[bytes]) -> bytes | None:
-    """The first of the `existing` names that is the same file as `wanted` and is spelled differently."""
-    key = names.key(wanted)
-    return next((each for each in existing if each != wanted and names.key(each) == key), None)
-
-
-def _read(location: Location) -> tuple[Names, Names]:
-    """How names behave in the worktree, and in its git directory."""
-    devices = [os.stat(location.root).st_dev, os.stat(location.git_dir).st_dev]
-    path = os.path.join(location.state_dir, _RECORD)
+def _known(location: Location, path: str, device: int, probe: Callable[[], Names]) -> Names:
+    """The result that the record at `path` has of this device, else that of a new probe, which is recorded."""
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
         found = files.read_object(path, limit=4096)
-        if found["devices"] == devices:
-            worktree, git_dir = (Names(*(each is True for each in found[key])) for key in ("worktree", "git_dir"))
-            return worktree, git_dir
+        if found["device"] == device:
+            return Names(*(each is True for each in found["names"]))
     import json  # not loaded where there is a record
 
     try:
-        with state_dir.scratch(location) as folder:
-            git_dir = _probe(os.fsencode(folder))
-    except OSError:  # full or read-only: nothing will be written here
-        ignored = _ignores_case(location)
-        return Names(ignored, ignored), Names(ignored, ignored)
-    worktree = git_dir if devices[0] == devices[1] else _probe_worktree(location)
-    record = {"devices": devices, "worktree": worktree, "git_dir": git_dir}
+        result = probe()
+    except OSError:  # the file system is full or read-only
+        ignored = location.root != "" and _ignores_case(location)
+        return Names(ignored, ignored)
     with contextlib.suppress(OSError):  # else the next command probes again
-        files.replace(path, json.dumps(record).encode() + b"\n", mode=0o644, durable=False)
-    return worktree, git_dir
+        files.replace(path, json.dumps({"device": device, "names": result}).encode() + b"\n", mode=0o644, durable=False)
+    return result
 
 
 def _probe_worktree(location: Location) -> Names:

@@ -197,7 +197,7 @@ def _loose_files(location: Location, prefix: str) -> Iterator[tuple[str, str]]:
 def same_file(location: Location, name: str) -> str | None:
     """An existing ref, or folder of refs, that the file system takes for the new ref `name` or for a folder above it,
     although it is spelled in another way."""
-    names = filesystem.names_in_git_dir(location)
+    names = filesystem.names_of_refs(location)
     if names.are_distinct:
         return None
     wanted = os.fsencode(name).split(b"/")

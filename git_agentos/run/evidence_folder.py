@@ -92,7 +92,7 @@ class Folder:
                 os.unlink(temporary, dir_fd=at)
             files.write_new(temporary, data, None, True, at)
             os.replace(temporary, last, src_dir_fd=at, dst_dir_fd=at)
-            os.fsync(at)
+            files.sync(at)
 
     def kind(self, name: str) -> int | None:
         """The file type bits of what has a name (`stat.S_IFREG` …); None where nothing has, or a part is no folder."""

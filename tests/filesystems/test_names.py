@@ -10,30 +10,11 @@ import pytest
 
 from tests.filesystems.conftest import MakeRepo
 from tests.support.command_line import Answer, Cli
+from tests.support.filesystems import ok, spelt
 from tests.support.repo import Repo
 
 NFC = "caf\u00e9"
 NFD = "cafe\u0301"
-
-
-def spelt(repo: Repo) -> dict[str, bytes | None]:
-    """Every path below the root, as it is spelt on disk, with the bytes of files."""
-    found: dict[str, bytes | None] = {}
-    for folder, names, files in os.walk(repo.path):
-        if ".git" in names:
-            names.remove(".git")
-        for name in files:
-            path = Path(folder, name)
-            found[str(path.relative_to(repo.path))] = path.read_bytes()
-        for name in names:
-            if not any(Path(folder, name).iterdir()):
-                found[str(Path(folder, name).relative_to(repo.path)) + "/"] = None
-    return found
-
-
-def ok(done: Answer) -> Answer:
-    assert done.code == 0, done.talk
-    return done
 
 
 def save(cli: Cli) -> None:
@@ -305,7 +286,7 @@ def test_the_probe_decides_and_git_only_believes(repo: Repo, cli: Cli) -> None:
     repo.write("Notes", "notes\n")
     assert_comes_back(repo, cli, lambda: rename(repo, "Notes", "notes"))
     assert_comes_back(repo, cli, lambda: rename(repo, "Readme.md", "README.md"))
-    assert _known(repo)["worktree"] == [True, True, True]
+    assert _known(repo)["names"] == [True, True, True]
 
 
 def test_the_probe_is_repeated_on_another_device(repo: Repo, cli: Cli) -> None:
@@ -316,10 +297,10 @@ def test_the_probe_is_repeated_on_another_device(repo: Repo, cli: Cli) -> None:
     record = repo.path / ".git/agentos/filesystem.json"
     assert filesystem.names(location) == (True, True, True)
     kept = record.read_bytes()
-    wrong = {**_known(repo), "worktree": [False, False, False]}
+    wrong = {**_known(repo), "names": [False, False, False]}
     record.write_text(json.dumps(wrong))
     assert filesystem.names(location) == (False, False, False)  # it is not probed each time
-    record.write_text(json.dumps({**wrong, "devices": [1, 1]}))
+    record.write_text(json.dumps({**wrong, "device": 1}))
     assert filesystem.names(location) == (True, True, True)
     assert record.read_bytes() == kept
     record.write_text("{")
@@ -339,7 +320,7 @@ def test_names_of_a_worktree_on_another_device(
     linked = Repo(repo.path.parent / "linked")
     plain.git("worktree", "add", "-q", str(linked.path))
     assert filesystem.names(locate(str(linked.path))) == (True, True, True)
-    assert filesystem.names_in_git_dir(locate(str(linked.path))) == (False, False, False)
+    assert filesystem.names_of_refs(locate(str(linked.path))) == (False, False, False)
     assert linked.git("status", "--porcelain") == b""
     monkeypatch.chdir(linked.path)
     linked.write("Notes", "notes\n")

@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.command_line import Answer
+from tests.support.repo import Repo
+
 MODES = {
     "apfs": "nocase,noform,utf8",
     "exfat": "nocase,nolinks,nosymlinks,nochmod,coarse,nodirsync",
@@ -119,3 +122,22 @@ def _unmount(mount: Path) -> None:
 def _need_mounts() -> None:
     if os.geteuid() != 0 or not sys.platform.startswith("linux"):
         pytest.skip("needs root on Linux, to mount a file system")
+
+
+def spelt(repo: Repo) -> dict[str, bytes | None]:
+    """Every path below the root, as it is spelt on disk, with the bytes of files; without git's and our own."""
+    found: dict[str, bytes | None] = {}
+    for folder, names, files in os.walk(repo.path):
+        names[:] = [name for name in names if name not in (".git", ".agentos")]
+        for name in set(files) - {".git"}:
+            path = Path(folder, name)
+            found[str(path.relative_to(repo.path))] = path.read_bytes()
+        for name in names:
+            if not any(Path(folder, name).iterdir()):
+                found[str(Path(folder, name).relative_to(repo.path)) + "/"] = None
+    return found
+
+
+def ok(done: Answer) -> Answer:
+    assert done.code == 0, done.talk
+    return done

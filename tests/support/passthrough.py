@@ -13,7 +13,7 @@ unmounted. Each of the MODES (separated by commas) makes it less able or another
     nochmod     the same, but `chmod` to anything else is refused with EPERM (vfat and exFAT on Linux)
     coarse      times are cut to 2 seconds
     nodirsync   `fsync` of a folder is refused with EINVAL
-    busy        a file that is open is neither renamed nor replaced nor removed (EBUSY)
+    busy        a file that is open is not replaced by a rename (EBUSY)
 
 FUSE has no O_TMPFILE in any case.
 """
@@ -117,9 +117,7 @@ class PassThrough(mfusepy.Operations):  # type: ignore[misc]  # mfusepy has no t
         return 0
 
     def unlink(self, path: str) -> int:
-        full = self._at(path)
-        self._refuse_busy(full)
-        os.unlink(full)
+        os.unlink(self._at(path))
         return 0
 
     def symlink(self, target: str, source: str) -> int:
@@ -136,13 +134,12 @@ class PassThrough(mfusepy.Operations):  # type: ignore[misc]  # mfusepy has no t
 
     def rename(self, old: str, new: str, flags: int = 0) -> int:
         source, target = self._at(old), self._at(new)
-        self._refuse_busy(source)
-        self._refuse_busy(target)
         if source == target:
             wanted = os.path.join(os.path.dirname(target), os.path.basename(new))
             if "norecase" not in self.modes and wanted != source:
                 os.rename(source, wanted)
             return 0
+        self._refuse_busy(target)
         os.rename(source, target)
         return 0
 

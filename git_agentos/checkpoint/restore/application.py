@@ -24,7 +24,7 @@ from git_agentos.checkpoint.restore.plan import Plan
 from git_agentos.config import boolean
 from git_agentos.git import trees
 from git_agentos.git.repository import Repository, Writer
-from git_agentos.util import directories
+from git_agentos.util import directories, files
 
 _STREAM_FROM = 32 << 20
 # What a name begins with while it is respelled by two renames; `spelling` finds it after a kill.
@@ -109,7 +109,7 @@ def prepare(
                 continue
             place = prepared.files[path] = prepared.scratch_path()
             os.rename(through_git[path], place)
-            os.chmod(place, file.permissions)
+            files.set_mode(place, file.permissions)
         elif not _is_file(os.path.join(root, path)) or not form.is_at(os.path.join(root, path)):
             place = prepared.files[path] = prepared.scratch_path()
             _write_file(repository, form, place, file.permissions)
@@ -141,7 +141,7 @@ def _write_file(repository: Repository, form: Form, place: bytes, permissions: i
                 data = data[os.write(descriptor, data) :]
         found = os.fstat(descriptor)
         if stat.S_IMODE(found.st_mode) != permissions:
-            os.fchmod(descriptor, permissions)
+            files.set_mode(descriptor, permissions)
         return found
     finally:
         os.close(descriptor)
@@ -400,7 +400,7 @@ def _remover(full: bytes) -> Callable[[], None]:
 
 def _make_directory(full: bytes, mode: int) -> None:
     os.mkdir(full)
-    os.chmod(full, mode)
+    files.set_mode(full, mode)
 
 
 def _rename(source: bytes, target: bytes) -> None:
