@@ -5,6 +5,7 @@ request              what the transaction is asked for, and the result
 transaction          its stages, from the first lock to the last record; the errors by which it refuses
 
 planner              computes the plan; `plan` is the result, `difference` the paths, `file_steps` steps for files
+spelling             names that the file system takes for one: what must be renamed, what it cannot have
 obstacles            what is in the way: files that the steps would overwrite and that no checkpoint holds
 ignore_rules         what ignore rules hide before and after
 index_plan           how the index changes
