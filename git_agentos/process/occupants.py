@@ -1,20 +1,19 @@
 """Which processes use a folder: stand in it, have it as their root, run a program from it, or have a file in it open.
 And which may have made a lock file of git's, so that it is proven, or not, to be left by a killed one.
 
-Processes that may not be read are left out. Where there is no /proc, `lsof` tells current directories, roots and
-programs.
+Processes that may not be read are left out. Where there is no /proc, folders and files are read from lsof(8).
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
-import subprocess
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from git_agentos.process import mounts, table
+from git_agentos.process import mounts, ps, table
 from git_agentos.process.table import Process
 from git_agentos.util import git_command_line
 
@@ -25,7 +24,8 @@ _SHARED_FILE_SYSTEMS = (
     "nfs", "cifs", "smb", "9p", "virtiofs", "fuse", "ceph", "gluster", "lustre", "afs", "gpfs", "vboxsf", "vmhgfs",
     "beegfs",
 )  # fmt: skip
-_KINDS_OF_LSOF = {b"cwd": "cwd", b"rtd": "root", b"txt": "exe"}
+_ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
+_KINDS_OF_LSOF = {"cwd": "cwd", "rtd": "root", "txt": "exe"}
 
 
 class Occupant(NamedTuple):
@@ -95,34 +95,30 @@ def _use(pid: int, top: str) -> tuple[str, str] | None:
 
 
 def _by_lsof(top: str, ancestors: set[int]) -> list[Occupant]:
-    try:
-        ended = subprocess.run(
-            ["lsof", "-w", "-d", "cwd,rtd,txt", "-F", "pcfn"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            check=False,
-        )
-    except FileNotFoundError:
-        return []
-    return parse_lsof(ended.stdout, top, ancestors)
+    # Neither warnings nor the names of hosts and ports, for which it would ask the network.
+    return parse_lsof(ps.output_of(["lsof", "-w", "-n", "-P", "-F", "pcfn"])[1], top, ancestors)
 
 
-def parse_lsof(out: bytes, top: str, ancestors: set[int]) -> list[Occupant]:
+def parse_lsof(out: str, top: str, ancestors: set[int]) -> list[Occupant]:
     """The occupants of `top` by the output of `lsof -F pcfn`: lines that begin with the field's letter."""
     found: dict[int, Occupant] = {}
     pid, name, how = 0, "?", "open"
-    for line in out.split(b"\n"):
-        field, value = line[:1], line[1:]
-        if field == b"p":
+    for line in out.split("\n"):
+        field, value = line[:1], _unescape(line[1:])
+        if field == "p":
             pid = int(value)
-        elif field == b"c":
-            name = os.fsdecode(value)
-        elif field == b"f":
+        elif field == "c":
+            name = value
+        elif field == "f":
             how = _KINDS_OF_LSOF.get(value, "open")
-        elif field == b"n" and pid != os.getpid() and pid not in found and is_below(os.fsdecode(value), top):
-            found[pid] = Occupant(pid, name, how, os.fsdecode(value), pid in ancestors)
+        elif field == "n" and pid != os.getpid() and pid not in found and is_below(value, top):
+            found[pid] = Occupant(pid, name, how, value, pid in ancestors)
     return [found[pid] for pid in sorted(found)]
+
+
+def _unescape(text: str) -> str:
+    """The text that lsof prints with `\\xNN` for a byte that is not printable."""
+    return os.fsdecode(_ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), os.fsencode(text)))
 
 
 # -- lock files --------------------------------------------------------------------------------------------------------

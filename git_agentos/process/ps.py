@@ -82,7 +82,8 @@ def output_of(words: list[str]) -> tuple[int, str]:
     such program. An agent's PATH does not count."""
     import subprocess  # not loaded where there is /proc
 
-    environment = {**os.environ, "LC_ALL": "C", "PATH": _SYSTEM_PATH}
+    # Times in English; in another character encoding, letters would be printed as question marks.
+    environment = {"PATH": _SYSTEM_PATH, "LC_TIME": "C", "LC_CTYPE": "C.UTF-8"}
     try:
         started = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment

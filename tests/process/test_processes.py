@@ -82,7 +82,8 @@ def test_output_of_mount_is_parsed() -> None:
 
 
 def test_lsof_output_is_parsed() -> None:
-    out = b"p1\ncinit\nfcwd\nn/\np77\ncbash\nfcwd\nn/w/tree/deep\nftxt\nn/bin/bash\np78\ncvim\nfcwd\nn/w/tree-beside\n"
+    assert occupants.parse_lsof("p7\ncsh\nfcwd\nn/t/a\\xff", os.fsdecode(b"/t/a\xff"), set())[0].pid == 7
+    out = "p1\ncinit\nfcwd\nn/\np77\ncbash\nfcwd\nn/w/tree/deep\nftxt\nn/bin/bash\np78\ncvim\nfcwd\nn/w/tree-beside\n"
     found = occupants.parse_lsof(out, "/w/tree", {77})
     assert found == [occupants.Occupant(77, "bash", "cwd", "/w/tree/deep", True)]
 

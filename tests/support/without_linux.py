@@ -1,6 +1,6 @@
 """Runs a command without what only Linux has: `python -m tests.support.without_linux FEATURE -- COMMAND...`.
 
-    proc      no /proc; ps(1) goes on to work, as it does on macOS
+    proc      no /proc; ps(1), lsof(8) and mount(8) go on to work, as on macOS
     memfd     memfd_create(2) fails as on a kernel that does not have it
     prctl     no subreaper and no signal at the end of a parent
     tmpfile   open(2) with O_TMPFILE fails as on a file system that does not have it
@@ -50,15 +50,22 @@ _ARGUMENTS = 16  # where they begin in struct seccomp_data
 _WITHOUT_PROC = r"""
 set -e
 mkdir -p "$1/proc" && mount --rbind /proc "$1/proc"
-cp "$(command -v ps)" "$1/real-ps"
-cat >"$1/ps" <<EOF
+for name in ps lsof mount; do
+path=$(command -v $name) || continue
+cp "$path" "$1/real-$name"
+cat >"$1/$name" <<EOF
 #!/bin/sh
+# Making a mount needs no /proc, and has to be seen outside.
+if [ $name = mount ] && [ \$# -gt 0 ]; then exec "$1/real-mount" "\$@"; fi
 exec unshare --mount --propagation private /bin/sh -c '
-umount /proc; mount --rbind "$1/proc" /proc; exec "$1/real-ps" "\$@"' ps "\$@"
+umount /proc; "$1/real-mount" --rbind "$1/proc" /proc; exec "$1/real-$name" "\$@"' $name "\$@"
 EOF
-chmod +x "$1/ps"
-mount --bind "$1/ps" "$(readlink -f "$(command -v ps)")"
-mount -t tmpfs -o ro none /proc
+chmod +x "$1/$name"
+done
+for name in ps lsof mount; do
+[ ! -e "$1/$name" ] || "$1/real-mount" --bind "$1/$name" "$(readlink -f "$(command -v $name)")"
+done
+"$1/real-mount" -t tmpfs -o ro none /proc
 shift
 exec "$@"
 """
