@@ -122,7 +122,8 @@ def test_missing_proc_falls_back_to_ps(monkeypatch: pytest.MonkeyPatch) -> None:
     assert table.identify(os.getpid()) == table.identify(os.getpid()) is not None
     assert "python" in table.argv(os.getpid())[0]
     assert table.identify(1 << 22) is None
-    assert (table.environment(os.getpid()), table.cwd(os.getpid())) == (None, None)
+    assert "PATH" in (table.environment(os.getpid()) or {})
+    assert table.cwd(os.getpid()) is None
     assert identity.identify({"AGENTOS_AGENT_ID": "dev"}, None, os.getpid()) == Identity("dev", "environment")
     found = call.call_of_process(os.getpid())
     assert found is not None
