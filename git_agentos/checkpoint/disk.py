@@ -94,3 +94,8 @@ class FoldingDisk(Disk):
             except OSError:
                 self._listings[folder] = {}
         return self._listings[folder]
+
+
+def disk_of(root: bytes, names: Names) -> Disk:
+    """The files below `root`, on a file system that treats names so."""
+    return Disk(root) if names.are_distinct else FoldingDisk(root, names)

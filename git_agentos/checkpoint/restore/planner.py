@@ -5,6 +5,7 @@ A plan contains only paths that differ.
 
 from __future__ import annotations
 
+import functools
 import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from git_agentos.checkpoint.capture.listing import Listing
-from git_agentos.checkpoint.disk import Disk, FoldingDisk
+from git_agentos.checkpoint.disk import disk_of
 from git_agentos.checkpoint.model import Skipped, SkipReason, State
 from git_agentos.checkpoint.paths import check, covers, may_touch
 from git_agentos.checkpoint.restore import ignore_rules, index_plan, obstacles
@@ -83,10 +84,9 @@ class _Planner:
         self.outside = outside
         self.outside_then = ignore_rules.outside_then(repository, target, outside)
         self.rules_differ = False
-        self.names = filesystem.names(repository.location)
-        root = os.fsencode(repository.location.root)
-        self.disk = Disk(root) if self.names.are_distinct else FoldingDisk(root, self.names)
-        self.spelling = Spelling(self.names, store, self.disk, target)
+        names = filesystem.names(repository.location)
+        self.disk = disk_of(os.fsencode(repository.location.root), names)
+        self.spelling = Spelling(names, store, self.disk, target)
         self.skipped: list[Skipped] = []
         self.aside: dict[bytes, None] = {}
         self.unsaved = {os.fsencode(item.path).rstrip(b"/"): item for item in now.skipped}
@@ -150,7 +150,7 @@ class _Planner:
             index=index_plan.plan_index(self.store, self.now, self.target, self.paths),
             skipped=self.skipped,
             folders=self._folders(),
-            renames=[] if self.names.are_distinct else self.spelling.renames(steps.write, self.in_scope),
+            renames=self.spelling.renames(steps.write, self.in_scope),
             unwritten=unwritten,
             special=special,
         )
@@ -194,25 +194,11 @@ class _Planner:
 
     def _drop_impossible(self, steps: _Steps) -> frozenset[bytes]:
         """Do not write paths that this file system cannot have, and return them. Their index entries are restored."""
-        if self.names.are_plain:
-            return frozenset()
-        found: dict[bytes, SkipReason] = {}
-        for path in [*steps.write, *steps.make_directories]:
-            if not self.names.allows(path):
-                found[path] = SkipReason.NAME_REFUSED
-        steps.make_directories = [path for path in steps.make_directories if path not in found]
-        if not self.names.are_distinct:
-            clashes = self.spelling.clashes(steps.write)
-            found |= dict.fromkeys(clashes.lost, SkipReason.NAME_TAKEN)
-            steps.write = {path: file for path, file in steps.write.items() if path not in clashes.same}
-        steps.write = {path: file for path, file in steps.write.items() if path not in found}
-        self.skipped += [Skipped(os.fsdecode(path), reason) for path, reason in sorted(found.items())]
-        return frozenset(found)
-
-    def _has_now(self, path: bytes) -> bool:
-        """Whether the current state has something visible at a path."""
-        tree = self.now.visible_tree
-        return trees.find(self.store, tree, path) is not None or bool(self.spelling.in_tree(tree, path).files)
+        impossible, same = self.spelling.unwritten(steps.write, steps.make_directories)
+        steps.make_directories = [path for path in steps.make_directories if path not in impossible]
+        steps.write = {path: file for path, file in steps.write.items() if path not in impossible and path not in same}
+        self.skipped += [Skipped(os.fsdecode(path), reason) for path, reason in sorted(impossible.items())]
+        return frozenset(impossible)
 
     def _add_removals(self, steps: _Steps) -> None:
         """Remove also files that git does not report; keep files that the target's rules ignore or the target
@@ -239,7 +225,8 @@ class _Planner:
     ) -> obstacles.Obstacles:
         """What is in the way. Files that are right already are not written."""
         self._spare_identical(steps.write, removals)
-        present = obstacles.Present(self.disk, self.store, self.now, self.unsaved, self._has_now)
+        has = functools.partial(self.spelling.has, self.now.visible_tree)
+        present = obstacles.Present(self.disk, self.store, self.now, self.unsaved, has)
         found = obstacles.find(present, steps.write, removals, directories)
         for path in found.met:
             del steps.write[path]
@@ -358,10 +345,8 @@ class _Planner:
             changed,
             lambda path: path in write or untracked.is_agentos_path(path) or covers(leaving, path),
         )
-        self.skipped += [Skipped(os.fsdecode(path), SkipReason.LEFT_VISIBLE) for path in sorted(shown.files)]
-        self.skipped += [
-            Skipped(os.fsdecode(path) + "/", SkipReason.LEFT_VISIBLE) for path in sorted(shown.repositories)
-        ]
+        left = [*sorted(shown.files), *(path + b"/" for path in sorted(shown.repositories))]
+        self.skipped += [Skipped(os.fsdecode(path), SkipReason.LEFT_VISIBLE) for path in left]
         return shown
 
     def _hidden_repositories(self, paths: Iterable[bytes]) -> frozenset[bytes]:
@@ -430,12 +415,7 @@ class _Planner:
 
     def _blocking_directories(self, write: Mapping[bytes, FileWrite]) -> list[bytes]:
         """Directories in the place of files to write."""
-        found = []
-        for path in map(self.disk.place, write):
-            mode = self.disk.mode(path)
-            if mode is not None and stat.S_ISDIR(mode):
-                found.append(path)
-        return found
+        return [place for place in map(self.disk.place, write) if stat.S_ISDIR(self.disk.mode(place) or 0)]
 
     def _left_links(self, delta: Mapping[bytes, tuple[Entry | None, Entry | None]]) -> list[bytes]:
         """Directories of gitlinks that the target does not have."""

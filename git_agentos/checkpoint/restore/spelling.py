@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 from typing import NamedTuple
 
 from git_agentos.checkpoint.disk import Disk
-from git_agentos.checkpoint.model import State
+from git_agentos.checkpoint.model import SkipReason, State
 from git_agentos.checkpoint.own_bytes import OwnBytes
 from git_agentos.checkpoint.restore.application import RENAMING
 from git_agentos.checkpoint.restore.difference import absent_paths
@@ -32,10 +32,11 @@ class Found(NamedTuple):
     above: Sequence[bytes]
 
 
-class Clashes(NamedTuple):
-    """Paths that are `lost` to another one with the same name, and those that are the `same` file as another one."""
+class Unwritten(NamedTuple):
+    """Paths that this file system cannot have (`impossible`), with the reason, and those that are the `same` file as
+    another one."""
 
-    lost: Collection[bytes]
+    impossible: Mapping[bytes, SkipReason]
     same: Collection[bytes]
 
 
@@ -97,12 +98,29 @@ class Spelling:
         files = {each: entry for each, entry in found.files.items() if each not in self._absent}
         return found._replace(files=files)
 
-    def clashes(self, write: Iterable[bytes]) -> Clashes:
-        """The paths among those to `write` that cannot be written, and those that need not be. A file loses to a
-        directory; of two files the untracked one is written, as its spelling is the one that was on disk, or the last
-        one, as git does."""
+    def has(self, tree: str, path: bytes) -> bool:
+        """Whether a tree has something at a path, or a file with the name of it."""
+        return trees.find(self.store, tree, path) is not None or bool(self.in_tree(tree, path).files)
+
+    def unwritten(self, write: Collection[bytes], directories: Iterable[bytes]) -> Unwritten:
+        """The paths among files to `write` and directories that cannot be written, and those that need not be."""
+        if self.names.are_plain:
+            return Unwritten({}, [])
+        refused = [path for path in (*write, *directories) if not self.names.allows(path)]
+        lost, same = self._clashes(write)
+        reasons = dict.fromkeys(refused, SkipReason.NAME_REFUSED) | dict.fromkeys(lost, SkipReason.NAME_TAKEN)
+        return Unwritten(reasons, same)
+
+    def _clashes(self, write: Iterable[bytes]) -> tuple[set[bytes], set[bytes]]:
+        """The paths that are lost to another one with the same name, and those that are the same file as another one.
+
+        A file loses to a directory; of two files the untracked one is written, as its spelling is the one that was on
+        disk, or the last one, as git does.
+        """
         lost: set[bytes] = set()
         same: set[bytes] = set()
+        if self.names.are_distinct:
+            return lost, same
         for path in write:
             found = self._in_target(path)
             if found.directories:
@@ -118,7 +136,7 @@ class Spelling:
                     continue
                 alike = entry == wanted and self._own.of(each, entry[1]) == self._own.of(chosen, entry[1])
                 (same if alike else lost).add(each)
-        return Clashes(lost, same)
+        return lost, same
 
     def _chosen(self, paths: Iterable[bytes]) -> bytes:
         return max(paths, key=lambda path: (path in self._untracked, path))
@@ -138,6 +156,8 @@ class Spelling:
 
     def renames(self, write: Iterable[bytes], in_scope: Callable[[bytes], bool]) -> list[tuple[bytes, bytes]]:
         """What must be renamed to be spelled as in the target, as pairs of paths, a directory before what is in it."""
+        if self.names.are_distinct:
+            return []
         found: list[tuple[bytes, bytes]] = []
         waiting = [(b"", b"", [self.target.visible_tree])]
         while waiting:
