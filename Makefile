@@ -26,7 +26,7 @@ test-all: $(VENV)/.compiled ## all tests, with samples of the largest tables [AG
 	$(BIN)/pytest -n auto --dist worksteal $(PYTEST_ARGS)
 
 test-platforms: $(VENV)/.compiled ## other file systems, other shells and programs, and what only Linux has left out
-	$(BIN)/pytest -n auto --dist worksteal tests/filesystems tests/project/test_portable_scripts.py tests/project/test_without_linux.py $(PYTEST_ARGS)
+	AGENTOS_TEST_EXHAUSTIVE=1 $(BIN)/pytest -n auto --dist worksteal tests/filesystems tests/project/test_portable_scripts.py tests/project/test_without_linux.py $(PYTEST_ARGS)
 
 test-clients: $(VENV)/.test ## real agent clients, from npm, against a model server on loopback [CLIENTS="claude-code opencode"]
 	$(BIN)/python -m tests.clients.install $(VENV)/clients $(CLIENTS)
