@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.support import filesystems
+from tests.support.filesystems import MakeRepo
 from tests.support.repo import Repo
-
-MakeRepo = Callable[[str], Repo]
 
 
 @pytest.fixture(scope="module")

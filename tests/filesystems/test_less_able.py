@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.filesystems.conftest import MakeRepo
 from tests.support.command_line import Cli
-from tests.support.filesystems import ok, spelt
+from tests.support.filesystems import MakeRepo, ok, spelt
 from tests.support.repo import Repo
 
 # Every third, which are sampled, is what is met (`filesystems.MODES`), the others have one inability each.

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.filesystems.conftest import MakeRepo
 from tests.support.command_line import Answer, Cli
-from tests.support.filesystems import ok, spelt
+from tests.support.filesystems import MakeRepo, ok, spelt
 from tests.support.repo import Repo
 
 NFC = "caf\u00e9"

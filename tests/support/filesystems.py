@@ -9,13 +9,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.command_line import Answer
 from tests.support.repo import Repo
+
+MakeRepo = Callable[[str], Repo]
 
 MODES = {
     "apfs": "nocase,noform,utf8",

@@ -12,7 +12,7 @@ from tests.support.env import PROJECT_ROOT
 
 TESTS = PROJECT_ROOT / "tests"
 # Folders of tests that no package owns: they are about several of them at once.
-KINDS = frozenset("clients concurrency crash errors law log plain_git project states support".split())
+KINDS = frozenset("clients concurrency crash errors filesystems law log plain_git project states support".split())
 
 
 def _imports(path: Path) -> Iterator[str]:
