@@ -194,7 +194,23 @@ def _loose_files(location: Location, prefix: str) -> Iterator[tuple[str, str]]:
                 yield prefix + os.path.relpath(path, top), path
 
 
-def same_file(location: Location, name: str) -> str | None:
+def check_spelling(
+    location: Location,
+    name: str,
+    error: type[AgentosError] = RepositoryError,
+    hint: str = "choose another name",
+    *,
+    kind: str = "ref",
+    prefix: str = "",
+) -> None:
+    """`error` if the file system takes another ref for the new ref `name`; it calls both a `kind`, without `prefix`."""
+    other = _same_file(location, name)
+    if other is not None:
+        one, two = (each.removeprefix(prefix) for each in (other, name))
+        raise error(f"a {kind} '{one}' exists already, and this file system takes '{two}' for the same name", hint)
+
+
+def _same_file(location: Location, name: str) -> str | None:
     """An existing ref, or folder of refs, that the file system takes for the new ref `name` or for a folder above it,
     although it is spelled in another way."""
     names = filesystem.names_of_refs(location)
@@ -210,14 +226,6 @@ def same_file(location: Location, name: str) -> str | None:
                     return os.fsdecode(b"/".join(parts[:n]))
                 break
     return None
-
-
-def _refuse_same_file(location: Location, name: str) -> None:
-    other = same_file(location, name)
-    if other is not None:
-        raise RepositoryError(
-            f"'{other}' exists already, and this file system takes '{name}' for the same name", "choose another name"
-        )
 
 
 def _lock(location: Location, path: str) -> lockfile.LockFile:
@@ -246,7 +254,7 @@ def update(
     not move.
     """
     if old is None:
-        _refuse_same_file(location, name)
+        check_spelling(location, name)
     held = _lock(location, _path(location, name))
     try:
         actual = resolve(location, name)
@@ -271,7 +279,7 @@ def transaction(
     """Lock a ref that is at `old`, and yield the function that sets it to `new`; if that is not called, the ref does
     not move. RefMoved if it is not at `old`."""
     if old is None:
-        _refuse_same_file(location, name)
+        check_spelling(location, name)
     target = _path(location, name)
     held = _lock(location, target)
     waiting = True

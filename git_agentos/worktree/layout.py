@@ -103,8 +103,9 @@ def choose_path(context: OpenWorktree, id_: str, branch: str, *, revived: bool =
     location = context.location
     ref = HEADS + branch
     _check_id_free(location, id_)
-    for kind, name in (("branch", ref), ("timeline", timeline.PREFIX + id_)):
-        _check_spelling(location, kind, name)
+    for kind, prefix, name in (("branch", HEADS, branch), ("timeline", timeline.PREFIX, id_)):
+        hint = f"choose another id; {UNCHANGED}"
+        refs.check_spelling(location, prefix + name, WorktreeError, hint, kind=kind, prefix=prefix)
     if refs.resolve(location, ref) is None:
         _check_branch_name_free(location, ref)
     elif not revived:
@@ -142,16 +143,6 @@ def _check_id_free(location: Location, id_: str) -> None:
             root = worktrees.root_or_none(git_dir)
             where = f" at '{root}'" if root else ""
             raise WorktreeError(f"there is a worktree '{id_}' already{where}", f"choose another id; {UNCHANGED}")
-
-
-def _check_spelling(location: Location, kind: str, ref: str) -> None:
-    other = refs.same_file(location, ref)
-    if other is not None:
-        one, name = (each.removeprefix(HEADS).removeprefix(timeline.PREFIX) for each in (other, ref))
-        raise WorktreeError(
-            f"a {kind} '{one}' exists already, and this file system takes '{name}' for the same name",
-            f"choose another id; {UNCHANGED}",
-        )
 
 
 def branch_exists_error(context: OpenWorktree, id_: str, branch: str) -> WorktreeError:

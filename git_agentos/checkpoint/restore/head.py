@@ -96,14 +96,8 @@ def check_ref_conflict(location: Location, ref: str) -> None:
 
 
 def _check_spelling(location: Location, ref: str) -> None:
-    """RestoreError if the file system takes another branch for `ref`."""
-    other = refs.same_file(location, ref)
-    if other is not None:
-        one, name = (each.removeprefix(BRANCHES) for each in (other, ref))
-        raise RestoreError(
-            f"a branch '{one}' exists already, and this file system takes '{name}' for the same name",
-            "choose another name; nothing was changed",
-        )
+    hint = "choose another name; nothing was changed"
+    refs.check_spelling(location, ref, RestoreError, hint, kind="branch", prefix=BRANCHES)
 
 
 def original_head(
