@@ -2,17 +2,16 @@
 
 from typing import Annotated
 
-import typer
-
-from git_agentos.cli.command import command
+from git_agentos.cli.command import Exit, command
 from git_agentos.cli.invocation import Invocation
+from git_agentos.cli.parameters import Option
 from git_agentos.cli.render.text import status as render
 
 
 @command()
 def doctor(
     ctx: Invocation,
-    fix: Annotated[bool, typer.Option("--fix", help="Fix what can be fixed without losing anything.")] = False,
+    fix: Annotated[bool, Option("--fix", help="Fix what can be fixed without losing anything.")] = False,
 ) -> None:
     """Check the repository and fix problems.
 
@@ -24,4 +23,4 @@ def doctor(
     findings = overview.examine(ctx.workspace(), fix=fix)
     ctx.output.show("doctor", {"findings": findings}, lambda style: render.findings(findings, style, fix=fix))
     if any(each.severity in ("error", "warning") and not each.fixed for each in findings):
-        raise typer.Exit(1)
+        raise Exit(1)
