@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
@@ -67,8 +67,7 @@ class GateOptions:
     environment: Mapping[str, str]
     timeout: float = 300.0
     sandbox: bool = False
-    show: Callable[[bytes], None] = lambda _: None
-    stop: Callable[[], bool] = lambda: False
+    control: Control | None = None
 
 
 def red(context: OpenWorktree, directory: str, tests: Sequence[str], options: GateOptions) -> GateResult:
@@ -76,7 +75,7 @@ def red(context: OpenWorktree, directory: str, tests: Sequence[str], options: Ga
     do, they are frozen."""
     wanted = _relative_to_root(context.location, directory, tests)
     setup = _setup(context, options)
-    verdict = gates.red(context, setup, wanted, control=Control(show=options.show, stop=options.stop))
+    verdict = gates.red(context, setup, wanted, control=options.control)
     if verdict.record is not None:
         _write_record(context.location, verdict.record, wanted)
     return _result(setup, verdict, wanted)
@@ -92,7 +91,7 @@ def green(context: OpenWorktree, directory: str, tests: Sequence[str], options: 
     if not wanted or not all(_covers(red_tests, each) for each in wanted):
         record = replace(record, skipped=None)  # more is run than at red
     setup = _setup(context, options)
-    verdict = gates.green(context, setup, wanted, record, control=Control(show=options.show, stop=options.stop))
+    verdict = gates.green(context, setup, wanted, record, control=options.control)
     return _result(setup, verdict, wanted)
 
 

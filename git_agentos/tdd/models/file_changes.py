@@ -20,7 +20,7 @@ from typing import NamedTuple
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError
 from git_agentos.git import ignore
-from git_agentos.tdd.models import edits
+from git_agentos.tdd.models import answer
 from git_agentos.tdd.models.answer import MAX_WHOLE_LINES, Change, InvalidAnswer
 from git_agentos.util import files
 
@@ -159,12 +159,12 @@ def _prepare(root: str, change: Change) -> _Prepared:
             return _Prepared(path, None, mode)
     text = present.decode("utf-8", "surrogateescape") if present is not None else None
     if change.edits is not None:
-        new, problems = edits.apply_edits(text or "", change.edits)
+        new, problems = answer.apply_edits(text or "", change.edits)
         if problems:
             raise InvalidAnswer([f"'{path}': {each}" for each in problems])
     else:
         _not_too_large(path, text)
-        new = edits.whole_text(change.lines or (), text)
+        new = answer.whole_text(change.lines or (), text)
     try:
         return _Prepared(path, new.encode("utf-8", "surrogateescape"), mode)
     except UnicodeEncodeError:
