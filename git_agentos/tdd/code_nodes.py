@@ -180,14 +180,7 @@ def fail_gate(session: Session, state: ImplementationState) -> Update:
         result = _gate_result(node_run, verdict)
         record = verdict.record
         if result.holds and record is not None:
-            result.update |= {
-                "red": list(record.red),
-                "frozen": dict(record.frozen),
-                "plugins": list(record.plugins),
-                "skipped": list(record.skipped or ()),
-                "rest": record.rest,
-                "red_checkpoint": _save_verdict(node_run),
-            }
+            result.update |= {**record.to_json(), "red_checkpoint": _save_verdict(node_run)}
             result.files, result.red = record.frozen, record.red
             result.summary = f"red: {count(len(record.red), 'new test')} failed, as expected"
         return result
@@ -199,19 +192,11 @@ def pass_gate(session: Session, state: ImplementationState) -> Update:
     """The tests that were red have to pass, and no other may fail."""
 
     def work(node_run: NodeRun) -> NodeResult:
-        skipped = state.get("skipped")
-        record = gates.RedRecord(
-            tuple(state["red"]),
-            state["frozen"],
-            tuple(state.get("plugins", ())),
-            tuple(skipped) if skipped is not None else None,
-            state.get("rest"),
-        )
         verdict = gates.green(
             node_run.worktree,
             _setup(node_run),
             state.get("tests", ()),
-            record,
+            gates.RedRecord.from_json(state),
             candidate=_candidate(node_run),
             control=_control(node_run),
         )

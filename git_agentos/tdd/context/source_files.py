@@ -293,14 +293,15 @@ def _opened(root: str | None, path: str) -> Iterator[int]:
 
 def _read(root: str | None, path: str, shown: str) -> bytes:
     """The bytes of the file at `path` in `root`, at most `MAX_FILE_BYTES`; `shown` is its name in errors."""
+    data = b""
     try:
-        with _opened(root, path) as descriptor:
-            found = os.fstat(descriptor)
+        with _opened(root, path) as file:
+            found = os.fstat(file)
             _check_kind(found.st_mode, shown)
             if found.st_size > MAX_FILE_BYTES:
                 raise _too_large(shown, f"{found.st_size:,}")
-            with open(descriptor, "rb", closefd=False) as file:
-                data = file.read(MAX_FILE_BYTES + 1)
+            while len(data) <= MAX_FILE_BYTES and (more := os.read(file, MAX_FILE_BYTES + 1 - len(data))):
+                data += more
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
             raise ContextError(f"'{shown}' was exchanged for a link while it was read", "try again") from error

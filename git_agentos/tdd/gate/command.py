@@ -12,7 +12,7 @@ import json
 import os
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import TddError, UsageError
@@ -147,7 +147,7 @@ def _path(location: Location) -> str:
 
 
 def _write_record(location: Location, record: RedRecord, tests: Sequence[str]) -> None:
-    body = {"version": _VERSION, **asdict(record), "tests": list(tests)}
+    body = {"version": _VERSION, **record.to_json(), "tests": list(tests)}
     signed = signing.sign_document(_KIND, _worktree(location), body, signing.key(process.environment()))
     with state_dir.lock(location, "tdd-gate"):
         files.replace(_path(location), json.dumps(signed).encode("ascii") + b"\n")
@@ -160,11 +160,7 @@ def _read_record(location: Location) -> tuple[RedRecord, tuple[str, ...]]:
         body = files.read_object(path, limit=_MAX_BYTES)
         if body["version"] != _VERSION:
             raise ValueError(body["version"])
-        red, plugins, skipped, tests = (
-            tuple(str(each) for each in body[key]) for key in ("red", "plugins", "skipped", "tests")
-        )
-        frozen = {str(key): str(value) for key, value in body["frozen"].items()}
-        rest = body.get("rest")
+        record, tests = RedRecord.from_json(body), tuple(map(str, body["tests"]))
     except FileNotFoundError:
         raise TddError(
             "no tests were red in this worktree", "git agentos tdd gate red -- TESTS..., before the code is written"
@@ -176,7 +172,7 @@ def _read_record(location: Location) -> tuple[RedRecord, tuple[str, ...]]:
         raise TddError(f"the key that '{path}' is signed with cannot be read", _REPEAT)
     if key is not None and not signing.verify_document(_KIND, _worktree(location), body, key):
         raise TddError(f"'{path}' is not as the red gate wrote it", _REPEAT)
-    return RedRecord(red, frozen, plugins, skipped, rest if isinstance(rest, str) else None), tests
+    return record, tests
 
 
 def _worktree(location: Location) -> str:

@@ -18,8 +18,9 @@ import os
 import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from typing import Any
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError
@@ -57,6 +58,22 @@ class RedRecord:
     plugins: tuple[str, ...]
     skipped: tuple[str, ...] | None
     rest: str | None
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> RedRecord:
+        """The record in a JSON object that `to_json` made."""
+        skipped, rest = body.get("skipped"), body.get("rest")
+        return cls(
+            red=tuple(map(str, body["red"])),
+            frozen={str(key): str(value) for key, value in body["frozen"].items()},
+            plugins=tuple(map(str, body.get("plugins", ()))),
+            skipped=tuple(map(str, skipped)) if skipped is not None else None,
+            rest=rest if isinstance(rest, str) else None,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object whose keys are the fields."""
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
 
 
 @dataclass(frozen=True)

@@ -119,12 +119,12 @@ def run_pytest(
     with _scratch_folder() as path:
         folder = _RunFolder.create(path, setup, canary=canary)
         command = folder.command(setup, tests)
-        output = os.path.join(path, "output")
-        with open(output, "wb") as file:
+        with open(os.path.join(path, "output"), "w+b") as file:
             finished = _run(folder, setup, command, file, control)
             if finished.timed_out:
                 file.write(b"\n[git-agentos: ended after %g seconds]\n" % setup.timeout)
-        data = _read_output(output)
+            file.seek(0)
+            data = file.read()
         if control.output is not None:
             with open(control.output, "wb") as file:
                 file.write(_shorten(data, FILE_HEAD, FILE_TAIL))
@@ -169,11 +169,6 @@ def _run(
     words = contained.shell(f"exec 2>&1; exec {shlex.join([*folder.sandbox_command(setup), *command])}")
     contained_command = contained.Command(words, setup.location.root, folder.environment(setup), setup.timeout)
     return contained.run(contained_command, output, output, show=control.show, stop=control.stop)
-
-
-def _read_output(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
 
 
 def _shorten(data: bytes, head: int, tail: int) -> bytes:

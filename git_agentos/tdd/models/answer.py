@@ -179,12 +179,20 @@ class _Reader:
         if self._verb != "edit":
             self._problem(number, f"'{verb}' outside of an edit")
         elif verb == "search":
+            self._check_replaced(number)
             self._edits.append(([], []))
             self._part = self._edits[-1][0]
         elif not self._edits or self._part is not self._edits[-1][0]:
             self._problem(number, f"'{self._path}' has a 'replace' without a 'search' before it")
         else:
             self._part = self._edits[-1][1]
+
+    def _check_replaced(self, number: int) -> bool:
+        """Whether each search has its replacement: one that has none would delete its lines."""
+        if self._edits and self._part is self._edits[-1][0]:
+            self._problem(number, f"'{self._path}' has a 'search' without a 'replace' after it")
+            return False
+        return True
 
     def _close(self, number: int) -> None:
         if not self._verb:
@@ -194,9 +202,7 @@ class _Reader:
             self._put(Change(self._path, lines=_unfenced(self._path, self._part or [])))
         elif not self._edits:
             self._problem(number, f"'{self._path}' is to be edited, but there is nothing to search for")
-        elif self._part is self._edits[-1][0]:
-            self._problem(number, f"'{self._path}' has a 'search' without a 'replace' after it")
-        else:
+        elif self._check_replaced(number):
             self._put(Change(self._path, edits=tuple(Edit(tuple(one), tuple(other)) for one, other in self._edits)))
         self._verb, self._part = "", None
 

@@ -99,6 +99,10 @@ def test_answers_as_models_write_them(text: str, expected: Change) -> None:
         ("@ edit a.py\n@ end", "line 2 of the answer: 'a.py' is to be edited, but there is nothing to search for"),
         ("@ edit a.py\n@ search\nx\n@ end", "line 4 of the answer: 'a.py' has a 'search' without a 'replace' after it"),
         (
+            "@ edit a.py\n@ search\nx\n@ search\ny\n@ replace\nz\n@ end",
+            "line 4 of the answer: 'a.py' has a 'search' without a 'replace' after it",
+        ),
+        (
             "@ edit a.py\n@ replace\nx\n@ end",
             "line 2 of the answer: 'a.py' has a 'replace' without a 'search' before it",
         ),
