@@ -12,7 +12,7 @@ SHELL_FILES := install.sh .ci/run $(filter-out %.md,$(wildcard hooks/*))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test test-all test-clients check format format-check lint types layers shellcheck bench soak quick-list guard-coverage install uninstall clean
+.PHONY: help test test-all test-platforms test-clients check format format-check lint types layers shellcheck bench soak quick-list guard-coverage install uninstall clean
 
 help: ## list the targets
 	@echo 'usage: make TARGET [PYTHON=python3.12] [PYTEST_ARGS="-k restore"] [PREFIX=DIR]'
@@ -24,6 +24,9 @@ test: $(VENV)/.compiled ## a sample of the tests, in minutes (builds what it nee
 
 test-all: $(VENV)/.compiled ## all tests, with samples of the largest tables [AGENTOS_TEST_SEED=N for others]
 	$(BIN)/pytest -n auto --dist worksteal $(PYTEST_ARGS)
+
+test-platforms: $(VENV)/.compiled ## other file systems, other shells and programs, and what only Linux has left out
+	$(BIN)/pytest -n auto --dist worksteal tests/filesystems tests/project/test_portable_scripts.py tests/project/test_without_linux.py $(PYTEST_ARGS)
 
 test-clients: $(VENV)/.test ## real agent clients, from npm, against a model server on loopback [CLIENTS="claude-code opencode"]
 	$(BIN)/python -m tests.clients.install $(VENV)/clients $(CLIENTS)

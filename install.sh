@@ -224,7 +224,7 @@ build_environment() {
     done
 }
 
-# Runs when the script ends before the new environment is in use: leaves what was there before, and no more.
+# Runs when the script ends before the new environment is in use: leaves the former installation, and nothing else.
 clean_up() {
     status=$?
     trap - EXIT
@@ -372,7 +372,7 @@ advise_path() {
 
 # ---------------------------------------------------------------- uninstall
 
-# Removes what the manifest names, our own folder, and then those folders of ours that are empty.
+# Removes what the manifest names, our own folder, and then our folders that are empty.
 remove_recorded() {
     folders=''
     if [ -f "$manifest" ]; then

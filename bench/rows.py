@@ -411,7 +411,7 @@ _FILL_AND_SEARCH = """
 import json, random, sys, time
 from git_agentos import log, open_workspace
 from git_agentos.checkpoint import log_sync
-from git_agentos.store import database, entries
+from git_agentos.store import database, rows
 count = int(sys.argv[1])
 context = open_workspace(".").context
 chosen = random.Random(1)
@@ -420,7 +420,7 @@ words = [a + b for a in "parse render token merge index queue lock cache graph r
 def say(n):
     return " ".join(chosen.choice(words) for _ in range(n))
 def make(n):
-    return entries.Entry(
+    return rows.Entry(
         id=f"{n:032x}",
         timestamp=f"2026-{1 + n * 11 // count:02d}-{1 + n % 28:02d}T{n % 24:02d}:{n % 60:02d}:00.{n % 1000:03d}Z",
         type=("action", "decision", "error", "nudge")[n % 4], summary=f"{say(4)} number {n}", details={"why": say(8)},
@@ -428,8 +428,8 @@ def make(n):
         agent_id=f"dev-{n % 20:03d}", worktree="main")
 def fill(connection, scope):
     with database.transaction(connection):
-        entries.insert(connection, scope, map(make, range(count)), "0" * 40)
-log_sync.with_database(context.repository, context.settings, context.worktree_id, fill, make=True)
+        rows.insert_entries(connection, scope, map(make, range(count)), "0" * 40)
+log_sync.with_database(context, fill, make=True)
 asked = {
     "one entry": {"text": f"number {count // 3}"},
     "two words": {"text": "queueTest lockFile"},

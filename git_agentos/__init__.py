@@ -15,111 +15,21 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-if TYPE_CHECKING:
-    from git_agentos.api.checkpoints import (
-        Checkpoints,
-    )
-    from git_agentos.api.guard import (
-        Approvals,
-        Guard,
-    )
-    from git_agentos.api.log import (
-        Log,
-    )
-    from git_agentos.api.repository import (
-        OpenRepository,
-        open_repository,
-    )
-    from git_agentos.api.results import (
-        AcceptResult,
-        ApprovalStatus,
-        ChangeCounts,
-        CheckpointSummary,
-        ConflictReport,
-        GuardDecision,
-        LogEntry,
-        MergeConflict,
-        MergeResult,
-        MergeSource,
-        ProcessInfo,
-        RecoverResult,
-        RemovalResult,
-        RepositoryStatus,
-        RestoreResult,
-        RollbackResult,
-        RunResult,
-        RunStep,
-        SavedCheckpoint,
-        Unreadable,
-        VerifyResult,
-        WorktreeStatus,
-    )
-    from git_agentos.api.runs import (
-        RunObserver,
-        RunOptions,
-        Runs,
-    )
-    from git_agentos.api.worktrees import (
-        Worktrees,
-    )
-    from git_agentos.checkpoint.model import (
-        Checkpoint,
-        Skipped,
-    )
-    from git_agentos.checkpoint.queries import (
-        Diff,
-        FileChange,
-        FileContent,
-        Interrupted,
-    )
-    from git_agentos.errors import (
-        AgentosError,
-        AgentosWarning,
-        CheckpointFormatError,
-        CheckpointNotFound,
-        ConfigurationError,
-        ConflictError,
-        ContextError,
-        DamagedDatabase,
-        DamagedFile,
-        DatabaseError,
-        GitCommandError,
-        GuardError,
-        IncompleteCaptureError,
-        InterruptedRestore,
-        LockedError,
-        MissingObjectsError,
-        PolicyError,
-        RepositoryError,
-        RestoreError,
-        RunError,
-        StorageError,
-        TddError,
-        UnreadableConfiguration,
-        UnsupportedRepository,
-        UsageError,
-        WorkflowConfigurationError,
-        WorktreeError,
-    )
-    from git_agentos.findings import (
-        Finding,
-    )
-    from git_agentos.run.workspace import (
-        GitWorktreeWorkspaceService,
-        NullWorkspaceService,
-        WorkspaceContext,
-        WorkspaceService,
-        WorkspaceSnapshot,
-    )
-    from git_agentos.store.database_path import (
-        ensure_agentos_dir,
-        get_checkpoint_db_path,
-        get_repo_root,
-    )
-    from git_agentos.workspace import (
-        Workspace,
-        open_workspace,
-    )
+if TYPE_CHECKING:  # `__all__` says which of their names are exported
+    from git_agentos.api.checkpoints import *
+    from git_agentos.api.guard import *
+    from git_agentos.api.log import *
+    from git_agentos.api.repository import *
+    from git_agentos.api.results import *
+    from git_agentos.api.runs import *
+    from git_agentos.api.worktrees import *
+    from git_agentos.checkpoint.model import *
+    from git_agentos.checkpoint.queries import *
+    from git_agentos.errors import *
+    from git_agentos.findings import *
+    from git_agentos.run.workspace import *
+    from git_agentos.store.database_path import *
+    from git_agentos.workspace import *
 
 _MODULES = {
     "git_agentos.api.checkpoints": "Checkpoints",

@@ -45,6 +45,11 @@ def fixable(code: str, severity: str, message: str, fix: Callable[[], str], hint
     return Fixable(Finding(code, severity, message, hint), fix)
 
 
+def repairable(id_: str | None, code: str, severity: str, message: str, fix: Callable[[], str]) -> Fixable:
+    """A finding that `worktree repair` fixes; `id_` is the worktree (None: the whole repository)."""
+    return fixable(code, severity, message, fix, f"git agentos worktree repair{f' {id_}' if id_ else ''}")
+
+
 def report(checks: Iterable[Finding | Fixable], *, fix: bool) -> Iterator[Finding]:
     """The findings of checks; with `fix`, fixed if possible."""
     for each in checks:

@@ -128,7 +128,7 @@ def collect(context: OpenWorktree, agent: str | None, limit: int | None) -> Hist
         if not known:
             raise
         return found
-    found.entries, found.complete = read.entries, read.complete
+    found.entries, found.complete = read.rows, read.complete
     read.report(empty=not (found.entries or found.commits or found.checkpoints) and limit != 0)
     return found
 

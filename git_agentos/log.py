@@ -10,31 +10,31 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
-from git_agentos.checkpoint import log_sync, timeline
-from git_agentos.checkpoint.log_archive import Rebuilt, archive_files, rebuild, revive
-from git_agentos.checkpoint.log_sync import MOST_FILES, CheckpointLog, Problems
+from git_agentos.checkpoint import format, log_sync, timeline
+from git_agentos.checkpoint.log_sync import MOST_FILES, CheckpointLog
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.config import Settings
-from git_agentos.errors import AgentosError, CheckpointNotFound, UsageError
+from git_agentos.errors import AgentosError, CheckpointNotFound, DamagedDatabase, UsageError
+from git_agentos.git import state_dir, trees
 from git_agentos.git.location import Location
-from git_agentos.git.repository import Repository
+from git_agentos.git.repository import Repository, Writer
 from git_agentos.redact import redact, redact_value
-from git_agentos.row_reader import RowReader, other_worktrees
-from git_agentos.store import database, database_path
-from git_agentos.store import entries as rows
+from git_agentos.row_reader import Reading, RowReader
+from git_agentos.store import database, database_path, rows
 from git_agentos.store.database import Connection
-from git_agentos.store.entries import TYPES, Entry, LogQuery
-from git_agentos.store.rows import RowOwner
+from git_agentos.store.rows import TYPES, Entry, Item, LogQuery, RowOwner
 from git_agentos.util import times
 from git_agentos.util.values import is_hex, ordered_id
 
 __all__ = [
-    "MOST_FILES", "TYPES", "Entry", "Reading", "Rebuilt", "add", "archive_files", "entries", "follow", "is_open",
+    "MOST_FILES", "TYPES", "Entry", "Rebuilt", "add", "archive_files", "entries", "follow",
     "last", "read", "rebuild", "revive", "try_add",
 ]  # fmt: skip
+
+_DATABASE = b"database/issue_workflow.db"  # where an archive has it
 
 
 class Fields(TypedDict, total=False):
@@ -62,20 +62,21 @@ class Filter(TypedDict, total=False):
     text: str | None
 
 
-class Reading(NamedTuple):
-    """Entries, and the problems that keep others from being read."""
+@dataclass(frozen=True)
+class Rebuilt:
+    """What `rebuild` did; the fields are the keys of the JSON kind `log-rebuild`.
 
-    entries: list[Entry]
-    problems: Problems
+    `entries` and `items` are the numbers of rows of this worktree in the database, `uncarried` how many of both are in
+    no checkpoint yet, `checkpoints` how many were read. `moved_aside` is the new path of a damaged database, None if it
+    was not damaged.
+    """
 
-    @property
-    def complete(self) -> bool:
-        """Whether no entry is missing."""
-        return not self.problems
-
-    def report(self, *, empty: bool) -> None:
-        """Warn of the problems; raise the first if the result would be `empty`."""
-        log_sync.report(self.problems, empty=empty)
+    path: str
+    entries: int
+    items: int
+    uncarried: int
+    checkpoints: int
+    moved_aside: str | None
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
@@ -90,13 +91,12 @@ def add(context: OpenWorktree, kind: str, summary: str, **fields: Unpack[Fields]
         raise UsageError(f"'{kind}' is not a type of log entry", f"one of: {', '.join(TYPES)}")
     entry = _new_entry(context, kind, summary, fields)
 
-    def write(connection: Connection, scope: RowOwner) -> Entry:
+    def write(connection: Connection, owner: RowOwner) -> None:
         with database.transaction(connection):
-            rows.insert(connection, scope, [entry], None)
-            log_sync.drop_old(connection, scope, context.settings)
-        return entry
+            rows.insert_entries(connection, owner, [entry], None)
+            log_sync.drop_old(connection, owner, context.settings)
 
-    _using(context, write)
+    log_sync.with_database(context, write, make=True)
     return entry
 
 
@@ -114,11 +114,6 @@ def try_add(context: OpenWorktree, kind: str, summary: str, **fields: Unpack[Fie
 
 
 note = try_add  # the old name (docs/api.md)
-
-
-def is_open(context: OpenWorktree) -> bool:
-    """Whether the worktree has a workflow database."""
-    return log_sync.exists(context.repository, context.settings)
 
 
 def _new_entry(context: OpenWorktree, kind: str, summary: str, fields: Fields) -> Entry:
@@ -168,21 +163,17 @@ def _checkpoint(context: OpenWorktree, spec: str | None) -> str | None:
     return timeline.find(context.repository, spec, [context.worktree_id]).checkpoint
 
 
-def _using(context: OpenWorktree, work: Callable[[Connection, RowOwner], Any], *, make: bool = True) -> Any:
-    return log_sync.with_database(context.repository, context.settings, context.worktree_id, work, make=make)
-
-
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
 def entries(context: OpenWorktree, **wanted: Unpack[Filter]) -> list[Entry]:
     """The entries that `read` finds. Problems are warnings; if there is no entry, the first is raised."""
     found = read(context, **wanted)
-    found.report(empty=not found.entries and wanted.get("limit") != 0)
-    return found.entries
+    found.report(empty=not found.rows and wanted.get("limit") != 0)
+    return found.rows
 
 
-def read(context: OpenWorktree, **wanted: Unpack[Filter]) -> Reading:
+def read(context: OpenWorktree, **wanted: Unpack[Filter]) -> Reading[Entry]:
     """Entries by time.
 
     Logs of removed worktrees, and databases that cannot be read, are read from the timelines. CheckpointNotFound if
@@ -192,22 +183,18 @@ def read(context: OpenWorktree, **wanted: Unpack[Filter]) -> Reading:
     query = _query(wanted)
 
     def find(connection: Connection, owner: RowOwner) -> list[Entry]:
-        return rows.find(connection, owner.repository, query._replace(worktree=owner.worktree))
+        return rows.find_entries(connection, owner, query)
 
     def carried(part: CheckpointLog, worktree: str) -> Iterator[Entry]:
         return (entry for entry in (*part.log, part.own) if _matches(entry, query, worktree))
 
     reader = RowReader(context, "log", find, carried)
-    found = reader.read_here()
-    if agent is not None or wanted.get("every"):
-        others = other_worktrees(context)
-        for name, where in others.items():
-            found += reader.read_worktree(name, where)
-        if agent is not None and not found and agent not in (context.worktree_id, *others):
-            _refuse_unknown(context, agent, query)
-    unique = {entry.id: entry for entry in found}
-    merged = sorted(unique.values(), key=rows.order, reverse=query.newest_first)
-    return Reading(merged if limit is None else merged[:limit], reader.problems)
+    found = reader.read(every=agent is not None or wanted.get("every", False))
+    if agent is not None and not found and agent not in reader.worktrees:
+        _refuse_unknown(context, agent, query)
+    if not query.newest_first:
+        found.reverse()
+    return Reading(found[:limit], reader.problems)
 
 
 def _query(wanted: Filter) -> LogQuery:
@@ -237,23 +224,20 @@ def _matches(entry: Entry, query: LogQuery, worktree: str) -> bool:
     )
 
 
-def last(where: Location, settings: Settings | None = None, repository: Repository | None = None) -> Entry | None:
-    """The last entry in the database of a worktree's log; None if there is none. Never raises an error.
+def last(context: OpenWorktree, location: Location) -> Entry | None:
+    """The last entry of the log of the worktree at `location`; None if there is none. Never raises an error.
 
-    Without `settings`, the worktree's own file is read. If that is missing or cannot be read, the entry is taken from
-    the newest checkpoint, if `repository` is given.
+    It is taken from the newest checkpoint if the database is missing or cannot be read.
     """
-    path = database_path.path_of(where, settings.workflow_db if settings is not None else "")
-    name = timeline.worktree_id(where)
+    name = timeline.worktree_id(location)
     with contextlib.suppress(AgentosError, OSError):
-        database_path.check(where, settings.workflow_db if settings is not None else "")
+        path = database_path.check(location, context.settings.workflow_db)
         with database.opened_to_read(path) as opened:
-            found = rows.find(
-                opened.connection, database_path.repository_id(where, make=False), LogQuery(worktree=name, limit=1)
-            )
+            owner = RowOwner(database_path.repository_id(location, make=False), name)
+            found = rows.find_entries(opened.connection, owner, LogQuery(limit=1))
             return found[0] if found else None
     with contextlib.suppress(AgentosError, OSError):
-        part = None if repository is None else next(log_sync.parts_of(repository, name, problems=[]), None)
+        part = next(log_sync.parts_of(context.repository, name, problems=[]), None)
         return None if part is None else max((*part.log, part.own), key=rows.order)
     return None
 
@@ -272,8 +256,8 @@ def follow(
         began = time.monotonic()
         found = read(context, **wanted)
         if first:
-            found.report(empty=not found.entries and wanted.get("limit") != 0)
-        for entry in reversed(found.entries):
+            found.report(empty=not found.rows and wanted.get("limit") != 0)
+        for entry in reversed(found.rows):
             if entry.id not in seen:
                 seen.add(entry.id)
                 yield entry
@@ -293,3 +277,96 @@ def _refuse_unknown(context: OpenWorktree, agent: str, query: LogQuery) -> None:
             f"there is no agent or worktree '{agent}' in this log", "git agentos log list --all shows all entries"
         )
     read(context, agent=agent, limit=1)
+
+
+# -- the whole log -----------------------------------------------------------------------------------------------------
+
+
+def rebuild(context: OpenWorktree) -> Rebuilt:
+    """Rebuild the database from the rows that checkpoints carry, or complete it; nothing that can be read is lost.
+
+    A damaged one is moved aside first. Rows that are in no checkpoint yet are kept as far as they can be read.
+    """
+    path = database_path.prepare(context.location, context.settings.workflow_db)
+    aside = None
+    if os.path.lexists(path):
+        try:
+            with database.opened(path) as opened:
+                database.check(opened)
+        except DamagedDatabase as damaged:
+            aside = log_sync.rebuild_damaged(context, damaged)
+
+    def work(connection: Connection, owner: RowOwner) -> Rebuilt:
+        read = log_sync.catch_up(connection, context, owner, anew=True)
+        for each in database.moved_aside(path):  # the process that moved it may have been killed before it read it
+            log_sync.take_over(connection, each)
+        if rows.has_index(connection):
+            connection.execute("INSERT INTO agentos_log_search (agentos_log_search) VALUES ('rebuild')")
+        counts = [
+            connection.execute(f"SELECT count(*) FROM {table} WHERE repository = ? AND worktree = ?{more}", owner)
+            for table in (rows.LOG, rows.MEMORY)
+            for more in ("", " AND carried IS NULL")
+        ]
+        log, log_waiting, memory, memory_waiting = (int(each.fetchone()[0]) for each in counts)
+        return Rebuilt(path, log, memory, log_waiting + memory_waiting, read, aside)
+
+    done = log_sync.with_database(context, work, make=True)
+    assert done is not None
+    return done
+
+
+def archive_files(context: OpenWorktree, writer: Writer) -> Mapping[bytes, trees.Entry]:
+    """The files of an archive for log, memory and database: all rows as JSON lines, and a copy of the worktree's own
+    database file (not of one that worktrees share). Empty if there is no database."""
+
+    def read(connection: Connection, owner: RowOwner) -> tuple[list[Entry], list[Item]]:
+        return rows.find_entries(connection, owner, LogQuery()), rows.find_items(connection, owner)
+
+    found = log_sync.with_database(context, read, make=False)
+    if found is None:
+        return {}
+    log = {entry.id: entry for entry in found[0]}
+    memory = {item.id: item for item in found[1]}
+    for part in log_sync.parts_of(
+        context.repository, context.worktree_id
+    ):  # rows that agentos.logRetention has deleted
+        log = {**{entry.id: entry for entry in (*part.log, part.own)}, **log}
+        memory = {**{item.id: item for item in part.memory}, **memory}
+    files = {}
+    for name, every in ((log_sync.LOG, log), (log_sync.MEMORY, memory)):
+        if every or name == log_sync.LOG:
+            lines = log_sync.lines(rows.line(row) for row in sorted(every.values(), key=rows.order))
+            files[b"database/" + name] = (trees.REGULAR, writer.write("blob", lines))
+    if database_path.shared_file(context.settings.workflow_db) is None:
+        path = database_path.check(context.location, "")
+        with state_dir.scratch(context.location) as folder:
+            copy = os.path.join(folder, "copy.db")
+            with database.opened(path) as opened:
+                database.backup(opened, copy)
+            with open(copy, "rb") as file:
+                files[_DATABASE] = (trees.REGULAR, writer.write("blob", file.read()))
+    return files
+
+
+def revive(context: OpenWorktree) -> None:
+    """Restore log and memory of a revived worktree: the database of its newest archive, if it has one, and all rows
+    that its checkpoints carry."""
+    variable = context.settings.workflow_db
+    path = database_path.prepare(context.location, variable)
+    if database_path.shared_file(variable) is None and not os.path.lexists(path):
+        data = _archived(context.repository, context.worktree_id)
+        if data is not None:
+            database.install_copy(path, data)
+    log_sync.with_database(
+        context, lambda _connection, _owner: None, make=True
+    )  # creates the database if there is none
+
+
+def _archived(repository: Repository, name: str) -> bytes | None:
+    """The database in the newest archive of a timeline."""
+    for link in timeline.walk(repository, name):
+        extra = repository.commit(format.open_checkpoint(repository, link.checkpoint).metadata_commit).tree
+        found = trees.find(repository, extra, _DATABASE)
+        if found is not None:
+            return repository.blob(found[1])
+    return None

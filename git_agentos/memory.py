@@ -7,41 +7,22 @@ checkpoint yet, so they can be read after the worktree is gone.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from git_agentos.checkpoint import log_sync, timeline
-from git_agentos.checkpoint.log_sync import Problems
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import CheckpointNotFound, UsageError
 from git_agentos.git import refs
 from git_agentos.redact import redact
-from git_agentos.row_reader import RowReader, other_worktrees
-from git_agentos.store import database
-from git_agentos.store import items as rows
+from git_agentos.row_reader import Reading, RowReader
+from git_agentos.store import database, rows
 from git_agentos.store.database import Connection
-from git_agentos.store.items import Contribution, Item
-from git_agentos.store.rows import RowOwner
+from git_agentos.store.rows import Contribution, Item, RowOwner
 from git_agentos.util import times
 from git_agentos.util.values import ordered_id
 
-__all__ = ["Contribution", "Item", "Reading", "artifact", "items", "merge", "read"]
-
-
-class Reading(NamedTuple):
-    """Items, and the problems that keep others from being read."""
-
-    items: list[Item]
-    problems: Problems
-
-    @property
-    def complete(self) -> bool:
-        """Whether no item is missing."""
-        return not self.problems
-
-    def report(self) -> None:
-        """Warn of the problems; raise the first if there is no item."""
-        log_sync.report(self.problems, empty=not self.items)
+__all__ = ["Contribution", "Item", "artifact", "items", "merge", "read"]
 
 
 def artifact(context: OpenWorktree, *, type: str, path: str, description: str) -> Item:  # noqa: A002 (the key's name)
@@ -81,12 +62,14 @@ def merge(context: OpenWorktree, target: str, sources: Sequence[str], commit: st
                 f"there is no worktree '{source}' with checkpoints",
                 "git agentos checkpoint list --all shows those of all agents",
             )
-    oid = _commit(context, commit)
+    oid = repository.find_commit(commit)
+    if oid is None:
+        raise UsageError(f"'{commit}' is not a commit")
     known = read(context, every=True)
-    log_sync.report(known.problems, empty=False)
+    known.report(empty=False)
     before = {
         (each.worktree, checkpoint)
-        for item in known.items
+        for item in known.rows
         if item.kind == "merge" and item.target == target
         for each in item.contributions
         for checkpoint in each.checkpoints
@@ -108,32 +91,32 @@ def merge(context: OpenWorktree, target: str, sources: Sequence[str], commit: st
 def items(context: OpenWorktree, *, agent: str | None = None, every: bool = False) -> list[Item]:
     """The items that `read` finds. Problems are warnings; if there is no item, the first is raised."""
     found = read(context, agent=agent, every=every)
-    found.report()
-    return found.items
+    found.report(empty=not found.rows)
+    return found.rows
 
 
-def read(context: OpenWorktree, *, agent: str | None = None, every: bool = False) -> Reading:
+def read(context: OpenWorktree, *, agent: str | None = None, every: bool = False) -> Reading[Item]:
     """The items of this worktree, newest first; with `agent`, those that it recorded and those of its worktree; or all.
 
     Items of removed worktrees, and databases that cannot be read, are read from the timelines. CheckpointNotFound if
     there is no agent or worktree with the name `agent`.
     """
+
+    def wanted(items: Iterable[Item]) -> list[Item]:
+        return [item for item in items if agent is None or agent in (item.created_by, item.worktree)]
+
     reader = RowReader(
-        context, "memory", lambda connection, owner: rows.find(connection, *owner), lambda part, _worktree: part.memory
+        context,
+        "memory",
+        lambda connection, owner: wanted(rows.find_items(connection, owner)),
+        lambda part, _worktree: wanted(part.memory),
     )
-    found = reader.read_here()
-    others = other_worktrees(context) if agent is not None or every else {}
-    for name, where in sorted(others.items()):
-        found += reader.read_worktree(name, where)
-    if agent is not None:
-        found = [item for item in found if agent in (item.created_by, item.worktree)]
-        if not found and agent not in (context.worktree_id, *others):
-            raise CheckpointNotFound(
-                f"there is no agent or worktree '{agent}' in this memory",
-                "git agentos memory list --all shows all items",
-            )
-    unique = {item.id: item for item in found}
-    return Reading(sorted(unique.values(), key=rows.order, reverse=True), reader.problems)
+    found = reader.read(every=agent is not None or every)
+    if agent is not None and not found and agent not in reader.worktrees:
+        raise CheckpointNotFound(
+            f"there is no agent or worktree '{agent}' in this memory", "git agentos memory list --all shows all items"
+        )
+    return Reading(found, reader.problems)
 
 
 def _common_fields(context: OpenWorktree, kind: str) -> dict[str, Any]:
@@ -147,17 +130,10 @@ def _common_fields(context: OpenWorktree, kind: str) -> dict[str, Any]:
     }
 
 
-def _commit(context: OpenWorktree, name: str) -> str:
-    oid = context.repository.find_commit(name)
-    if oid is None:
-        raise UsageError(f"'{name}' is not a commit")
-    return oid
-
-
 def _write(context: OpenWorktree, item: Item) -> Item:
-    def write(connection: Connection, scope: RowOwner) -> None:
+    def write(connection: Connection, owner: RowOwner) -> None:
         with database.transaction(connection):
-            rows.insert(connection, scope, [item], None)
+            rows.insert_items(connection, owner, [item], None)
 
-    log_sync.with_database(context.repository, context.settings, context.worktree_id, write, make=True)
+    log_sync.with_database(context, write, make=True)
     return item

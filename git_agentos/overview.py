@@ -35,10 +35,10 @@ def status(workspace: Workspace) -> Overview:
     interrupted: list[str] = []
     workflows: list[str] = []
     if _has_runs(workspace.context):
-        from git_agentos.run import doctor
+        from git_agentos.run import query
 
-        interrupted = doctor.interrupted(workspace.context)
-        workflows = doctor.open_(workspace.context)
+        interrupted = query.interrupted(workspace.context)
+        workflows = query.open_(workspace.context)
     return Overview(worktree, tuple(interrupted), tuple(workflows), tuple(_guard_problems(workspace.context)))
 
 
@@ -49,7 +49,7 @@ def examine(workspace: Workspace, *, fix: bool = False) -> tuple[Finding, ...]:
     if not _has_runs(context):
         return found
     from git_agentos import findings
-    from git_agentos.run import doctor as runs
+    from git_agentos.run import query as runs
     from git_agentos.tdd import doctor as workflows
 
     checks = itertools.chain(runs.examine(context), workflows.examine(context, os.environ))

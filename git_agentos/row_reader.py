@@ -5,26 +5,40 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple
 
 from git_agentos.checkpoint import log_sync, timeline
 from git_agentos.checkpoint.log_sync import CheckpointLog, Problems
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError
-from git_agentos.git import worktrees
 from git_agentos.git.location import Location
 from git_agentos.store import database, database_path
 from git_agentos.store.database import Connection
-from git_agentos.store.rows import RowOwner
+from git_agentos.store.rows import Row, RowOwner, order
 
-Row = TypeVar("Row")
+
+class Reading(NamedTuple, Generic[Row]):
+    """Rows, and the problems that keep others from being read."""
+
+    rows: list[Row]
+    problems: Problems
+
+    @property
+    def complete(self) -> bool:
+        """Whether no row is missing."""
+        return not self.problems
+
+    def report(self, *, empty: bool) -> None:
+        """Warn of the problems; raise the first if the result would be `empty`."""
+        log_sync.report(self.problems, empty=empty)
 
 
 class RowReader(Generic[Row]):
     """Reads rows of one kind, which problems call `what`.
 
-    `find` returns the rows of a worktree from an open database, `carried` those in a checkpoint of the worktree with an
-    id. `problems` are the errors because of which rows may be missing.
+    `find` returns the wanted rows of a worktree from an open database, `carried` those in a checkpoint of the worktree
+    with an id. After `read`, `problems` are the errors because of which rows may be missing, and `worktrees` the ids of
+    the worktrees that were read.
     """
 
     def __init__(
@@ -35,24 +49,32 @@ class RowReader(Generic[Row]):
         carried: Callable[[CheckpointLog, str], Iterable[Row]],
     ) -> None:
         self.problems: Problems = []
+        self.worktrees = [context.worktree_id]
         self._context = context
         self._what = what
         self._find = find
         self._carried = carried
 
-    def read_here(self) -> list[Row]:
-        """The rows of this worktree."""
+    def read(self, *, every: bool) -> list[Row]:
+        """The rows of this worktree, or of all worktrees, newest first."""
+        found = self._read_here()
+        for name, where in _other_worktrees(self._context).items() if every else ():
+            found += self._read_worktree(name, where)
+            self.worktrees.append(name)
+        unique = {row.id: row for row in found}
+        return sorted(unique.values(), key=order, reverse=True)
+
+    def _read_here(self) -> list[Row]:
         context = self._context
         problems: Problems = []
         try:
-            where = (context.repository, context.settings, context.worktree_id)
-            found = list(log_sync.with_database(*where, self._find, make=True, problems=problems) or ())
+            found = list(log_sync.with_database(context, self._find, make=True, problems=problems) or ())
         except (AgentosError, OSError):  # the database may be readable, but not writable
-            return self.read_worktree(context.worktree_id, context.location)
+            return self._read_worktree(context.worktree_id, context.location)
         self.problems += problems
         return found
 
-    def read_worktree(self, id_: str, location: Location | None) -> list[Row]:
+    def _read_worktree(self, id_: str, location: Location | None) -> list[Row]:
         """The rows of a worktree; `location` is None if it is gone."""
         variable = self._context.settings.workflow_db
         if location is None or not os.path.lexists(database_path.path_of(location, variable)):
@@ -80,11 +102,10 @@ class RowReader(Generic[Row]):
         return [row for part in parts for row in self._carried(part, id_)]
 
 
-def other_worktrees(context: OpenWorktree) -> dict[str, Location | None]:
+def _other_worktrees(context: OpenWorktree) -> dict[str, Location | None]:
     """The other worktrees with a timeline or an entry in this repository, by id; None for those that are gone."""
-    core = context.settings.values.get("core.worktree", [None])[-1]
     found: dict[str, Location | None] = dict.fromkeys(timeline.all_names(context.location))
-    for where in worktrees.list_existing(context.location, core):
+    for where in context.all_worktrees():
         found[timeline.worktree_id(where)] = where
     found.pop(context.worktree_id, None)
     return found

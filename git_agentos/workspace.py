@@ -1,4 +1,4 @@
-"""One worktree, and what can be done with its states. Deprecated as an API: `git_agentos.api.open_repository`.
+"""One worktree, and what can be done with its states. Deprecated as an API: use `git_agentos.open_repository`.
 
     workspace = open_workspace(".")
     saved = workspace.checkpoint("before the experiment")
@@ -358,9 +358,7 @@ class Workspace:
 
     def _note(self, summary: str, done: Restoration | Recovery, details: dict[str, Any]) -> None:
         """Log what was restored, if there is a log; sqlite3 is not imported otherwise."""
-        from git_agentos.store import database_path
-
-        if not os.path.lexists(database_path.path_of(self._location, self._settings.workflow_db)):
+        if not self.context.has_database:
             return
         from git_agentos import log
 

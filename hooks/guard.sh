@@ -155,7 +155,7 @@ run_recorder() {
 	[ $code = 0 ] || warn_once "$name: nothing was recorded, its program failed (exit code $code)"
 }
 
-# NAME: write a note of the command that called this hook (git_agentos/hooks/notes.py).
+# NAME: write a note of the command that called this hook (git_agentos/hooks/pending.py).
 note() {
 	folder=$git_dir/agentos/recording
 	[ -d "$folder" ] || (umask 077 && command -p mkdir -p "$folder") || return 1

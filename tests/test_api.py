@@ -14,13 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos import api, open_repository
+from git_agentos import RunResult, RunStep, open_repository
+from git_agentos.api import results
 from git_agentos.errors import CheckpointNotFound, PolicyError, UsageError
 from tests.support.confirming import set_up
 from tests.support.repo import Repo
 
 CLIENT = Path(__file__).parents[1] / "docs" / "examples" / "client.py"
-RESULTS = [each for each in vars(api).values() if isinstance(each, type) and dataclasses.is_dataclass(each)]
+RESULTS = [each for each in vars(results).values() if isinstance(each, type) and dataclasses.is_dataclass(each)]
 
 
 def test_client_example_runs(empty_repo: Repo) -> None:
@@ -126,16 +127,16 @@ class Recorder:
     def __init__(self) -> None:
         self.seen: list[object] = []
 
-    def prepared(self, run: api.RunResult) -> None:
+    def prepared(self, run: RunResult) -> None:
         self.seen.append(run)
 
-    def step_begins(self, run: api.RunResult, step: api.RunStep) -> None:
+    def step_begins(self, run: RunResult, step: RunStep) -> None:
         self.seen.append(step)
 
     def output(self, line: bytes) -> None:
         self.seen.append(line)
 
-    def step_ended(self, run: api.RunResult, step: api.RunStep) -> None:
+    def step_ended(self, run: RunResult, step: RunStep) -> None:
         self.seen.append((run, step))
 
 

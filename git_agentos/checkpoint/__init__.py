@@ -21,6 +21,5 @@ disk            what is on disk, path by path
 paths           which paths a restore may change
 
 log_sync        the log and memory entries that checkpoints carry, and the database that is kept in step with them
-log_archive     the whole log of a worktree, when it is archived and revived
 doctor          the checks of `doctor` on all this
 """

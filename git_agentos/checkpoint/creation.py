@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +22,6 @@ from git_agentos.git import gc, process, refs, state_dir, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
-from git_agentos.store import database_path
 
 if TYPE_CHECKING:
     from git_agentos.checkpoint.log_sync import PendingLog
@@ -115,9 +113,10 @@ def write_checkpoint(
     either, a checkpoint is created even if the state is unchanged: an earlier one would not hold them. Objects that
     were written loose are packed from time to time.
     """
+    worktree = worktree._replace(worktree_id=metadata.worktree_id)
     repository, settings = worktree.repository, worktree.settings
     state = state._replace(pins=[*dict.fromkeys([*state.pins, *keep_commits])])
-    load = _pending_log(worktree, metadata.worktree_id)
+    load = _pending_log(worktree)
     if metadata.trigger not in format.EVEN_IF_UNCHANGED and not attachments and not keep_commits and not load:
         earlier = _unchanged(repository, metadata.worktree_id, state)
         if earlier is not None:
@@ -142,20 +141,18 @@ def write_checkpoint(
     if load is not None:
         from git_agentos.checkpoint import log_sync
 
-        log_sync.mark_saved(
-            repository, settings, load, log_sync.Appended(metadata.worktree_id, before, tip, checkpoint)
-        )
+        log_sync.mark_saved(worktree, load, checkpoint, before, tip)
     gc.note_loose(repository, writer.loose)
     return Created(checkpoint, state)
 
 
-def _pending_log(worktree: OpenWorktree, worktree_id: str) -> PendingLog | None:
+def _pending_log(worktree: OpenWorktree) -> PendingLog | None:
     """The pending rows of log and memory; None, without importing sqlite3, if there is no database."""
-    if not os.path.lexists(database_path.path_of(worktree.location, worktree.settings.workflow_db)):
+    if not worktree.has_database:
         return None
     from git_agentos.checkpoint import log_sync
 
-    return log_sync.pending(worktree.repository, worktree.settings, worktree_id)
+    return log_sync.pending(worktree)
 
 
 def _unchanged(repository: Repository, worktree_id: str, state: State) -> Checkpoint | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+from collections.abc import Mapping
 
 from git_agentos.git import trees
+from git_agentos.git.filesystem import Names
 from git_agentos.git.repository import Repository
 from git_agentos.git.trees import Entry
 
@@ -28,6 +31,10 @@ class Disk:
         if path not in self._modes:
             self._modes[path] = self._look(path) if self._is_in_directories(path) else None
         return self._modes[path]
+
+    def place(self, path: bytes) -> bytes:
+        """The path of the file that opening `path` opens, as it is spelled on disk; `path` if there is none."""
+        return path
 
     def is_link(self, path: bytes, entry: Entry, repository: Repository) -> bool:
         """Whether the symlink at `path` is the one that `entry` describes."""
@@ -54,3 +61,36 @@ class Disk:
             return os.lstat(self.at(path)).st_mode
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError as error:
+            if error.errno != errno.EILSEQ:
+                raise
+            return None  # no file can have this name
+
+
+class FoldingDisk(Disk):
+    """The same on a file system where different names can be one file. There is something at a path only if it is
+    spelled so on disk."""
+
+    def __init__(self, root: bytes, names: Names) -> None:
+        super().__init__(root)
+        self.names = names
+        self._listings: dict[bytes, Mapping[bytes, bytes]] = {}
+
+    def mode(self, path: bytes) -> int | None:
+        return super().mode(path) if self.place(path) == path else None
+
+    def place(self, path: bytes) -> bytes:
+        found: list[bytes] = []
+        for part in path.split(b"/"):
+            listing = self._by_key(b"/".join(found))
+            found.append(listing.get(self.names.key(part), part))
+        return b"/".join(found)
+
+    def _by_key(self, folder: bytes) -> Mapping[bytes, bytes]:
+        """The names in a folder, by their keys."""
+        if folder not in self._listings:
+            try:
+                self._listings[folder] = {self.names.key(name): name for name in os.listdir(self.at(folder))}
+            except OSError:
+                self._listings[folder] = {}
+        return self._listings[folder]

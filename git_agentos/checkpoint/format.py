@@ -17,8 +17,8 @@ A checkpoint is a commit C that `git stash apply --index` understands:
                       nested/<path>      JSON that describes a repository inside the worktree (see `nested`)
                       sparse-checkout    the patterns of a sparse checkout
                       log.jsonl          entries of the agent log since the previous checkpoint, if any: one JSON
-                                         object per line, ASCII, as in `store.entries`
-                      memory.jsonl       items of the working memory in the same way, as in `store.items`
+                                         object per line, ASCII, as in `store.rows`
+                      memory.jsonl       items of the working memory in the same way, as in `store.rows`
                       database/<name>    of a removed or archived worktree: log.jsonl and memory.jsonl with all rows,
                                          and issue_workflow.db, a copy of the workflow database
                       worktree.json      of such a worktree: its record (`worktree.record`)

@@ -1,27 +1,27 @@
 """What checkpoints carry of log and memory, and how the workflow database is synchronised with the timeline.
 
 A row is written to the database first. The next checkpoint puts the pending rows into S, as `log.jsonl` and
-`memory.jsonl` (one JSON object per line: `store.entries`, `store.items`), and marks them after the timeline has it. A
+`memory.jsonl` (one JSON object per line: `store.rows`), and marks them after the timeline has it. A
 checkpoint itself is an entry of type `checkpoint`, derived from its metadata whenever it is read: it is never pending.
 
-The database records how far it has read the timeline, and whoever opens it reads the rest first. So nothing is lost by
-a kill between the two writes; a new or damaged database is filled from the checkpoints; and one that was copied with
-the worktree catches up. A checkpoint that has `database/log.jsonl` (an archive's) contains everything before it, so
-reading ends there.
+The database records how far it has read the timeline, and the next process that opens it reads the rest first. So
+nothing is lost by a kill between the two writes; a new or damaged database is filled from the checkpoints; and one that
+was copied with the worktree catches up. A checkpoint that has `database/log.jsonl` (an archive's) contains everything
+before it, so reading ends there.
 
 This module is imported only if there is a database, or one is needed.
 """
 
 from __future__ import annotations
 
-import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
 from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.model import Checkpoint
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.timeline import TimelineEntry
 from git_agentos.config import Settings
 from git_agentos.errors import (
@@ -36,11 +36,9 @@ from git_agentos.errors import (
 from git_agentos.git import trees
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.redact import redact
-from git_agentos.store import database, database_path, entries, items, rows, salvage
+from git_agentos.store import database, database_path, rows
 from git_agentos.store.database import Connection
-from git_agentos.store.entries import Entry
-from git_agentos.store.items import Item
-from git_agentos.store.rows import RowOwner
+from git_agentos.store.rows import Entry, Item, RowOwner
 from git_agentos.util import times
 
 T = TypeVar("T")
@@ -107,54 +105,40 @@ def lines(rows: Any) -> bytes:
 # -- creating a checkpoint --------------------------------------------------------------------------------------------
 
 
-def pending(repository: Repository, settings: Settings, worktree: str) -> PendingLog | None:
-    """The rows that a checkpoint of `worktree` must carry; None if there is no database, or it cannot be used.
+def pending(worktree: OpenWorktree) -> PendingLog | None:
+    """The rows that a checkpoint of the worktree must carry; None if there is no database, or it cannot be used.
 
     An error of the log never prevents a checkpoint: it is a warning.
     """
+
+    def read(connection: Connection, owner: RowOwner) -> PendingLog:
+        return PendingLog(*(rows.pending(connection, table, owner) for table in (rows.LOG, rows.MEMORY)))
+
     try:
-        return with_database(
-            repository,
-            settings,
-            worktree,
-            lambda connection, scope: PendingLog(
-                rows.pending(connection, rows.LOG, scope), rows.pending(connection, rows.MEMORY, scope)
-            ),
-            make=False,
-        )
+        return with_database(worktree, read, make=False)
     except (AgentosError, OSError) as error:
         warn(f"the log was not saved with the checkpoint: {error}")
         return None
 
 
-class Appended(NamedTuple):
-    """A checkpoint that was appended to the timeline of `worktree`, whose tip it moved from `previous` to `tip`."""
-
-    worktree: str
-    previous: str
-    tip: str
-    checkpoint: Checkpoint
-
-
-def mark_saved(repository: Repository, settings: Settings, load: PendingLog, appended: Appended) -> None:
-    """Mark the rows of a checkpoint that the timeline has as saved. If this fails, they are found in the timeline
-    later."""
-    checkpoint = appended.checkpoint
+def mark_saved(worktree: OpenWorktree, load: PendingLog, checkpoint: Checkpoint, previous: str, tip: str) -> None:
+    """Mark the rows of a checkpoint as saved: the worktree's timeline has it, and moved from `previous` to `tip`. If
+    this fails, they are found in the timeline later."""
     try:
-        path = database_path.check(repository.location, settings.workflow_db)
-        scope = RowOwner(database_path.repository_id(repository.location), appended.worktree)
+        path = database_path.check(worktree.location, worktree.settings.workflow_db)
+        owner = RowOwner(database_path.repository_id(worktree.location), worktree.worktree_id)
         with database.opened(path) as opened:
             database.relax_sync(opened)
             connection = opened.connection
             with database.transaction(connection):
                 rows.mark_rows_saved(connection, rows.LOG, (row.seq for row in load.log), checkpoint.id)
                 rows.mark_rows_saved(connection, rows.MEMORY, (row.seq for row in load.memory), checkpoint.id)
-                entries.insert(connection, scope, [entry_of(checkpoint)], checkpoint.id)
+                rows.insert_entries(connection, owner, [entry_of(checkpoint)], checkpoint.id)
                 connection.execute(
                     "UPDATE agentos_worktrees SET tip = ? WHERE repository = ? AND worktree = ? AND tip = ?",
-                    (appended.tip, *scope, appended.previous),
+                    (tip, *owner, previous),
                 )
-                drop_old(connection, scope, settings)
+                drop_old(connection, owner, worktree.settings)
     except (AgentosError, OSError) as error:
         warn(f"the checkpoint was not recorded in the log: {error}")
 
@@ -162,19 +146,8 @@ def mark_saved(repository: Repository, settings: Settings, load: PendingLog, app
 # -- the database -----------------------------------------------------------------------------------------------------
 
 
-def exists(repository: Repository, settings: Settings) -> bool:
-    """Whether the worktree has a workflow database."""
-    return os.path.lexists(database_path.path_of(repository.location, settings.workflow_db))
-
-
 def with_database(
-    repository: Repository,
-    settings: Settings,
-    worktree: str,
-    work: Callable[[Connection, RowOwner], T],
-    *,
-    make: bool,
-    problems: Problems | None = None,
+    worktree: OpenWorktree, work: Callable[[Connection, RowOwner], T], *, make: bool, problems: Problems | None = None
 ) -> T | None:
     """Call `work` with the database of a worktree, after it has caught up with the timeline.
 
@@ -182,31 +155,30 @@ def with_database(
     checkpoints, with a warning; `work` may then run twice. What cannot be read of the timeline is added to `problems`;
     without it, that is a warning.
     """
-    where = repository.location
-    if not make and not exists(repository, settings):
+    if not make and not worktree.has_database:
         return None
-    path = (database_path.prepare if make else database_path.check)(where, settings.workflow_db)
+    path = (database_path.prepare if make else database_path.check)(worktree.location, worktree.settings.workflow_db)
     for attempt in range(3):
         try:
-            scope = RowOwner(database_path.repository_id(where), worktree)
+            owner = RowOwner(database_path.repository_id(worktree.location), worktree.worktree_id)
             with database.opened(path) as opened:
-                catch_up(opened.connection, repository, settings, scope, problems=problems)
-                return work(opened.connection, scope)
+                catch_up(opened.connection, worktree, owner, problems=problems)
+                return work(opened.connection, owner)
         except DamagedDatabase as damaged:
             if attempt == 2:
                 raise
-            rebuild_damaged(repository, settings, worktree, damaged)
+            rebuild_damaged(worktree, damaged)
     raise AssertionError("the loop returns or raises")
 
 
-def rebuild_damaged(repository: Repository, settings: Settings, worktree: str, damaged: DamagedDatabase) -> str | None:
+def rebuild_damaged(worktree: OpenWorktree, damaged: DamagedDatabase) -> str | None:
     """Move a damaged database aside and rebuild it; its new path, or None if another process was faster."""
     aside = database.move_aside(damaged.path, damaged.inode)
     if aside is None:
         return None
     with database.opened(damaged.path) as opened:
-        scope = RowOwner(database_path.repository_id(repository.location), worktree)
-        catch_up(opened.connection, repository, settings, scope)
+        owner = RowOwner(database_path.repository_id(worktree.location), worktree.worktree_id)
+        catch_up(opened.connection, worktree, owner)
         found = take_over(opened.connection, aside)
     warn(
         f"the workflow database was damaged ({damaged.reason}): it was moved to '{aside}' and rebuilt from the"
@@ -217,55 +189,55 @@ def rebuild_damaged(repository: Repository, settings: Settings, worktree: str, d
 
 def take_over(connection: Connection, aside: str) -> int:
     """Import the rows of a damaged database that are in no checkpoint, as far as they can be read; how many."""
-    salvaged = salvage.pending_rows(aside)
+    salvaged = database.read_pending(aside)
     count = 0
     with database.transaction(connection):
-        for scope, line in salvaged.log:
-            entry = entries.parse(line)
-            count += entries.insert(connection, scope, [entry], None) if entry is not None else 0
-        for scope, line in salvaged.memory:
-            item = items.parse(line)
-            count += items.insert(connection, scope, [item], None) if item is not None else 0
+        for owner, line in salvaged.log:
+            entry = rows.parse(Entry, line)
+            count += rows.insert_entries(connection, owner, [entry], None) if entry is not None else 0
+        for owner, line in salvaged.memory:
+            item = rows.parse(Item, line)
+            count += rows.insert_items(connection, owner, [item], None) if item is not None else 0
     return count
 
 
 def catch_up(
     connection: Connection,
-    repository: Repository,
-    settings: Settings,
-    scope: RowOwner,
+    worktree: OpenWorktree,
+    owner: RowOwner,
     *,
     anew: bool = False,
     problems: Problems | None = None,
 ) -> int:
     """Read the part of the timeline that the database does not have yet, or with `anew` all; how many checkpoints."""
-    tip = timeline.tip(repository.location, scope.worktree)
-    known, reached = reached_of(connection, scope)
+    repository = worktree.repository
+    tip = timeline.tip(repository.location, owner.worktree)
+    known, reached = reached_of(connection, owner)
     if known and reached == tip and not anew:
         return 0
-    parts, complete = _collect(repository, scope.worktree, None if anew else reached, problems)
-    oldest = _oldest_kept(settings)
+    parts, complete = _collect(repository, owner.worktree, None if anew else reached, problems)
+    oldest = _oldest_kept(worktree.settings)
     with database.transaction(connection):
         for part in reversed(parts):
             checkpoint = part.link.checkpoint
-            rows.mark_saved(connection, rows.LOG, scope, (each.id for each in part.log), checkpoint)
-            rows.mark_saved(connection, rows.MEMORY, scope, (each.id for each in part.memory), checkpoint)
+            rows.mark_saved(connection, rows.LOG, owner, (each.id for each in part.log), checkpoint)
+            rows.mark_saved(connection, rows.MEMORY, owner, (each.id for each in part.memory), checkpoint)
             kept = [each for each in (*part.log, part.own) if each.timestamp >= oldest]
-            entries.insert(connection, scope, kept, checkpoint)
-            items.insert(connection, scope, part.memory, checkpoint)
+            rows.insert_entries(connection, owner, kept, checkpoint)
+            rows.insert_items(connection, owner, part.memory, checkpoint)
         if complete:
             connection.execute(
                 "INSERT INTO agentos_worktrees (repository, worktree, tip) VALUES (?, ?, ?)"
                 " ON CONFLICT (repository, worktree) DO UPDATE SET tip = excluded.tip",
-                (*scope, tip),
+                (*owner, tip),
             )
     return len(parts)
 
 
-def reached_of(connection: Connection, scope: RowOwner) -> tuple[bool, str | None]:
+def reached_of(connection: Connection, owner: RowOwner) -> tuple[bool, str | None]:
     """Whether the worktree's timeline has been read into the database, and up to which commit."""
     row = connection.execute(
-        "SELECT tip FROM agentos_worktrees WHERE repository = ? AND worktree = ?", scope
+        "SELECT tip FROM agentos_worktrees WHERE repository = ? AND worktree = ?", owner
     ).fetchone()
     return (True, row[0]) if row is not None else (False, None)
 
@@ -285,11 +257,11 @@ def _collect(
     return parts, not any(isinstance(each, NewerFormat | TimelineCut) for each in found)
 
 
-def drop_old(connection: Connection, scope: RowOwner, settings: Settings) -> None:
+def drop_old(connection: Connection, owner: RowOwner, settings: Settings) -> None:
     """Delete rows that are older than agentos.logRetention and in a checkpoint."""
     oldest = _oldest_kept(settings)
     if oldest:
-        entries.drop_older(connection, scope, oldest)
+        rows.drop_older(connection, owner, oldest)
 
 
 def _oldest_kept(settings: Settings) -> str:
@@ -346,17 +318,23 @@ def part_of(repository: Repository, link: TimelineEntry) -> CheckpointLog:
     found = format.open_checkpoint(repository, link.checkpoint)
     top = trees.parse(repository.read_tree(repository.commit(found.metadata_commit).tree))
     kept = trees.parse(repository.read_tree(top[ARCHIVE][1])) if ARCHIVE in top else {}
-    both = (kept, top)
-    log = {each.id: each for tree in both for each in map(entries.parse, _lines(repository, tree, LOG)) if each}
-    memory = {each.id: each for tree in both for each in map(items.parse, _lines(repository, tree, MEMORY)) if each}
+    log = _rows(repository, (kept, top), LOG, Entry)
+    memory = _rows(repository, (kept, top), MEMORY, Item)
     own = entry_of(format.describe(link.checkpoint, found.meta))
-    return CheckpointLog(link, own, list(log.values()), list(memory.values()), LOG in kept)
+    return CheckpointLog(link, own, log, memory, LOG in kept)
 
 
-def _lines(repository: Repository, top: Mapping[bytes, trees.Entry], name: bytes) -> list[bytes]:
-    """The lines of a file in a tree; none if there is no such file."""
-    data = repository.blob(top[name][1]) if name in top else b""
-    return [line for line in data.split(b"\n") if line.strip()]
+def _rows(
+    repository: Repository, within: Sequence[Mapping[bytes, trees.Entry]], name: bytes, kind: type[rows.Row]
+) -> list[rows.Row]:
+    """The rows in the files of this name in some trees, each once; where trees differ, as the last has it."""
+    found = {}
+    for tree in within:
+        for line in repository.blob(tree[name][1]).split(b"\n") if name in tree else ():
+            row = rows.parse(kind, line)
+            if row is not None:
+                found[row.id] = row
+    return list(found.values())
 
 
 def entry_of(checkpoint: Checkpoint) -> Entry:

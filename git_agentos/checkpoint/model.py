@@ -30,6 +30,8 @@ class SkipReason(enum.StrEnum):
     LEFT_IGNORED = "ignored at the checkpoint: left in place"
     NEW_KEPT = "created since: kept"
     LEFT_VISIBLE = "ignored until now: left in place"
+    NAME_TAKEN = "another path of the checkpoint has the same name on this file system"
+    NAME_REFUSED = "this file system does not allow the name"
     HIDDEN_NOW = "restored, and ignored now by rules outside of the worktree"
     SPECIAL_FILE = "a pipe, socket or device: there is nothing in it to save"
     UNREADABLE_REPOSITORY = "a repository that git cannot open: put aside in the worktree's git directory"

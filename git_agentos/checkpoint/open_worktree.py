@@ -9,9 +9,10 @@ from git_agentos import config
 from git_agentos.checkpoint import timeline
 from git_agentos.checkpoint.model import Metadata
 from git_agentos.config import Settings
-from git_agentos.git import configuration
+from git_agentos.git import configuration, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
+from git_agentos.store import database_path
 
 
 class OpenWorktree(NamedTuple):
@@ -28,6 +29,15 @@ class OpenWorktree(NamedTuple):
     @property
     def location(self) -> Location:
         return self.repository.location
+
+    @property
+    def has_database(self) -> bool:
+        """Whether the worktree has a workflow database; found out without importing sqlite3."""
+        return os.path.lexists(database_path.path_of(self.location, self.settings.workflow_db))
+
+    def all_worktrees(self) -> list[Location]:
+        """All worktrees of the repository whose folder exists, the main one first."""
+        return worktrees.list_existing(self.location, self.settings.values.get("core.worktree", [None])[-1])
 
     def metadata(self, **fields: Any) -> Metadata:
         """Metadata for a checkpoint of this worktree; `fields` are those of `Metadata` (trigger, description, …)."""

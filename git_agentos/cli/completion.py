@@ -1,9 +1,9 @@
 """The completion scripts for bash, zsh and fish: those in `completions/`, filled in from `command_tree`, so that they
 match the parser.
 
-All three work alike: follow the words to the subcommand at hand, then offer what `command_tree` says about it. Ids are
-asked of the tool and of git when TAB is pressed; everything else is in the script. A library does not serve: click's
-completion starts Python for each TAB, shtab knows no ids, and neither completes `git agentos`.
+All three work alike: follow the words to the subcommand at hand, then offer what `command_tree` says about it. The
+tool and git list ids when TAB is pressed; everything else is in the script. Why no library writes them:
+`docs/decisions/015-own-completion-scripts.md`.
 """
 
 import os

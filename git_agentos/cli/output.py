@@ -124,9 +124,9 @@ class Output:
             return 80
 
     def progress(self, line: str, *, transient: bool = False) -> None:
-        """Say how it goes, on stderr, where neither a document nor ids alone were asked for.
+        """Print a line of progress on stderr, unless `--json` or `-q` is given.
 
-        A `passing` line is overwritten by the next that is said there.
+        The next line overwrites a transient one.
         """
         if self.json or self.quiet:
             return

@@ -8,10 +8,11 @@ repository      the open repository: objects, ancestry; libgit2: the part of pyg
 configuration   reading git's configuration
 objects         writing objects so that they are on disk when a checkpoint is reported; pack: as one pack
 gc              packing the loose objects of many checkpoints; saving beside a running `git gc`
+filesystem      which names the file system takes for one, by a probe
 trees           trees as mappings: parse, edit, walk, compare
 refs            reading refs, and moving them by compare-and-swap; reflog: reading reflogs
 tree_refs       files that a ref of their own keeps
-lockfile        git's lock files, made so that a stale one can be told from one in use
+lockfile        git's lock files, made so that a stale one is recognised
 stale_locks     git's own lock files whose makers are proven to be dead
 state_dir       the folder of git-agentos in a worktree's git directory: locks, scratch folders
 scan            what git says has changed in a worktree; fresh_checkout: the same where nothing can have changed

@@ -17,6 +17,7 @@ from git_agentos.errors import AgentosError
 from git_agentos.git import gitfile
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
+from git_agentos.process import table
 from git_agentos.util import directories, files, locks
 
 _NOTES = "loose-objects"
@@ -27,7 +28,7 @@ _ROW = 41
 _ENOUGH = 1000
 
 _PRUNE_PATIENCE = 10.0  # seconds
-_PRUNES_NOW = (b"--prune=now", b"--prune=all", b"--prune=0")
+_PRUNES_NOW = ("--prune=now", "--prune=all", "--prune=0")
 
 
 def note_loose(repository: Repository, oids: Iterable[str]) -> None:
@@ -100,7 +101,6 @@ def is_pruning(location: Location) -> bool:
     """Whether a gc is running that prunes without a grace period."""
     try:
         pid = int(files.read(os.path.join(location.common_dir, "gc.pid"), limit=gitfile.LONGEST).split()[0])
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return any(word in _PRUNES_NOW for word in file.read().split(b"\0"))
+        return any(word in _PRUNES_NOW for word in table.argv(pid))
     except (OSError, ValueError, IndexError):
         return False

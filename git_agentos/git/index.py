@@ -99,7 +99,7 @@ def _intend(
                 pass
             os.chmod(target, 0o755 if mode == trees.EXECUTABLE else 0o644)
     repository.git(
-        *stat_options(config), "-c", "core.fileMode=true", "-c", "core.symlinks=true",
+        *stat_options(config), "-c", "core.fileMode=true", "-c", "core.symlinks=true", "-c", "core.ignoreCase=false",
         "add", "--intent-to-add", "--force", "--sparse",
         "--pathspec-from-file=-", "--pathspec-file-nul",
         data=b"\0".join(paths) + b"\0",

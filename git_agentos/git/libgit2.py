@@ -98,5 +98,5 @@ def known_extensions() -> set[str]:
 
 
 def know_extensions(names: list[str]) -> None:
-    """Set the `extensions.*` that libgit2 accepts beside its own."""
+    """Set the `extensions.*` that libgit2 accepts besides its own."""
     _parts.option(_parts.options.SET_EXTENSIONS, names, len(names))

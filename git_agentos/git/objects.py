@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 
 from git_agentos.git.pack import Pack, deflate
+from git_agentos.util import files
 
 _LOOSE_LIMIT = 100  # git's fetch.unpackLimit: up to here loose, above it a pack
 _BUFFER_BYTES = 16 << 20
@@ -261,14 +262,14 @@ def _sync(descriptors: list[int]) -> None:
     """fsync all in parallel, so that a journalling file system commits them together."""
     if len(descriptors) <= 2:
         for descriptor in descriptors:
-            os.fsync(descriptor)
+            files.sync(descriptor)
         return
     errors: list[OSError] = []
 
     def work(part: list[int]) -> None:
         try:
             for descriptor in part:
-                os.fsync(descriptor)
+                files.sync(descriptor)
         except OSError as error:
             errors.append(error)
 

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
-from git_agentos.util import locks
+from git_agentos.util import files, locks
 
 _CHUNK = 1 << 20
 _KINDS = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
@@ -102,7 +102,7 @@ class Pack:
             digest.update(chunk)
         self._file.write(digest.digest())
         self._file.flush()
-        os.fchmod(self._file.fileno(), 0o444)
+        files.set_mode(self._file.fileno(), 0o444)
         os.fsync(self._file.fileno())
         base = os.path.join(self._folder, f"pack-{digest.hexdigest()}")
         index = self._index(digest.digest())
@@ -124,7 +124,7 @@ class Pack:
         self._file.close()
         folder = os.open(self._folder, os.O_RDONLY)
         try:
-            os.fsync(folder)
+            files.sync(folder)
         finally:
             os.close(folder)
         return base + ".keep", keep
@@ -153,7 +153,7 @@ class Pack:
             with open(path, "xb") as file:
                 write(file)
                 file.flush()
-                os.fchmod(file.fileno(), 0o444)
+                files.set_mode(file.fileno(), 0o444)
                 os.fsync(file.fileno())
         except BaseException:
             with contextlib.suppress(OSError):

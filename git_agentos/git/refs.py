@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from git_agentos.errors import AgentosError, RepositoryError, system_reason
-from git_agentos.git import lockfile, process
+from git_agentos.git import filesystem, lockfile, process
 from git_agentos.git.location import Location
 
 ZERO = "0" * 40
@@ -194,6 +194,32 @@ def _loose_files(location: Location, prefix: str) -> Iterator[tuple[str, str]]:
                 yield prefix + os.path.relpath(path, top), path
 
 
+def same_file(location: Location, name: str) -> str | None:
+    """An existing ref, or folder of refs, that the file system takes for the new ref `name` or for a folder above it,
+    although it is spelled in another way."""
+    names = filesystem.names_of_refs(location)
+    if names.are_distinct:
+        return None
+    wanted = os.fsencode(name).split(b"/")
+    prefix = "/".join(name.split("/")[:2]) + "/"
+    for each in [*_packed(location), *(found for found, _ in _loose_files(location, prefix))]:
+        parts = os.fsencode(each).split(b"/")
+        for n, (one, other) in enumerate(zip(wanted, parts, strict=False), 1):
+            if one != other:
+                if names.key(one) == names.key(other):
+                    return os.fsdecode(b"/".join(parts[:n]))
+                break
+    return None
+
+
+def _refuse_same_file(location: Location, name: str) -> None:
+    other = same_file(location, name)
+    if other is not None:
+        raise RepositoryError(
+            f"'{other}' exists already, and this file system takes '{name}' for the same name", "choose another name"
+        )
+
+
 def _lock(location: Location, path: str) -> lockfile.LockFile:
     process.require_no_quarantine()
     return lockfile.acquire(location, path, patience=_PATIENCE)
@@ -219,6 +245,8 @@ def update(
     With `reflog`, a line is added to its reflog. `ready` is called just before the rename; if it raises, the ref does
     not move.
     """
+    if old is None:
+        _refuse_same_file(location, name)
     held = _lock(location, _path(location, name))
     try:
         actual = resolve(location, name)
@@ -242,6 +270,8 @@ def transaction(
 ) -> Iterator[Callable[[], None]]:
     """Lock a ref that is at `old`, and yield the function that sets it to `new`; if that is not called, the ref does
     not move. RefMoved if it is not at `old`."""
+    if old is None:
+        _refuse_same_file(location, name)
     target = _path(location, name)
     held = _lock(location, target)
     waiting = True

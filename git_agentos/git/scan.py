@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from git_agentos.errors import GitCommandError
 from git_agentos.git import configuration, index_entries, process, untracked
 from git_agentos.git.location import Location, locate
+from git_agentos.util import system
 from git_agentos.util.values import parse_boolean
 
 _STATUS = (
@@ -91,8 +92,8 @@ class _Child:
 
     def __init__(self, args: Sequence[str | bytes], location: Location, *, neutral_config: bool = True) -> None:
         self.args = args
-        self.out = _memory_file()
-        self.err = _memory_file()
+        self.out = system.memory_file()
+        self.err = system.memory_file()
         env = location.environment()
         self.process = process.spawn(
             args, cwd=location.root, env=env, stdout=self.out, stderr=self.err, neutral_config=neutral_config
@@ -113,15 +114,6 @@ class _Child:
         for descriptor in (self.out, self.err):
             with contextlib.suppress(OSError):
                 os.close(descriptor)
-
-
-def _memory_file() -> int:
-    if hasattr(os, "memfd_create"):
-        return os.memfd_create("git-agentos")
-    import tempfile  # only if the kernel has no memory files
-
-    with tempfile.TemporaryFile() as file:
-        return os.dup(file.fileno())
 
 
 def _contents(descriptor: int) -> bytes:

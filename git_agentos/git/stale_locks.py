@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from git_agentos.git import worktrees
 from git_agentos.git.location import Location
-from git_agentos.process import lock_holders
+from git_agentos.process import occupants
 from git_agentos.process.table import Process
 from git_agentos.util import directories, locks
 
@@ -68,9 +68,9 @@ class Lock:
         except OSError as error:
             self.reason = "it is gone" if isinstance(error, FileNotFoundError) else (error.strerror or "").lower()
             return
-        self.reason = lock_holders.why_unprovable(self.path, self._first)
+        self.reason = occupants.why_unprovable(self.path, self._first)
         if self.reason is None:
-            self._makers = lock_holders.holders(self._first, self._candidate.places)
+            self._makers = occupants.holders(self._first, self._candidate.places)
             self.waits = bool(self._makers) or self._candidate.settles
             self.reason = next(iter(self._makers.values()), "it was just created" if self.waits else None)
 
@@ -80,7 +80,7 @@ class Lock:
             self.reason, self.waits = "it is gone", False
             return
         if self._makers:
-            self._makers = lock_holders.holders(self._first, self._candidate.places, self._makers)
+            self._makers = occupants.holders(self._first, self._candidate.places, self._makers)
             self.reason = next(iter(self._makers.values()), "it was just created")
         if not self._makers and (age >= _SETTLED or not self._candidate.settles):
             self.reason, self.waits = None, False

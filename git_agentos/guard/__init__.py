@@ -13,15 +13,15 @@
     tampering.py           whether the guard itself was changed
 
     assessment/            a command -> an assessment. Reads, changes nothing
-        assessor.py        the way in: git commands, other programs, shell text, hook events
-        git_command.py     reads one git command line; conclusion.py decides about it
+        assessor.py        the way in: git commands, other programs, shell text, hook events; and the decision
+        git_command.py     reads one git command line
         hook_events.py     what git tells its hooks: updates of refs, pushes, commits
-        shell_text.py      reads shell text and programs; named_files.py, file_owners.py, ignored_files.py: their files
+        shell_text.py      reads shell text and programs; named_files.py, file_owners.py: their files
     policy/                a git command line -> operations -> what is decided about them
         subcommands.py     which function reads which subcommand; commands/ has the functions
         option_table.py    git's options; command_table.py: our own commands
         facts.py           what the repository says; own_work.py: what of it is the agent's own
-        effects.py         what an operation can take away, and whether a checkpoint brings it back
+        operations.py      what an operation can take away, and whether a checkpoint can restore it; the decision
     shell/                 shell text -> the programs that it starts, without running anything
         syntax.py          the syntax tree, by shfmt; reader.py walks it
         runners.py         programs that run others; interpreters.py: those given code; file_programs.py: files
@@ -31,7 +31,7 @@
         enforcer.py        the way in, for every layer: checkpoint, approval, log, message
         safeguard.py       the checkpoint before a command; saving.py creates it
         aftermath.py       what a command has changed before it was stopped
-    approval/              requests and grants, and who may decide
+    approval/              requests and grants, and whether a person uses a terminal
 
     setup/                 what is installed in a repository and removed again
     exec/, harness/        an agent below `guard exec`, and the hooks of the programs in which agents run

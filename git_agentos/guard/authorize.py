@@ -44,7 +44,7 @@ _DECISIONS = {
     "tdd approve": "approving a workflow",
 }
 # Parameters of functions that do not change what a call does.
-NOT_CHECKED = ("observer", "watcher", "consent", "environment")
+NOT_CHECKED = ("observer", "consent", "environment")
 
 
 @contextlib.contextmanager
@@ -113,6 +113,21 @@ def require(context: OpenWorktree, *path: str, operands: Sequence[str] = ()) -> 
             _check_words(who, path, context.location.root, operands, {})
 
 
+def refusal(who: Identity, what: str) -> PolicyError:
+    """The error for an agent that would decide; `what` is for messages: `granting`."""
+    by = {
+        "environment": "AGENTOS_AGENT_ID is set",
+        "ill-formed": "AGENTOS_AGENT_ID is set, and is not an agent id",
+        "worktree": "this is an agent's worktree",
+        "ancestor": "a process above this one is an agent's",
+        "as": "--as names it",
+    }[who.source]
+    return PolicyError(
+        f"{what} is not for agents, and this is {_describe(who)}: {by}",
+        "the person who runs the agents decides, in a separate terminal, outside of the agents' worktrees",
+    )
+
+
 @contextlib.contextmanager
 def _part() -> Iterator[None]:
     token = _authorized.set(True)
@@ -135,9 +150,7 @@ def _decide(who: Identity, request: Request, argv: Sequence[str]) -> None:
             "a person can run it",
         )
     if command.target == command_table.PERSON and not request.options & command.alone:
-        from git_agentos.guard.approval import authority
-
-        raise authority.refusal(who, _DECISIONS[name])
+        raise refusal(who, _DECISIONS[name])
     caller = Caller(who, os.environ, _started_in(), os.getpid())
     found = agentos.operations(command, request, caller, _folder())
     if [each.name for each in found] != ["look"]:

@@ -20,7 +20,7 @@ class Operation(NamedTuple):
 
     `own`: the commits, refs and stash entries that it takes away were made in this worktree and are not published.
     `limited`: it takes away only files that it names, and brings in no commit that others made. Both are false where
-    that is not known; `policy.effects` decides by them.
+    that is not known; `policy.operations` decides by them.
     """
 
     name: str
@@ -90,7 +90,7 @@ class Assessment(NamedTuple):
     `save` is what must be saved before the command runs or is stopped, None if it cannot lose anything. `fully_saved`:
     a checkpoint with `save` holds everything that the command would lose, so `agentos.guard.mode = save` may let it
     run. `root` is the worktree that the command works in, None outside of one. `relies_on_checkpoint`: the command is
-    allowed only because a checkpoint with `save` brings everything back (`policy.effects`), so it stops if that
+    allowed only because a checkpoint with `save` brings everything back (`policy.operations`), so it stops if that
     checkpoint cannot be created or is not complete. `operations` are those of one git command; `moves_head`: HEAD may
     be at another commit afterwards, apart from a commit that the command makes.
     """

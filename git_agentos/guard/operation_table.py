@@ -146,8 +146,8 @@ exec-path | s | --exec-path, GIT_EXEC_PATH | runs other programs in git's place 
 git-dir-write | s | rm -rf .git, writes into .git | damages the repository | git commands
 """
 
-# What each operation changes, and so what it could lose (`policy.effects`): one effect each, the widest.
-EFFECTS = """
+# What each operation changes, and so what it could lose (`policy.operations`): one effect each, the widest.
+EFFECT_ROWS = """
 nothing      look add objects fetch branch-create tag-create worktree-add remote-add notes-add init clone agentos gc
 files        write-file apply reset-index checkout-paths remove move remove-force move-force sparse-widen index-rewrite index-flags
 files        checkout-dirty checkout-conflict checkout-interactive checkout-merge checkout-force read-tree checkout-index

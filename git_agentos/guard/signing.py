@@ -48,7 +48,7 @@ def key(environment: Mapping[str, str], *, make: bool = True) -> bytes | None:
             continue
         except OSError:
             return None
-        if stat.S_IMODE(found.st_mode) & 0o022 or found.st_uid not in (os.geteuid(), 0):
+        if _others_may_write(found):
             raise GuardError(
                 f"others may write to the key '{path}'",
                 f"chmod go-w '{path}' if nobody has; else remove it, and grant pending requests again",
@@ -66,11 +66,9 @@ def problem(environment: Mapping[str, str]) -> str | None:
         return None
     except OSError as error:
         return f"the key '{path}' cannot be read: {system_reason(error)}"
-    if not stat.S_ISREG(found.st_mode):
-        return f"the key '{path}' is {DAMAGED}"
     if len(data) != _SIZE:
         return f"the key '{path}' is {DAMAGED}"
-    if stat.S_IMODE(found.st_mode) & 0o022 or found.st_uid not in (os.geteuid(), 0):
+    if _others_may_write(found):
         return f"others may write to the key '{path}'"
     return None
 
@@ -131,6 +129,10 @@ def verify_document(kind: str, name: str, document: Mapping[str, Any], known: by
     """Whether a JSON object carries the `mac` of the rest of it."""
     body = {field: value for field, value in document.items() if field != "mac"}
     return verify(document_bytes(kind, name, body), document.get("mac"), known)
+
+
+def _others_may_write(found: os.stat_result) -> bool:
+    return bool(stat.S_IMODE(found.st_mode) & 0o022) or found.st_uid not in (os.geteuid(), 0)
 
 
 def _read(path: str) -> tuple[bytes, os.stat_result]:

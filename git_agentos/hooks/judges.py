@@ -18,8 +18,9 @@ from git_agentos.guard.assessment import assessor
 from git_agentos.guard.assessment.hook_events import RefUpdate
 from git_agentos.guard.decision import Assessment
 from git_agentos.guard.setup import scripts
-from git_agentos.hooks import CONTINUE, STOP, HookCall, allowed, decision, git_command, output, pending, recorders
+from git_agentos.hooks import CONTINUE, STOP, HookCall, decision, git_command, output, pending, recorders
 from git_agentos.hooks.git_command import GitCommand
+from git_agentos.process import table
 from git_agentos.util import git_command_line
 
 
@@ -31,14 +32,14 @@ def fsmonitor(hook: HookCall) -> int:
     command = git_command.read(hook.pid)
     if command.location is not None:
         pending.record(command.location)
-    code, _ = decision.decide(command, _assess_command, layer="fsmonitor", allows=allowed.FILES)
+    code, _ = decision.decide(command, _assess_command, layer="fsmonitor", allows=decision.FILES)
     return code
 
 
 def unlock(hook: HookCall) -> int:
     """Remove the index.lock of a git that was killed, if no living process can be its owner."""
     location = git_command.locate_worktree()
-    if location is None or os.path.isdir(f"/proc/{hook.pid}"):
+    if location is None or table.identify(hook.pid) is not None:
         return CONTINUE
     lock = stale_locks.Candidate(os.path.join(location.git_dir, "index.lock"), stale_locks.everywhere(location))
     with contextlib.suppress(OSError):
@@ -53,7 +54,7 @@ def pre_commit(hook: HookCall) -> int:
     def assess(command: GitCommand) -> Assessment:
         return assessor.assess_commit(command.with_index(), command.who, command.settings)
 
-    code, _ = decision.decide(command, assess, layer="hook", allows=allowed.FILES)
+    code, _ = decision.decide(command, assess, layer="hook", allows=decision.FILES)
     if code == CONTINUE:
         recorders.before_commit(command)
     return code
@@ -70,7 +71,7 @@ def pre_merge_commit(hook: HookCall) -> int:
 
 
 def _decide_whole(pid: int) -> int:
-    code, _ = decision.decide(git_command.read(pid), _assess_command, layer="hook", allows=allowed.FILES)
+    code, _ = decision.decide(git_command.read(pid), _assess_command, layer="hook", allows=decision.FILES)
     return code
 
 
@@ -87,7 +88,7 @@ def pre_push(hook: HookCall) -> int:
     def assess(command: GitCommand) -> Assessment:
         return assessor.assess_push(lines, name or url, command.call, command.who, command.settings)
 
-    code, _ = decision.decide(git_command.read(hook.pid), assess, layer="hook", allows=allowed.FILES)
+    code, _ = decision.decide(git_command.read(hook.pid), assess, layer="hook", allows=decision.FILES)
     return code
 
 
@@ -105,11 +106,11 @@ def reference_transaction(hook: HookCall) -> int:
     def assess(command: GitCommand) -> Assessment:
         found = assessor.assess_ref_updates(updates, command.call, command.who, command.settings)
         # The state before the command was saved then; do not save the middle of a rebase.
-        was_saved = found.relies_on_checkpoint and allowed.is_recorded(command.common_dir, command.pid)
+        was_saved = found.relies_on_checkpoint and decision.was_allowed(command.common_dir, command.pid)
         return found._replace(save=None) if was_saved else found
 
     # Afterwards, a merge moves only its own branch.
-    allows = allowed.ALL if merges else allowed.FILES
+    allows = decision.ALL if merges else decision.FILES
     targets = [update.new for update in updates if not update.new.startswith("ref:")]
     code, verdict = decision.decide(command, assess, layer="hook", allows=allows, targets=targets)
     if code == CONTINUE and merges and verdict.decision.checkpoint is None:

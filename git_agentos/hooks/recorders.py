@@ -6,9 +6,8 @@
     a merge, before it changes a file       before_merge     agentos.auto.beforeMerge
     an agent's push to the stash            before_risky     agentos.auto.beforeRisky
 
-A command does not wait for the post-… recorders: the hook writes a note (`notes`) and starts them in the background
-(`pending`). Errors are printed once (those of background processes by the next hook) and written to the log; git
-continues.
+A command does not wait for the post-… recorders: the hook writes a note and starts them in the background (`pending`).
+Errors are printed once (those of background processes by the next hook) and written to the log; git continues.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ from git_agentos.guard.decision import SaveScope
 from git_agentos.guard.setup import scripts
 from git_agentos.hooks import CONTINUE, HookCall, git_command, output
 from git_agentos.hooks.git_command import GitCommand
-from git_agentos.hooks.notes import Noted
 
 _AFTER = {
     "post-commit": ("after_commit", "after a commit"),
@@ -36,14 +34,14 @@ _AFTER = {
 }
 
 
-def record_noted(location: Location, noted: Noted) -> None:
-    """Create the checkpoint after a command that has ended."""
-    trigger, description = _AFTER.get(noted.hook, _AFTER["post-commit"])
+def record_noted(location: Location, hook: str, agent: str, argv: tuple[str, ...]) -> None:
+    """Create the checkpoint after a command that has ended; `agent` is empty for a person."""
+    trigger, description = _AFTER.get(hook, _AFTER["post-commit"])
     environment = {key: value for key, value in os.environ.items() if key != "AGENTOS_AGENT_ID"}
-    if noted.agent:
-        environment["AGENTOS_AGENT_ID"] = noted.agent
+    if agent:
+        environment["AGENTOS_AGENT_ID"] = agent
     who = identity.identify(environment, location.git_dir, None)
-    call = Call(noted.command, location.root, environment)
+    call = Call(argv, location.root, environment)
     try:
         settings = settings_.read(location.root, environment)
     except AgentosError as error:

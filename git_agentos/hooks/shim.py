@@ -70,7 +70,7 @@ def _answer(request: Call, pid: int, run: int) -> int:
     from git_agentos.git.location import locate
     from git_agentos.guard.enforcement.enforcer import LayerCall, enforce
     from git_agentos.guard.exec.launch import WAIT
-    from git_agentos.hooks import allowed
+    from git_agentos.hooks import decision
 
     verdict = enforce(
         request,
@@ -81,6 +81,6 @@ def _answer(request: Call, pid: int, run: int) -> int:
     output.to_stderr(verdict.message)
     if verdict.run and assessment.root is not None:
         # The process becomes this git: its hooks need not save and decide again.
-        what = allowed.ALL if assessment.decision.decision != ALLOW else allowed.FILES
-        allowed.record(locate(assessment.root, use_environment=False).common_dir, pid, what)
+        what = decision.ALL if assessment.decision.decision != ALLOW else decision.FILES
+        decision.record_allowed(locate(assessment.root, use_environment=False).common_dir, pid, what)
     return run if verdict.run else STOP

@@ -1,13 +1,11 @@
 """Processes other than our own: looking at them, starting them, and ending them.
 
 table          the processes of this machine, by /proc (elsewhere `ps`): the only module that knows its format
-occupants      which processes use a folder
-lock_holders   which processes may have made a lock file
+occupants      which processes use a folder, or may have made a lock file
 mounts         mount points and file systems
-programs       running programs that are not git; `deletion` deletes folders, also in the background
+programs       running programs that are not git, bubblewrap too; `deletion` deletes folders, also in the background
 supervisor     the program above a command that ends everything below it
 contained      running a command below it; `output` is what the command writes, without secrets
-bubblewrap     finding and trying the program that makes sandboxes
 
 Nothing in here knows repositories, runs or the guard.
 """

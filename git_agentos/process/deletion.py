@@ -1,6 +1,6 @@
 """Deleting folders, whatever their permissions; also in a process that outlives this one.
 
-Run as a script (`deletion.py FOLDER…`), it deletes folders: that is how `remove_in_background` goes on.
+Run as a script (`deletion.py FOLDER…`), it deletes folders: `remove_in_background` does so.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from git_agentos.process import mounts, programs
 
 
 def remove_in_background(folders: Iterable[str]) -> None:
-    """Delete folders, one after the other, in a process that goes on when this one has ended, with low priority.
+    """Delete folders, one after the other, in a process of low priority that outlives this one.
 
-    If one cannot be deleted, it stays, and so do those after it. The folder that a folder lies in goes too if that
+    If one cannot be deleted, it stays, and so do those after it. The parent of a folder is deleted too if that
     leaves it empty.
     """
     paths = [os.path.abspath(folder) for folder in folders]

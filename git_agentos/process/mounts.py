@@ -1,10 +1,15 @@
-"""Mount points and the types of file systems, as the system tells them (proc(5), mountinfo)."""
+"""Mount points and the types of file systems, as the system tells them (proc(5), mountinfo; elsewhere mount(8))."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 
+from git_agentos.process import ps
+
+# `/dev/disk1s1 on / (apfs, local, journaled)` on macOS and FreeBSD, `/dev/wd0a on / type ffs (local)` on the others.
+_MOUNTS = (re.compile(r".*? on (/.*?) type (\S+) \(.*\)"), re.compile(r".*? on (/.*) \(([^,()]+)[^()]*\)"))
 _ESCAPES = ((b"\\040", b" "), (b"\\011", b"\t"), (b"\\012", b"\n"), (b"\\134", b"\\"))
 
 
@@ -39,6 +44,7 @@ def _mounts() -> Iterator[tuple[bytes, str]]:
         with open("/proc/self/mountinfo", "rb") as file:
             lines = file.read().splitlines()
     except OSError:
+        yield from parse_mount(ps.output_of(["mount"])[1])
         return
     for line in lines:
         before, _, after = line.partition(b" - ")
@@ -46,3 +52,11 @@ def _mounts() -> Iterator[tuple[bytes, str]]:
         for escape, byte in _ESCAPES:
             path = path.replace(escape, byte)
         yield path, after.split(b" ")[0].decode("ascii", "replace")
+
+
+def parse_mount(out: str) -> Iterator[tuple[bytes, str]]:
+    """The mount point and type in each line that mount(8) prints."""
+    for line in out.splitlines():
+        found = next(filter(None, (form.fullmatch(line) for form in _MOUNTS)), None)
+        if found is not None:
+            yield os.fsencode(found[1]), found[2]

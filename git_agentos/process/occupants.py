@@ -1,20 +1,31 @@
 """Which processes use a folder: stand in it, have it as their root, run a program from it, or have a file in it open.
+And which may have made a lock file of git's, so that it is proven, or not, to be left by a killed one.
 
-Processes that may not be read are left out. Where there is no /proc, `lsof` tells current directories, roots and
-programs.
+Processes that may not be read are left out. Where there is no /proc, folders and files are read from lsof(8).
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
-from collections.abc import Iterable
+import re
+import stat
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from git_agentos.process import table
+from git_agentos.process import mounts, ps, table
+from git_agentos.process.table import Process
+from git_agentos.util import git_command_line
 
-_KINDS_OF_LSOF = {b"cwd": "cwd", b"rtd": "root", b"txt": "exe"}
+# The options and variables that say where a git works.
+_LOCATION_GIVEN = ("--git-dir=", "--work-tree=", "GIT_DIR=", "GIT_COMMON_DIR=", "GIT_WORK_TREE=", "GIT_INDEX_FILE=")
+# On these, the process that holds a lock may run on another machine, where it cannot be seen from here.
+_SHARED_FILE_SYSTEMS = (
+    "nfs", "cifs", "smb", "9p", "virtiofs", "fuse", "ceph", "gluster", "lustre", "afs", "gpfs", "vboxsf", "vmhgfs",
+    "beegfs",
+)  # fmt: skip
+_ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
+_KINDS_OF_LSOF = {"cwd": "cwd", "rtd": "root", "txt": "exe"}
 
 
 class Occupant(NamedTuple):
@@ -84,31 +95,118 @@ def _use(pid: int, top: str) -> tuple[str, str] | None:
 
 
 def _by_lsof(top: str, ancestors: set[int]) -> list[Occupant]:
-    try:
-        ended = subprocess.run(
-            ["lsof", "-w", "-d", "cwd,rtd,txt", "-F", "pcfn"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            check=False,
-        )
-    except FileNotFoundError:
-        return []
-    return parse_lsof(ended.stdout, top, ancestors)
+    # Neither warnings nor the names of hosts and ports, for which it would ask the network.
+    return parse_lsof(ps.output_of(["lsof", "-w", "-n", "-P", "-F", "pcfn"])[1], top, ancestors)
 
 
-def parse_lsof(out: bytes, top: str, ancestors: set[int]) -> list[Occupant]:
+def parse_lsof(out: str, top: str, ancestors: set[int]) -> list[Occupant]:
     """The occupants of `top` by the output of `lsof -F pcfn`: lines that begin with the field's letter."""
     found: dict[int, Occupant] = {}
     pid, name, how = 0, "?", "open"
-    for line in out.split(b"\n"):
-        field, value = line[:1], line[1:]
-        if field == b"p":
+    for line in out.split("\n"):
+        field, value = line[:1], _unescape(line[1:])
+        if field == "p":
             pid = int(value)
-        elif field == b"c":
-            name = os.fsdecode(value)
-        elif field == b"f":
+        elif field == "c":
+            name = value
+        elif field == "f":
             how = _KINDS_OF_LSOF.get(value, "open")
-        elif field == b"n" and pid != os.getpid() and pid not in found and is_below(os.fsdecode(value), top):
-            found[pid] = Occupant(pid, name, how, os.fsdecode(value), pid in ancestors)
+        elif field == "n" and pid != os.getpid() and pid not in found and is_below(value, top):
+            found[pid] = Occupant(pid, name, how, value, pid in ancestors)
     return [found[pid] for pid in sorted(found)]
+
+
+def _unescape(text: str) -> str:
+    """The text that lsof prints with `\\xNN` for a byte that is not printable."""
+    return os.fsdecode(_ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), os.fsencode(text)))
+
+
+# -- lock files --------------------------------------------------------------------------------------------------------
+
+
+def why_not_stale(lock: str, folders: Sequence[str]) -> str | None:
+    """Why the lock file `lock` is not proven to be left by a killed process, by one look at all processes; None where
+    it is proven.
+
+    `git.stale_locks` has the rule, and waits for processes that are about to end.
+    """
+    try:
+        found = os.lstat(lock)
+    except FileNotFoundError:
+        return "it is gone"
+    return why_unprovable(lock, found) or next(iter(holders(found, folders).values()), None)
+
+
+def why_unprovable(lock: str, found: os.stat_result) -> str | None:
+    """Why nothing can be proven about the lock file `lock`, whatever processes there are; None where it can."""
+    if not stat.S_ISREG(found.st_mode):
+        return "it is no regular file"
+    if not table.has_proc():
+        return "this system does not tell what other processes do"
+    kind = mounts.file_system_of(lock)
+    if kind is None or kind.startswith(_SHARED_FILE_SYSTEMS):
+        return "its file system may be shared with other machines"
+    return None
+
+
+def holders(lock: os.stat_result, folders: Sequence[str], among: Iterable[Process] | None = None) -> dict[Process, str]:
+    """The living processes that may have made a lock file, each with the reason: those of its owner that have it open,
+    and the gits that work in one of `folders`. `among` are the only ones that are looked at; None for all."""
+    tops = [os.path.realpath(folder) for folder in folders]
+    found = {}
+    for pid in table.pids() if among is None else [each.pid for each in among]:
+        process = table.identify(pid) if pid != os.getpid() else None
+        if process is None or (among is not None and process not in among):
+            continue
+        reason = _why_holder(pid, lock, tops)
+        if reason is not None:
+            found[process] = reason
+    return found
+
+
+def _why_holder(pid: int, lock: os.stat_result, tops: Sequence[str]) -> str | None:
+    """Why the process may be the one that made the lock; None where it is not."""
+    try:
+        owner = os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        return None  # it is gone
+    if owner != lock.st_uid or not table.is_alive(pid):
+        return None  # the file would belong to another user
+    try:
+        descriptors = os.listdir(f"/proc/{pid}/fd")
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return f"process {pid} ({table.title(pid)}) may not be looked into"
+    for descriptor in descriptors:
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.stat(f"/proc/{pid}/fd/{descriptor}"), lock) and not _is_path_only(pid, descriptor):
+                return f"process {pid} ({table.title(pid)}) has it open"
+    if table.name(pid).startswith("git") and not _makes_no_lock(pid) and _works_in(pid, tops):
+        return f"process {pid} ({table.title(pid)}) is at work in this repository"
+    return None
+
+
+def _is_path_only(pid: int, descriptor: str) -> bool:
+    """Whether a descriptor was opened with O_PATH, as by a process that looks at a lock, never by one that makes it."""
+    return bool(int(table.field(pid, f"fdinfo/{descriptor}", "flags") or "0", 8) & os.O_PATH)
+
+
+def _makes_no_lock(pid: int) -> bool:
+    """Whether a git makes no lock of its own: it waits for a git-agentos command, as the git of `git agentos …` does,
+    or watches files."""
+    command = git_command_line.parse(table.argv(pid)).command or ""
+    return command in ("agentos", "fsmonitor--daemon") or command.startswith("agentos-")
+
+
+def _works_in(pid: int, tops: Sequence[str]) -> bool:
+    try:
+        cwd = os.readlink(f"/proc/{pid}/cwd")
+    except (FileNotFoundError, ProcessLookupError):
+        return False  # it is ending, or has ended: it touches no file any more
+    except OSError:
+        return True  # it may not be looked into
+    words = [*table.argv(pid), *os.fsdecode(table.read(pid, "environ") or b"").split("\0")]
+    named = [os.path.join(cwd, word.partition("=")[2]) for word in words if word.startswith(_LOCATION_GIVEN)]
+    opened = [path for _, path in table.open_files(pid) if path.startswith(os.sep)]
+    return any(is_below(os.path.normpath(path), top) for path in (cwd, *named, *opened) for top in tops)

@@ -1,14 +1,20 @@
-"""Running programs that are not git. Each gets a process group of its own, and nothing on stdin."""
+"""Running programs that are not git. Each gets a process group of its own, and nothing on stdin.
+
+bubblewrap is one of them: it makes the sandboxes of the guard and of tdd.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+from git_agentos.errors import AgentosError
 
 TimeoutExpired = subprocess.TimeoutExpired
 _GRACE = 5.0  # seconds between SIGTERM and SIGKILL for a process group
@@ -36,7 +42,7 @@ def run(argv: Sequence[str], *, cwd: str, env: Mapping[str, str], timeout: float
     """Run a program and wait for it.
 
     After `timeout` seconds, and where it fails, or this process is interrupted, the whole group is ended; what a
-    successful one left running goes on. FileNotFoundError where there is no such program.
+    successful one left running continues. FileNotFoundError where there is no such program.
     """
     with tempfile.TemporaryFile() as output:
         child = subprocess.Popen(
@@ -87,7 +93,7 @@ def start_piped(
 
 
 def start_in_background(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> None:
-    """Start a program that goes on when this process has ended. It works in `/`, and its output is discarded."""
+    """Start a program that outlives this process. It works in `/`, and its output is discarded."""
     script = '"$@" </dev/null >/dev/null 2>&1 &'  # the shell ends at once, so nobody has to reap the program
     subprocess.run(
         ["/bin/sh", "-c", script, "sh", *argv],
@@ -99,6 +105,27 @@ def start_in_background(argv: Sequence[str], *, env: Mapping[str, str] | None = 
         start_new_session=True,
         check=False,
     )
+
+
+def find_bubblewrap(environment: Mapping[str, str], error: type[AgentosError]) -> str:
+    """Where bubblewrap is on PATH; `error` where it is missing."""
+    found = shutil.which("bwrap", path=environment.get("PATH", os.defpath))
+    if found is None:
+        raise error(
+            "there is no bubblewrap, which makes the sandbox",
+            "install it (the package is called bubblewrap), or leave --sandbox out",
+        )
+    return found
+
+
+def require_sandbox(words: Sequence[str], environment: Mapping[str, str], error: type[AgentosError]) -> None:
+    """Make a sandbox with `words` and run nothing in it; `error` where that fails. Many systems do not allow it to
+    their users, and do not say so before."""
+    ended = run([*words, "/bin/sh", "-c", ":"], cwd="/", env=environment)
+    if ended.code != 0:
+        lines = ended.output.decode("utf-8", "replace").strip().splitlines()
+        why = lines[-1].removeprefix("bwrap: ") if lines else f"exit code {ended.code}"
+        raise error(f"bubblewrap cannot make a sandbox here: {why}", "leave --sandbox out, or allow user namespaces")
 
 
 def _end_group(child: subprocess.Popen[bytes]) -> None:

@@ -3,7 +3,7 @@
 Standard library and `table` only. A command cannot get rid of it: everything orphaned below is reparented to it
 (PR_SET_CHILD_SUBREAPER), and its own environment cannot be changed from below. It forwards signals and exits as the
 command does: with its exit code, 128 + N where signal N ended it, 127 where there is no such command, 126 where it
-cannot be run. `guard exec` uses that, and what the command leaves running goes on.
+cannot be run. `guard exec` uses that: processes that the command leaves behind continue.
 
 With `--contain`, which runs and workflows use, nothing is left. Everything below is ended when the command has ended,
 when LIMIT seconds have passed (0: no limit), or when the other end of the descriptor LIFELINE is closed, as it is when
@@ -11,7 +11,7 @@ the process that holds it was killed. SIGTERM comes first, SIGKILL after GRACE s
 one above the other, since a command can kill its parent: the one that is left ends what is reparented to it.
 
 To the descriptor REPORT go a line `supervisor PID`, and at the end `ended CODE WHY LEFT STAYED`: WHY is `itself`,
-`limit` or `told`; LEFT is how many processes there were beside the command, STAYED how many could not be ended. Both
+`limit` or `stopped`; LEFT is how many processes there were beside the command, STAYED how many could not be ended. Both
 descriptors are closed before the command is started.
 """
 
@@ -42,7 +42,7 @@ _ENDING = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM")
 # after which a process that SIGKILL has not ended is given up (it waits for a disk).
 _SETTLE, PATIENCE, _GIVE_UP = 0.2, 3.0, 10.0
 # Why a command ended, as REPORT says it: by itself, by its time limit, or because the lifeline was closed.
-ITSELF, LIMIT, STOPPED = "itself", "limit", "told"
+ITSELF, LIMIT, STOPPED = "itself", "limit", "stopped"
 
 
 def command_line(options: Sequence[str] = ()) -> tuple[str, ...]:
@@ -69,7 +69,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _accompany(argv: Sequence[str]) -> int:
-    """Run `argv`; what it leaves running goes on."""
+    """Run `argv`; the processes that it leaves behind continue."""
     forwarded = {getattr(signal, name) for name in _FORWARDED if hasattr(signal, name)}
     watched = forwarded | {signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)

@@ -1,7 +1,7 @@
 """The processes of this machine: parents, arguments, environments, folders, and who is alive.
 
-Read from /proc. What may not be read counts as not there. Where there is no /proc, `ps` tells parents, start times and
-arguments; environments, folders and open files are not known then.
+Read from /proc. What may not be read counts as not there. Where there is no /proc, it is read from ps(1) (`ps`), which
+knows no folders and open files.
 
 Standard library only, and subprocess only where there is no /proc: the supervisor imports it, and so does every hook.
 """
@@ -9,12 +9,15 @@ Standard library only, and subprocess only where there is no /proc: the supervis
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
+
+from git_agentos.process import ps
 
 _PROC = "/proc"
 _MAX_ANCESTORS = 512  # nobody nests deeper, and a loop must not hang us
 _DEAD = (b"Z", b"X", b"x")
+_ENDED = "Z"
 # Fields of /proc/PID/stat (proc(5)), counted from the one after the name.
 _STATE, _PARENT, _THREADS, _START = 0, 1, 17, 19
 
@@ -32,11 +35,10 @@ def has_proc() -> bool:
 
 
 def pids() -> list[int]:
-    """All processes, by number; empty where there is no /proc."""
-    try:
-        return sorted(int(name) for name in os.listdir(_PROC) if name.isdigit())
-    except OSError:
-        return []
+    """All processes, by number."""
+    if not has_proc():
+        return sorted(row.pid for row in ps.rows())
+    return sorted(int(name) for name in os.listdir(_PROC) if name.isdigit())
 
 
 def identify(pid: int) -> Process | None:
@@ -62,14 +64,13 @@ def parent_and_start(pid: int) -> tuple[int, str] | None:
     fields = stat_fields(pid)
     if fields is not None:
         return int(fields[_PARENT]), fields[_START].decode("ascii")
-    if has_proc():
-        return None
-    parent, _, start = ps(pid, "ppid", "lstart").partition(" ")
-    return (int(parent), " ".join(start.split())) if parent.isdigit() else None
+    return None if has_proc() else next(((row.parent, row.start) for row in ps.rows(pid)), None)
 
 
 def children(pid: int) -> list[int]:
     """The children of a process, ended ones that were not waited for included."""
+    if not has_proc():
+        return [row.pid for row in ps.rows() if row.parent == pid]
     found: list[int] = []
     try:
         for thread in os.listdir(f"{_PROC}/{pid}/task"):
@@ -85,6 +86,8 @@ def children(pid: int) -> list[int]:
 
 def descendants(pid: int) -> list[int]:
     """The living processes that descend from one."""
+    if not has_proc():
+        return _descendants(pid, ps.rows())
     found: list[int] = []
     remaining = children(pid)
     while remaining:
@@ -97,6 +100,8 @@ def descendants(pid: int) -> list[int]:
 
 def is_alive(pid: int) -> bool:
     """Whether a process exists and has not ended; one that waits for its parent to notice has."""
+    if not has_proc():
+        return any(not row.state.startswith(_ENDED) for row in ps.rows(pid))
     fields = stat_fields(pid)
     return fields is not None and (fields[_STATE] not in _DEAD or int(fields[_THREADS]) > 1)
 
@@ -112,8 +117,20 @@ def can_be_ended(pid: int) -> bool:
 
 def with_variable(name: str, value: str) -> list[int]:
     """The living processes that were started with a variable set to `value`, by number."""
+    if not has_proc():
+        return [pid for pid, found in ps.environments().items() if found.get(name) == value and is_alive(pid)]
     assignment = os.fsencode(f"{name}={value}")
     return [pid for pid in pids() if assignment in (read(pid, "environ") or b"").split(b"\0") and is_alive(pid)]
+
+
+def boot_id() -> str:
+    """The id of this start of the system: after the next one, process numbers and start times begin again. Empty where
+    the system has none."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read(64).strip()
+    except OSError:
+        return "" if has_proc() else ps.boot_id()
 
 
 # -- one process -----------------------------------------------------------------------------------------------------
@@ -127,14 +144,14 @@ def argv(pid: int) -> tuple[str, ...]:
     data = read(pid, "cmdline")
     if data is not None:
         return tuple(os.fsdecode(word) for word in data.split(b"\0")[:-1])
-    return () if has_proc() else tuple(ps(pid, "args").split())
+    return () if has_proc() else tuple(ps.arguments(pid).split())
 
 
 def environment(pid: int) -> dict[str, str] | None:
     """The environment that a process was started with; None where it may not be read."""
     data = read(pid, "environ")
     if data is None:
-        return None
+        return None if has_proc() else ps.environments(pid).get(pid)
     pairs = (item.partition(b"=") for item in data.split(b"\0") if b"=" in item)
     return {os.fsdecode(key): os.fsdecode(value) for key, _, value in pairs}
 
@@ -151,7 +168,9 @@ def executable(pid: int) -> str:
 
 
 def name(pid: int) -> str:
-    """The name of a process as the kernel has it, cut to 15 bytes; empty where it is not known."""
+    """The name of a process as the kernel has it, maybe cut to 15 bytes; empty where it is not known."""
+    if not has_proc():
+        return next((os.path.basename(row.name) for row in ps.rows(pid)), "")
     return os.fsdecode((read(pid, "comm") or b"").strip())
 
 
@@ -206,22 +225,16 @@ def stat_fields(pid: int) -> list[bytes] | None:
     return fields if len(fields) > _START else None
 
 
-def ps(pid: int, *columns: str) -> str:
-    """What `ps` tells of a process, for systems without /proc; empty where it tells nothing."""
-    import subprocess  # not loaded where /proc tells
-
-    options = [word for column in columns for word in ("-o", f"{column}=")]
-    try:
-        ended = subprocess.run(
-            ["ps", *options, "-p", str(pid)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            check=False,
-        )
-    except OSError:
-        return ""
-    return os.fsdecode(ended.stdout).strip()
+def _descendants(pid: int, rows: Sequence[ps.Row]) -> list[int]:
+    """The living processes that descend from one, by a single look at all."""
+    found: list[int] = []
+    above = {pid}
+    while above:
+        below = [row for row in rows if row.parent in above and row.pid not in found]
+        found += [row.pid for row in below]
+        above = {row.pid for row in below}
+    ended = {row.pid for row in rows if row.state.startswith(_ENDED)}
+    return [each for each in found if each not in ended]
 
 
 def _parent(pid: int) -> int | None:

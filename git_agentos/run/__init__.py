@@ -1,16 +1,15 @@
 """Runs: an agent and the validation of its work in a worktree of its own, which can always be rolled back.
 
-commands     start, resume, cancel, roll back; `runner` runs attempts, and `step` one step, with `feedback` for the next
-             attempt; `stop` is for signals, `observer` for progress, `environment` is what the commands get
-spec         what a run is to do; `control` has its private copy and the request to cancel, `lock` the run's lock
-workspace    the boundary of a run, for other orchestrators; `external` ends their runs, `null_workspace` has no git
+commands     start, resume, cancel, roll back; `runner` runs attempts, each with feedback on the last, `step` one step
+spec         what a run is to do; `lock` has the lock and the private files of a run, and says whether it is to stop
+workspace    the boundary of a run, for other orchestrators, which end it themselves; `service` has its calls
 preparation  making the workspace; `context` describes it, `baseline` says what it was like
 snapshot     the state of the workspace, and what has changed in it; `branches` are the protected ones
-rollback     resetting it; `rebuild` makes a damaged one again first, with `interrupted_restore` and `worktree_config`
+rollback     resetting it; `rebuild` makes a damaged one again first
 events       the events of a run and its state; `journal` and `journal_note` store and verify them
 evidence     the folder of a run (`evidence_folder`); `evidence_store` finds it, `evidence_copy` is its copy in git,
              `patches` are without secrets, `sealing` closes and verifies it
-query        reading runs; `doctor` what people should look at
+query        reading runs, and what people should look at
 accept       merging what was validated; `cleanup` archives worktrees of ended runs
 
 `kernel` is only the documented name of `commands` and `spec`. The names below are loaded when they are first used.

@@ -24,9 +24,9 @@ from git_agentos.git import index, refs, trees
 from git_agentos.git.repository import Writer
 from git_agentos.guard import authorize
 from git_agentos.run import cleanup as cleaning
-from git_agentos.run import evidence_store, lock, rebuild, sealing
-from git_agentos.run.context import WorkspaceContext, worktree_id
-from git_agentos.run.events import ACCEPTED, OK, PASSED, Run, Step
+from git_agentos.run import evidence_store, lock, rebuild, runner, sealing
+from git_agentos.run.context import WorkspaceContext, run_metadata, worktree_id
+from git_agentos.run.events import ACCEPTED, OK, PASSED, Run
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.snapshot import run_context
 from git_agentos.worktree import agent_merge, layout
@@ -51,13 +51,6 @@ class ValidatedWork(NamedTuple):
     after: str
 
 
-class _Validated(NamedTuple):
-    """The checkpoints before the first and after the last validation since an agent ran."""
-
-    before: str
-    after: str
-
-
 @authorize.entry("run", "accept")
 def accept(
     context: OpenWorktree, run_id: str, *, into: str | None = None, squash: bool = False, cleanup: bool | None = None
@@ -67,13 +60,13 @@ def accept(
     What was validated and is in no commit is committed on the run's branch first. RunError where validation has not
     passed, the worktree has changed since, or the evidence is not intact. With conflicts nothing is changed. Evidence
     that could not be sealed before is sealed now. `cleanup` archives worktree and branch afterwards; None does what the
-    run says. The caller has made sure that this is allowed (`guard.approval.authority`).
+    run says. The caller has made sure that this is allowed (`guard.operator`).
     """
     evidence = evidence_store.open_or_rebuild(context.location, run_id)
     with lock.hold(context.location, run_id) as is_ours:
         evidence.pin(is_ours)
         state = evidence.state()
-        if state.merge_commit is not None and not state.is_sealed:
+        if state.recorded.merge_commit is not None and not state.is_sealed:
             made = _finish_accepted(context, evidence)
             return Acceptance(cleaning.finish(context, evidence, wanted=cleanup), made)
         validated = _validated(evidence.run())
@@ -134,30 +127,15 @@ def recording_failure(run_id: str, made: Merge) -> Iterator[None]:
 
 def _finish_accepted(context: OpenWorktree, evidence: Evidence) -> Merge:
     """Seal the evidence of a run that was accepted, where that failed then."""
+    runner.seal_run(context, evidence, again=True)
     run = evidence.run()
-    try:
-        here = run_context(context, evidence_store.workspace_of(context, evidence))
-    except RunError:
-        here = context  # its worktree is gone: its last known state is sealed
-    sealing.seal(here, evidence, run, again=True)
-    run = evidence.run()
-    into, commit = str(run.accepted_into), str(run.merge_commit)
-    return Merge(
-        merged=False,
-        target=into,
-        before=commit,
-        merge_commit=commit,
-        sources=[],
-        conflicts=[],
-        saved=None,
-        worktree_path=None,
-        squashed=False,
-        dry_run=False,
-    )
+    commit = str(run.merge_commit)
+    return Merge(merged=False, target=str(run.accepted_into), before=commit, merge_commit=commit)
 
 
-def _validated(run: Run) -> _Validated:
-    """What is to be merged; RunError where there is nothing."""
+def _validated(run: Run) -> tuple[str, str]:
+    """The checkpoints before the first and after the last validation since an agent ran; RunError where there are
+    none."""
     name = run.run_id
     if run.state == ACCEPTED:
         raise RunError(
@@ -166,21 +144,18 @@ def _validated(run: Run) -> _Validated:
     if run.state != PASSED or not run.attempts or run.context is None:
         why = f": {run.reason}" if run.reason else ""
         raise RunError(f"run '{name}' has not passed, it is {run.state}{why}", f"git agentos run show {name}")
-    return _since_agent(run, [step for step in run.steps if step.n in run.attempts[-1].steps])
-
-
-def _since_agent(run: Run, steps: Sequence[Step]) -> _Validated:
+    steps = [step for step in run.steps if step.n in run.attempts[-1].steps]
     last = max((n for n, step in enumerate(steps) if step.kind in ("agent", "rollback")), default=-1)
     validations = [step for step in steps[last + 1 :] if step.kind == "validate"]
     if not validations:
         raise RunError(
-            f"run '{run.run_id}' was not validated",
-            f"start runs with --validate; git agentos worktree merge {worktree_id(run.run_id)} merges it as it is",
+            f"run '{name}' was not validated",
+            f"start runs with --validate; git agentos worktree merge {worktree_id(name)} merges it as it is",
         )
     before, after = validations[0].checkpoint_before, validations[-1].checkpoint_after
     if any(step.outcome != OK for step in validations) or before is None or after is None:
-        raise RunError(f"not every validation passed in run '{run.run_id}'", f"git agentos run show {run.run_id}")
-    return _Validated(before, after)
+        raise RunError(f"not every validation passed in run '{name}'", f"git agentos run show {name}")
+    return before, after
 
 
 def base_branch(context: OpenWorktree, run: WorkspaceContext) -> str:
@@ -272,12 +247,7 @@ def commit_message(subject: str, trailers: Sequence[tuple[str, str | None]]) -> 
 def _validated_commit(work: ValidatedWork, text: bytes) -> _Ready:
     """A commit of what was validated; it may be on no branch yet. RunError where the worktree has changed since."""
     run, here, before, after = work
-    metadata = here.metadata(
-        trigger="before_merge",
-        description=f"before merging run {run.run_id}",
-        task_id=run.task_id,
-        run_id=run.run_id,
-    )
+    metadata = run_metadata(here, run, trigger="before_merge", description=f"before merging run {run.run_id}")
     now = create_checkpoint(here, metadata).state
     head = now.head.commit
     if now.operation is not None or now.stages or head is None:

@@ -28,15 +28,18 @@ import shutil
 import stat
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from git_agentos.checkpoint.capture import listing
 from git_agentos.checkpoint.capture.listing import Folder, Known, Listing
 from git_agentos.checkpoint.model import State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.config import boolean
+from git_agentos.errors import AgentosError
+from git_agentos.git import configuration as git_configuration
 from git_agentos.git import filters, process, state_dir, trees
 from git_agentos.git.location import Location
+from git_agentos.guard.setup import activation
 from git_agentos.util import directories, files
 
 _VERSION = 1
@@ -52,7 +55,13 @@ _STRICT = (
     "-c", "core.splitIndex=false",
 )  # fmt: skip
 
-_Row = tuple[int, int, int, int, int]
+
+class _Row(NamedTuple):
+    mode: int
+    size: int
+    mtime: int
+    ctime: int
+    inode: int
 
 
 class Baseline(NamedTuple):
@@ -71,7 +80,7 @@ class Comparison(NamedTuple):
     walked: Listing
 
 
-def record(inner: OpenWorktree, _evidence_folder: str | None = None) -> None:
+def record(inner: OpenWorktree) -> None:
     """Record the worktree right after its set-up and its first checkpoint. (It is no evidence: it can be made
     again.)"""
     location = inner.location
@@ -89,6 +98,7 @@ def record(inner: OpenWorktree, _evidence_folder: str | None = None) -> None:
     now = time.time_ns()
     tracked = set(inner.repository.git("ls-files", "-z").split(b"\0"))
     young = _young(inner, tracked, now) if written // 10**9 >= now // 10**9 else {}
+    config = configuration(location)
     body = {
         "version": _VERSION,
         "folders": {
@@ -98,7 +108,7 @@ def record(inner: OpenWorktree, _evidence_folder: str | None = None) -> None:
         "others": [os.fsdecode(path) for path in walked.names if path not in tracked],
         "tree": inner.repository.git("write-tree", env={"GIT_INDEX_FILE": copy}).decode().strip(),
         "young": {os.fsdecode(path): row for path, row in young.items()},
-        "config": _text(configuration(location)),
+        "config": None if config is None else config.decode("latin-1"),
     }
     os.utime(copy, (_LATER, _LATER))
     text = json.dumps(body, separators=(",", ":"))
@@ -124,7 +134,7 @@ def read(location: Location) -> Baseline | None:
         if body["version"] != _VERSION:
             return None
         folders = {os.fsencode(path): Folder(*row) for path, row in body["folders"].items()}
-        young = {os.fsencode(path): row and _row(row) for path, row in body["young"].items()}
+        young = {os.fsencode(path): row and _Row(*row) for path, row in body["young"].items()}
         others = [os.fsencode(path) for path in body["others"]]
         tree = str(body["tree"])
         text = body["config"]
@@ -172,17 +182,9 @@ def changed_by_reading(inner: OpenWorktree, state: State) -> frozenset[bytes]:
     for path, mode in every.items():
         row = _stat(os.path.join(root, path))
         usual = (0o777 if mode == trees.EXECUTABLE else 0o666) & ~state.umask
-        if row is not None and mode != trees.SYMLINK and stat.S_IMODE(row[0]) != usual:
+        if row is not None and mode != trees.SYMLINK and stat.S_IMODE(row.mode) != usual:
             touched.add(path)
     return frozenset(touched)
-
-
-def configuration(location: Location) -> bytes | None:
-    """The worktree's own configuration file; None where it has none."""
-    try:
-        return files.read(os.path.join(location.git_dir, "config.worktree"), follow=True)
-    except OSError:
-        return None
 
 
 def _young(inner: OpenWorktree, tracked: Iterable[bytes], now: int) -> dict[bytes, _Row | None]:
@@ -191,8 +193,8 @@ def _young(inner: OpenWorktree, tracked: Iterable[bytes], now: int) -> dict[byte
     found: dict[bytes, _Row | None] = {}
     for path in tracked:
         row = _stat(os.path.join(root, path)) if path else None
-        if row is not None and row[3] // 10**9 >= now // 10**9:
-            found[path] = row if row[3] < now - _TICK_NS else None
+        if row is not None and row.ctime // 10**9 >= now // 10**9:
+            found[path] = row if row.ctime < now - _TICK_NS else None
     return found
 
 
@@ -201,20 +203,50 @@ def _stat(path: bytes) -> _Row | None:
         found = os.lstat(path)
     except OSError:
         return None
-    return (found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+    return _Row(found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
 
-def _row(row: list[Any]) -> _Row:
-    mode, size, mtime, ctime, inode = _ints(row)
-    return (mode, size, mtime, ctime, inode)
+# -- the worktree's own configuration ----------------------------------------------------------------------------------
 
 
-def _ints(values: Iterable[Any]) -> list[int]:
-    found = list(values)
-    if not all(isinstance(each, int) for each in found):
-        raise ValueError("not a number")
-    return found
+def configuration(location: Location) -> bytes | None:
+    """The worktree's own configuration file; None where it has none."""
+    try:
+        return files.read(config_path(location), follow=True)
+    except OSError:
+        return None
 
 
-def _text(data: bytes | None) -> str | None:
-    return None if data is None else data.decode("latin-1")
+def config_path(location: Location) -> str:
+    """Where that file is; there may be none."""
+    return os.path.join(location.git_dir, "config.worktree")
+
+
+def is_config_recorded(location: Location, known: Baseline) -> bool:
+    """Whether it has the settings that were recorded, apart from the guard's, which are written again."""
+    if configuration(location) == known.config:
+        return True
+    guards = {(each.name.lower(), each.value) for each in activation.values(location)}
+    try:
+        with state_dir.scratch(location) as folder:
+            recorded = os.path.join(folder, "config")
+            files.write_new(recorded, known.config or b"", None, False)
+            return _settings(config_path(location), guards) == _settings(recorded, guards)
+    except (AgentosError, OSError):
+        return False
+
+
+def restore_config(location: Location, known: Baseline) -> None:
+    """Write what was recorded."""
+    if known.config is not None:
+        files.replace(config_path(location), known.config)
+        return
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(config_path(location))
+
+
+def _settings(path: str, without: set[tuple[str, str]]) -> dict[str, list[str]]:
+    """The settings in a file, apart from some pairs of name and value."""
+    values = git_configuration.read_file(path)
+    found = {key: [each for each in given if (key, each) not in without] for key, given in values.items()}
+    return {key: rest for key, rest in found.items() if rest}

@@ -57,11 +57,6 @@ def _default_branches(context: OpenWorktree) -> list[str]:
     return found
 
 
-def matches(branch: str, protected: Sequence[str]) -> bool:
-    """Whether a short branch name is protected."""
-    return run_protection.is_protected(branch, protected)
-
-
 def protected_heads(location: Location, protected: Sequence[str]) -> Mapping[str, str]:
     """Full name -> commit of every protected branch; one that is damaged is not among them."""
     return only_protected(branch_heads(location), protected)
@@ -69,7 +64,9 @@ def protected_heads(location: Location, protected: Sequence[str]) -> Mapping[str
 
 def only_protected(branches: Mapping[str, str], protected: Sequence[str]) -> dict[str, str]:
     """Those branches that are protected."""
-    return {name: oid for name, oid in branches.items() if matches(name.removeprefix(_HEADS), protected)}
+    return {
+        name: oid for name, oid in branches.items() if run_protection.is_protected(name.removeprefix(_HEADS), protected)
+    }
 
 
 def branch_heads(location: Location) -> Mapping[str, str]:
@@ -88,6 +85,11 @@ def other_refs(location: Location) -> Mapping[str, str]:
     return {name: oid for name, oid in found.items() if not name.startswith((_HEADS, "refs/agentos/"))}
 
 
+def moved(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """The names of the refs that are not where they were."""
+    return [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
+
+
 def check_branches(
     context: OpenWorktree, run: WorkspaceContext, before: Mapping[str, str], protected: Sequence[str]
 ) -> list[str]:
@@ -96,13 +98,13 @@ def check_branches(
     leaves without a branch."""
     now = protected_heads(context.location, protected)
     own = _HEADS + run.branch_name
-    moved = [name for name in sorted({*before, *now}) if before.get(name) != now.get(name) and name != own]
+    names = [name for name in moved(before, now) if name != own]
     found = []
-    if moved:
+    if names:
         check = _BranchCheck(context, run)
-        found = [text for name in moved if (text := check.judge(name, before.get(name), now.get(name))) is not None]
+        found = [text for name in names if (text := check.judge(name, before.get(name), now.get(name))) is not None]
     on = _current_branch(context.location, run)
-    if on is not None and on != run.branch_name and matches(on, protected):
+    if on is not None and on != run.branch_name and run_protection.is_protected(on, protected):
         found.append(f"its worktree is on the protected branch '{on}'")
     return found
 

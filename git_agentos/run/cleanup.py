@@ -113,25 +113,19 @@ def cleanup(
 
 
 def finish(context: OpenWorktree, kept: Evidence, *, wanted: bool | None = None) -> Run:
-    """The run as a command reports it at its end, cleaned up first if that is `wanted` (None: if the run's spec says
-    so); problems are added to the run's. The caller holds the run's lock."""
+    """The run as a command reports it at its end, cleaned up first, unless it has passed, if that is `wanted` (None: if
+    the run's spec says so); problems are added to the run's. The caller holds the run's lock."""
     run = query.current_run(context, kept, is_ours=True)
     if not (run.cleanup if wanted is None else wanted):
         return run
-    problems = _at_end(context, run)
+    problems = []
+    if run.state in (FAILED, CANCELLED, ACCEPTED):
+        try:
+            archive_run(context, run)
+        except (AgentosError, OSError) as error:
+            problems = [f"run '{run.run_id}' was not cleaned up: {error}"]
     run = query.current_run(context, kept, is_ours=True)
     return replace(run, problems=[*run.problems, *problems])
-
-
-def _at_end(context: OpenWorktree, run: Run) -> list[str]:
-    """Clean up after a run unless it has passed; problems, for people. The caller holds the run's lock."""
-    if run.state not in (FAILED, CANCELLED, ACCEPTED):
-        return []
-    try:
-        archive_run(context, run)
-    except (AgentosError, OSError) as error:
-        return [f"run '{run.run_id}' was not cleaned up: {error}"]
-    return []
 
 
 def archive_run(context: OpenWorktree, run: Run, *, dry_run: bool = False) -> Cleaned | None:
@@ -145,7 +139,8 @@ def archive_run(context: OpenWorktree, run: Run, *, dry_run: bool = False) -> Cl
     goes = run.state == ACCEPTED or branch == record.branch_of(id_, run.run_id)
     known = record.get(context.location.common_dir, id_)
     tip = refs.resolve(context.location, layout.HEADS + branch)
-    used = _users(context, branch, known.git_dir if known is not None else None)
+    own = known.git_dir if known is not None else None
+    used = worktrees.branch_users(context.location, layout.HEADS + branch, except_git_dir=own)
     if known is None:
         if tip is None or not goes:
             return None
@@ -213,10 +208,6 @@ def _refuse_unended(run: Run) -> None:
     if run.state not in _ENDED:
         drives = f", and '{run.tool}' drives it" if run.is_external else ""
         raise _KeepRun(run.problems[0] if run.problems else f"it has not ended: it is {run.state}{drives}")
-
-
-def _users(context: OpenWorktree, branch: str, git_dir: str | None) -> list[worktrees.BranchUser]:
-    return worktrees.branch_users(context.location, layout.HEADS + branch, except_git_dir=git_dir)
 
 
 def _holds(context: OpenWorktree, id_: str, commit: str) -> bool:

@@ -12,22 +12,21 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
-from git_agentos import log
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError, storage_error
 from git_agentos.git import authorship, process
 from git_agentos.guard import authorize
-from git_agentos.run import cleanup, control, evidence_store, lock, preparation, snapshot
+from git_agentos.run import cleanup, evidence_store, lock, preparation, snapshot
 from git_agentos.run import context as contexts
 from git_agentos.run.events import CANCELLED, OPEN, SERVICE, TAMPERED, TDD, Run
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.journal import NoKey, Tampered
-from git_agentos.run.observer import Observer
+from git_agentos.run.lock import Stop
 from git_agentos.run.query import diff, list_runs, logs, show
 from git_agentos.run.rollback import Rollback, rollback_and_record, rollback_worktree
 from git_agentos.run.runner import Runner, end_as_tampered, judge_killed_step, seal_run, spec_to_resume
 from git_agentos.run.spec import RunSpec
-from git_agentos.run.stop import Stop
+from git_agentos.run.step import Observer, RunSetup, SilentObserver
 from git_agentos.worktree import record
 
 __all__ = [
@@ -48,7 +47,7 @@ _CANCEL_TIMEOUT = 120.0  # seconds: what a run is doing (a rollback) may take a 
 
 
 @authorize.entry("run", "start")
-def start(context: OpenWorktree, spec: RunSpec, watcher: Observer | None = None) -> Run:
+def start(context: OpenWorktree, spec: RunSpec, observer: Observer | None = None) -> Run:
     """Run a run from its beginning; how it ended. LockedError where the run is running, RunError where the id is taken,
     ConfigurationError where git cannot tell who commits.
 
@@ -60,14 +59,14 @@ def start(context: OpenWorktree, spec: RunSpec, watcher: Observer | None = None)
         made = _create_evidence(context, run_id)
         with _recording_failure(context, made):
             made.pin(is_ours)
-            work = Runner(context, made, spec, stop, watcher)
+            work = Runner(RunSetup(context, made, spec, stop, observer or SilentObserver()))
             work.begin()
             work.run()
         return cleanup.finish(context, made)
 
 
 @authorize.entry("run", "resume")
-def resume(context: OpenWorktree, run_id: str, watcher: Observer | None = None) -> Run:
+def resume(context: OpenWorktree, run_id: str, observer: Observer | None = None) -> Run:
     """Continue an interrupted run at the step it was in; the worktree is reset first to where that step began.
 
     A run that has ended, and whose evidence could not be sealed, is sealed; one whose record was tampered with ends by
@@ -82,8 +81,8 @@ def resume(context: OpenWorktree, run_id: str, watcher: Observer | None = None) 
             has_ended = found.state().ended is not None
             if not has_ended:
                 spec = spec_to_resume(context, found)
-                control.clear_cancel(context.location, run_id)
-                Runner(context, found, spec, stop, watcher).resume()
+                lock.discard(context.location, run_id, "cancel")
+                Runner(RunSetup(context, found, spec, stop, observer or SilentObserver())).resume()
         if has_ended:
             _finish(context, found)
         return cleanup.finish(context, found)
@@ -106,12 +105,12 @@ def cancel(context: OpenWorktree, run_id: str) -> Run:
             if not has_ended:
                 judge_killed_step(context, found)
                 spec = RunSpec(steps=(), on_failure=found.run().on_failure)
-                Runner(context, found, spec, stop).end(CANCELLED, "cancelled")
+                Runner(RunSetup(context, found, spec, stop)).end(CANCELLED, "cancelled")
         if has_ended:
-            control.discard(context.location, run_id)
+            lock.discard(context.location, run_id)
             _finish(context, found, fine=(CANCELLED, TAMPERED))
             if found.state().ended not in (CANCELLED, TAMPERED):
-                raise _has_ended(run_id, str(found.state().ended))
+                raise _has_ended(found)
         return cleanup.finish(context, found)
 
 
@@ -119,12 +118,10 @@ def _finish(context: OpenWorktree, found: Evidence, *, fine: Sequence[str] = (TA
     """Seal the evidence of a run that has ended, where that failed; RunError where it was sealed, and the run has not
     ended in one of the states `fine`."""
     at = found.state()
-    if at.ended is None:
-        raise RunError(f"run '{found.run_id}' has not ended", f"git agentos run show {found.run_id} shows details")
     if not at.is_sealed and at.prepared is not None:
         seal_run(context, found, again=True)
     elif at.ended not in fine:
-        raise _has_ended(found.run_id, at.ended)
+        raise _has_ended(found)
 
 
 def _refuse_external(found: Evidence, what: str) -> None:
@@ -163,7 +160,7 @@ def _cancel_and_lock(context: OpenWorktree, run_id: str) -> Iterator[Callable[[]
             except LockedError:
                 if time.monotonic() > deadline:
                     raise
-                control.request_cancel(context.location, run_id)
+                lock.request_cancel(context.location, run_id)
         yield is_ours
 
 
@@ -191,8 +188,7 @@ def rollback(context: OpenWorktree, run_id: str | None, point: str, *, dry_run: 
         with contextlib.suppress(NoKey):
             judge_killed_step(context, found)
         done = rollback_and_record(context, run, found, point)
-        inner = snapshot.run_context(context, run)
-        log.try_add(inner, "action", f"run {run_id} rolled back to {done.point}", task_id=run.task_id)
+        snapshot.add_log_entry(context, run, "action", f"run {run_id} rolled back to {done.point}")
         if found.state().ended is not None:
             with contextlib.suppress(NoKey):
                 seal_run(context, found, again=True)
@@ -256,7 +252,7 @@ def _recording_failure(context: OpenWorktree, found: Evidence) -> Iterator[None]
     except (AgentosError, OSError) as error:
         raised = storage_error(error) if isinstance(error, OSError) else error
         if preparation.recorded_context(context, found.run_id) is None:
-            control.discard(context.location, found.run_id)
+            lock.discard(context.location, found.run_id)
             evidence_store.remove(context.location, found.run_id)
         else:
             then = f"git agentos run resume {found.run_id} continues the run, rollback resets its worktree"
@@ -273,8 +269,9 @@ def _recording_failure(context: OpenWorktree, found: Evidence) -> Iterator[None]
         raise raised from error
 
 
-def _has_ended(run_id: str, state: str) -> RunError:
-    return RunError(f"run '{run_id}' has ended: {state}", f"git agentos run show {run_id} shows details")
+def _has_ended(found: Evidence) -> RunError:
+    id_ = found.run_id
+    return RunError(f"run '{id_}' has ended: {found.state().ended}", f"git agentos run show {id_} shows details")
 
 
 # Names of docs/api.md.

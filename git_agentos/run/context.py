@@ -13,9 +13,12 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from git_agentos import config
+from git_agentos.checkpoint.model import Metadata
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import RunError, UsageError
 from git_agentos.git import worktrees
+from git_agentos.git.location import Location
+from git_agentos.store import database_path
 from git_agentos.worktree import layout, record
 
 CONTEXT = "workspace_context.json"  # in the evidence of the run
@@ -43,6 +46,21 @@ def is_id(name: str) -> bool:
 def worktree_id(run_id: str) -> str:
     """The id of a run's worktree."""
     return _PREFIX + run_id
+
+
+def runs_folder(location: Location) -> str:
+    """The folder of all runs of the repository: `<repository root>/.agentos/runs`."""
+    return os.path.join(layout.main_folder(location), database_path.FOLDER, "runs")
+
+
+def evidence_path(location: Location, run_id: str) -> str:
+    """The folder of a run's evidence; there may be none."""
+    return os.path.join(runs_folder(location), run_id)
+
+
+def attachment_path(run_id: str, name: str) -> bytes:
+    """Where a file of a run's evidence is among the attachments of a checkpoint."""
+    return os.fsencode(f"runs/{run_id}/{name}")
 
 
 @dataclass(frozen=True)
@@ -98,6 +116,11 @@ class WorkspaceContext:
 
 def _damaged(source: str) -> RunError:
     return RunError(f"{source} is no context of a run's workspace", "git agentos run verify RUN shows details")
+
+
+def run_metadata(here: OpenWorktree, run: WorkspaceContext, **fields: Any) -> Metadata:
+    """Metadata for a checkpoint of a run's worktree `here`; `fields` as for `OpenWorktree.metadata`."""
+    return here.metadata(task_id=run.task_id, run_id=run.run_id, **fields)
 
 
 def with_current_paths(context: OpenWorktree, run: WorkspaceContext) -> WorkspaceContext:

@@ -13,7 +13,7 @@ are, with their fields:
                    that moved meanwhile), moved_refs (refs that are no branches)
     marked         n, checkpoint: a point that an orchestrator without steps has set
     attempt-ended  number, outcome, reason
-    interrupted    signal, or error: what kept the kernel from going on
+    interrupted    signal, or error: what stopped it
     resumed        step
     rolled-back    point, checkpoint, saved, not_saved (what of the state before could not be read), last_saved and
                    last_saved_at (the checkpoint before that, where there is such a thing, and its time)
@@ -62,17 +62,17 @@ class Step:
     n: int  # counts from 1 over the whole run, in the order in which steps were begun
     kind: str  # agent, validate, rollback or checkpoint
     attempt: int  # counts from 1
-    command: str | None  # shell text, without secrets; None if the step runs none
-    outcome: str | None  # one of the above; None while it runs
-    exit_code: int | None  # 128 + N for signal N; None where there is no process
-    started_at: str  # ISO 8601, UTC
-    ended_at: str | None  # None while it runs
-    seconds: float | None  # of the command
-    checkpoint_before: str | None  # the point `step:<n>`
-    checkpoint_after: str | None  # None where the worktree could not be captured
-    changed: int | None  # how many paths the step changed
-    stdout: str | None  # the file with the command's output
-    stderr: str | None  # the same
+    command: str | None = None  # shell text, without secrets; None if the step runs none
+    outcome: str | None = None  # one of the above; None while it runs
+    exit_code: int | None = None  # 128 + N for signal N; None where there is no process
+    started_at: str = ""  # ISO 8601, UTC
+    ended_at: str | None = None  # None while it runs
+    seconds: float | None = None  # of the command
+    checkpoint_before: str | None = None  # the point `step:<n>`
+    checkpoint_after: str | None = None  # None where the worktree could not be captured
+    changed: int | None = None  # how many paths the step changed
+    stdout: str | None = None  # the file with the command's output
+    stderr: str | None = None  # the same
     detail: str | None = None  # for people
     moved: list[str] | None = field(default_factory=list)  # other branches that moved while it ran; None: not known
     moved_refs: list[str] | None = field(default_factory=list)  # other refs that moved, full names; None: not known
@@ -109,18 +109,18 @@ class Run:
 
     run_id: str  # its id
     state: str  # one of those above
-    reason: str | None  # why it is so, for people
-    context: WorkspaceContext | None  # its worktree; None before that was made
-    task_id: str | None  # from the caller
-    steps: list[Step]  # those that were begun
-    attempts: list[Attempt]  # those that were begun
-    evidence: str  # the folder
-    max_attempts: int  # how often the agent may try
-    on_failure: str  # keep or rollback
-    guarded: bool  # whether the guard is on in the worktree
-    protected: list[str]  # patterns of branches that the run must not move
-    started_at: str  # ISO 8601, UTC
-    ended_at: str | None  # None while it is open
+    reason: str | None = None  # why it is so, for people
+    context: WorkspaceContext | None = None  # its worktree; None before that was made
+    task_id: str | None = None  # from the caller
+    steps: list[Step] = field(default_factory=list)  # those that were begun
+    attempts: list[Attempt] = field(default_factory=list)  # those that were begun
+    evidence: str = ""  # the folder
+    max_attempts: int = 1  # how often the agent may try
+    on_failure: str = "keep"  # or rollback
+    guarded: bool = True  # whether the guard is on in the worktree
+    protected: list[str] = field(default_factory=list)  # patterns of branches that the run must not move
+    started_at: str = ""  # ISO 8601, UTC
+    ended_at: str | None = None  # None while it is open
     rolled_back_to: str | None = None  # the point of the last rollback, if nothing was done since
     final_checkpoint: str | None = None  # carries the evidence, once that is sealed
     merge_commit: str | None = None  # what accepting it made
@@ -153,12 +153,6 @@ def parse_line(line: bytes) -> dict[str, Any]:
     raise ValueError("not an event")
 
 
-def run_of(run_id: str, evidence: str, events: Iterable[Event], *, alive: bool) -> Run:
-    """The run by its events. `alive` says whether a process has it: else one that did not end was interrupted, or is
-    open where an orchestrator drives it, from one call to the next. RunError where they are not the events of a run."""
-    return state_of(run_id, events).run(evidence, alive=alive)
-
-
 def state_of(run_id: str, events: Iterable[Event]) -> RunState:
     """The state of a run by its events; RunError where they are not the events of a run."""
     state = RunState(run_id)
@@ -170,12 +164,13 @@ def state_of(run_id: str, events: Iterable[Event]) -> RunState:
 class RunState:
     """The state of a run: how it is shown, and how far it has come. Events are applied one by one.
 
-    `begun` and `prepared` are those events. `attempt` is the last attempt begun (0: none), `index` the position in the
-    spec of the step that is next in it, `count` how many steps were begun in the whole run; `numbers` tells which step
-    each one of the spec became in this attempt. `under_way` is the `step-begun` of a step that has not ended, `failed`
-    the `step-ended` of this attempt that is not `ok`; `outcome` and `why` are the attempt's, where it has ended.
-    `ended` is the state that the run ended in. `is_sealed` tells that nothing has happened since the evidence was
-    sealed.
+    `recorded` is the run as its events have it, without its steps and attempts; `run` adds these, and what can be seen
+    from outside. `begun` and `prepared` are those events. `attempt` is the last attempt begun (0: none), `index` the
+    position in the spec of the step that is next in it, `count` how many steps were begun in the whole run; `numbers`
+    tells which step each one of the spec became in this attempt. `under_way` is the `step-begun` of a step that has not
+    ended, `failed` the `step-ended` of this attempt that is not `ok`; `outcome` and `why` are the attempt's, where it
+    has ended. `ended` is the state that the run ended in. `is_sealed` tells that nothing has happened since the
+    evidence was sealed.
 
     `point` is the state of the worktree unless somebody else has changed it: where the step under way began, where the
     last one ended (where it began, if it damaged the worktree so that its end could not be saved), or where an attempt
@@ -183,10 +178,9 @@ class RunState:
     """
 
     def __init__(self, run_id: str) -> None:
-        self.run_id = run_id
+        self.recorded = Run(run_id, RUNNING)
         self.begun: Event | None = None
         self.prepared: Event | None = None
-        self.context: WorkspaceContext | None = None
         self.attempt = self.index = self.count = 0
         self.numbers: dict[int, int] = {}
         self.points: dict[int, str] = {}
@@ -200,35 +194,27 @@ class RunState:
         self.files: dict[str, str] = {}
         self._steps: dict[int, Step] = {}
         self._attempts: dict[int, Attempt] = {}
-        self._state = RUNNING
-        self._reason: str | None = None
-        self._started_at: str | None = None
-        self._ended_at: str | None = None
-        self.rolled_back_to: str | None = None
-        self._not_saved: list[Skipped] = []
-        self._last_saved: str | None = None
-        self._last_saved_at: str | None = None
-        self._left: Left | None = None
-        self.final_checkpoint: str | None = None
-        self.merge_commit: str | None = None
-        self.accepted_into: str | None = None
 
     def apply(self, event: Event) -> None:
         """Apply one event; RunError where it is not an event of a run."""
         try:
             self._apply(event)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise self._damaged() from error
+            id_ = self.recorded.run_id
+            raise RunError(f"the record of run '{id_}' is damaged", f"git agentos run verify {id_}") from error
 
     def _apply(self, event: Event) -> None:
         kind, at = event["event"], event["at"]
-        self._started_at = self._started_at or at
+        if not self.recorded.started_at:
+            self._record(started_at=at)
         self.is_sealed = kind == "sealed"
         match kind:
             case "begun":
-                self.begun = event
+                self._run_begun(event)
             case "prepared":
-                self.context = WorkspaceContext.from_fields(event["context"], "an event")
+                context = WorkspaceContext.from_fields(event["context"], "an event")
+                known = self.recorded.task_id
+                self._record(context=context, task_id=known if known is not None else context.task_id)
                 self.prepared = event
             case "attempt":
                 self._attempt_begun(event)
@@ -244,153 +230,113 @@ class RunState:
                 self.outcome, self.why = event["outcome"], event.get("reason")
                 self._attempts[number] = replace(ended, outcome=self.outcome, reason=self.why)
             case "rolled-back":
-                self.rolled_back_to, self._left = event["point"], None
-                self._loses(event)
+                self._rolled_back(event)
             case "sealed":
-                self.final_checkpoint = event["checkpoint"]
+                self._record(final_checkpoint=event["checkpoint"])
             case "interrupted" | "resumed" | "ended" | "accepted" | "tampered" if self.ended != TAMPERED:
                 self._change_state(event, kind, at)
         self.files |= event.get("files") or {}
 
+    def _record(self, **fields: Any) -> None:
+        self.recorded = replace(self.recorded, **fields)
+
+    def _run_begun(self, event: Event) -> None:
+        self.begun = event
+        self._record(
+            task_id=event.get("task"),
+            max_attempts=event.get("max_attempts", 1),
+            on_failure=event.get("on_failure", "keep"),
+            guarded=bool(event.get("guard", True)),
+            protected=list(event.get("protected") or ()),
+            tool=event.get("tool"),
+            cleanup=bool(event.get("cleanup", False)),
+        )
+
     def _change_state(self, event: Event, kind: str, at: str) -> None:
         if kind == "interrupted" and self.ended is None:
-            self._state = INTERRUPTED
-            if event.get("error"):
-                self._reason = f"interrupted: {event['error']}"
-            else:
-                self._reason = f"interrupted by {event['signal']}" if event.get("signal") else "interrupted"
+            why = event.get("error") or event.get("signal")
+            by = ": " if event.get("error") else " by "
+            self._record(state=INTERRUPTED, reason=f"interrupted{by}{why}" if why else "interrupted")
         elif kind == "resumed" and self.ended is None:
-            self._state, self._reason, self._ended_at = RUNNING, None, None
+            self._record(state=RUNNING, reason=None, ended_at=None)
         elif kind == "ended":
-            self.ended = self._state = event["state"]
-            self._reason, self._ended_at = event.get("reason"), at
-            self._left = Left(**event["left"]) if event.get("left") is not None else None
-            if self.ended == PASSED and self._left is not None:
-                self.rolled_back_to = None  # it was resumed, and its work is in the worktree again
+            self.ended = event["state"]
+            left = Left(**event["left"]) if event.get("left") is not None else None
+            self._record(state=self.ended, reason=event.get("reason"), ended_at=at, left=left)
+            if self.ended == PASSED and left is not None:
+                self._record(rolled_back_to=None)  # it was resumed, and its work is in the worktree again
         elif kind == "tampered":
-            self.ended = self._state = TAMPERED
-            self._reason, self._ended_at = event["reason"], at
+            self.ended = TAMPERED
+            self._record(state=TAMPERED, reason=event["reason"], ended_at=at)
         elif kind == "accepted":
-            self._state, self.rolled_back_to = ACCEPTED, None
-            self.accepted_into, self.merge_commit = event["into"], event["merge_commit"]
+            into, commit = event["into"], event["merge_commit"]
+            self._record(state=ACCEPTED, rolled_back_to=None, accepted_into=into, merge_commit=commit)
 
-    def _loses(self, event: Event) -> None:
-        """What a rollback could not save."""
+    def _rolled_back(self, event: Event) -> None:
+        self._record(rolled_back_to=event["point"], left=None)
         lost = [Skipped(str(each["path"]), str(each["reason"])) for each in event.get("not_saved") or ()]
-        self._not_saved += lost
         if lost:
-            self._last_saved, self._last_saved_at = event.get("last_saved"), event.get("last_saved_at")
+            last = {key: event.get(key) for key in ("last_saved", "last_saved_at")}
+            self._record(not_saved=[*self.recorded.not_saved, *lost], **last)
 
     def _attempt_begun(self, event: Event) -> None:
         number = event["number"]
         known = self._attempts.get(number)
         self._attempts[number] = Attempt(number, None, None, known.steps if known is not None else [])
         self.attempt, self.index, self.numbers = number, 0, {}
-        self.failed = self.outcome = self.why = self.rolled_back_to = None
+        self.failed = self.outcome = self.why = None
         self.point = event.get("point") or self.point
+        self._record(rolled_back_to=None)
 
     def _step_begun(self, event: Event, at: str) -> None:
         n, number = event["n"], event["attempt"]
+        given = {key: event.get(key) for key in ("command", "stdout", "stderr")}
+        before = event.get("checkpoint")
         self._steps[n] = Step(
-            n=n,
-            kind=event["kind"],
-            attempt=number,
-            command=event.get("command"),
-            outcome=None,
-            exit_code=None,
-            started_at=at,
-            ended_at=None,
-            seconds=None,
-            checkpoint_before=event.get("checkpoint"),
-            checkpoint_after=None,
-            changed=None,
-            stdout=event.get("stdout"),
-            stderr=event.get("stderr"),
-            moved=None,
-            moved_refs=None,
+            n, event["kind"], number, **given, started_at=at, checkpoint_before=before, moved=None, moved_refs=None
         )
         attempt = self._attempts.setdefault(number, Attempt(number, None, None, []))
         if n not in attempt.steps:
             self._attempts[number] = replace(attempt, steps=[*attempt.steps, n])
-        self.rolled_back_to = None  # something is done since
+        self._record(rolled_back_to=None)  # something is done since
         self.under_way, self.count = event, max(self.count, n)
-        folder = f"steps/{n:03d}-{event['kind']}/"  # of a step that is done again, what was there is put aside
+        folder = f"steps/{n:03d}-{event['kind']}/"  # if a step runs again, its former files are moved aside
         self.files = {name: code for name, code in self.files.items() if not name.startswith(folder)}
         self.index = event.get("index", self.index)  # an orchestrator's steps have no place in a spec
         self.numbers[self.index], self.point = n, f"step:{n}"
-        if event.get("checkpoint") is not None:
-            self.points[n] = event["checkpoint"]
+        if before is not None:
+            self.points[n] = before
 
     def _step_ended(self, event: Event, at: str) -> None:
         step = self._steps[event["n"]]
-        self._steps[step.n] = replace(
-            step,
-            outcome=event["outcome"],
-            exit_code=event.get("exit_code"),
-            ended_at=at,
-            seconds=event.get("seconds"),
-            checkpoint_after=event.get("checkpoint"),
-            changed=event.get("changed"),
-            stdout=event.get("stdout", step.stdout),
-            stderr=event.get("stderr", step.stderr),
-            detail=event.get("detail"),
-            moved=event.get("moved"),
-            moved_refs=event.get("moved_refs"),
-        )
+        given: dict[str, Any] = {
+            key: event.get(key) for key in ("exit_code", "seconds", "changed", "detail", "moved", "moved_refs")
+        }
+        given |= {key: event[key] for key in ("stdout", "stderr") if key in event}
+        after = event.get("checkpoint")
+        self._steps[step.n] = replace(step, outcome=event["outcome"], ended_at=at, checkpoint_after=after, **given)
         self.under_way, self.index = None, self.index + 1
-        self.point = event.get("checkpoint") or self.point
+        self.point = after or self.point
         if event["outcome"] != OK:
             self.failed = event
 
     def run(self, evidence: str, *, alive: bool) -> Run:
-        """The run; see `run_of`."""
-        if self._started_at is None:
-            raise RunError(f"run '{self.run_id}' was never begun", f"remove '{evidence}' to use its id again")
-        try:
-            run = self._run(evidence)
-        except (TypeError, ValueError, AttributeError) as error:
-            raise self._damaged() from error
-        if self._state not in (RUNNING, INTERRUPTED):
+        """The run, whose evidence is in the folder `evidence`. `alive` says whether a process has it: else one that did
+        not end was interrupted, or is open where an orchestrator drives it, from one call to the next."""
+        recorded = self.recorded
+        if not recorded.started_at:
+            raise RunError(f"run '{recorded.run_id}' was never begun", f"remove '{evidence}' to use its id again")
+        steps = [self._steps[n] for n in sorted(self._steps)]
+        attempts = [self._attempts[number] for number in sorted(self._attempts)]
+        run = replace(recorded, evidence=evidence, steps=steps, attempts=attempts)
+        if run.state not in (RUNNING, INTERRUPTED):
             return run
         if alive:
             return replace(run, state=RUNNING, reason=None)
         if run.is_external:
             return replace(run, state=OPEN)
-        return replace(run, state=INTERRUPTED, reason=self._reason or "its process is gone")
+        return replace(run, state=INTERRUPTED, reason=run.reason or "its process is gone")
 
     def step(self, n: int) -> Step:
         """A step that was begun."""
         return self._steps[n]
-
-    def _run(self, evidence: str) -> Run:
-        begun = self.begun or {}
-        task = begun.get("task")
-        return Run(
-            run_id=self.run_id,
-            state=self._state,
-            reason=self._reason,
-            context=self.context,
-            task_id=task if task is not None or self.context is None else self.context.task_id,
-            steps=[self._steps[n] for n in sorted(self._steps)],
-            attempts=[self._attempts[number] for number in sorted(self._attempts)],
-            evidence=evidence,
-            max_attempts=begun.get("max_attempts", 1),
-            on_failure=begun.get("on_failure", "keep"),
-            guarded=bool(begun.get("guard", True)),
-            protected=list(begun.get("protected") or ()),
-            started_at=self._started_at or "",
-            ended_at=self._ended_at,
-            rolled_back_to=self.rolled_back_to,
-            final_checkpoint=self.final_checkpoint,
-            merge_commit=self.merge_commit,
-            accepted_into=self.accepted_into,
-            tool=begun.get("tool"),
-            cleanup=bool(begun.get("cleanup", False)),
-            left=self._left,
-            not_saved=list(self._not_saved),
-            last_saved=self._last_saved,
-            last_saved_at=self._last_saved_at,
-        )
-
-    def _damaged(self) -> RunError:
-        return RunError(f"the record of run '{self.run_id}' is damaged", f"git agentos run verify {self.run_id}")

@@ -27,12 +27,11 @@ from git_agentos.errors import AgentosError, AgentosWarning, RunError, converted
 from git_agentos.git.location import Location
 from git_agentos.redact import redact, redact_value
 from git_agentos.run import evidence_copy
-from git_agentos.run.events import MANIFEST, TAMPERED, Run, RunState, state_of
-from git_agentos.run.evidence_folder import Folder
+from git_agentos.run.events import TAMPERED, Run, RunState, state_of
+from git_agentos.run.evidence_folder import UNFINISHED, Folder
 from git_agentos.run.journal import Journal, Record, Tampered
 from git_agentos.util import times
 
-_NEW = ".new"
 _CHUNK = 1 << 20
 
 
@@ -121,7 +120,8 @@ class Evidence:
         with converted_storage_errors():
             body = self._journal.end_as_tampered(_tampered(redact(reason)[0]))
         if self._location is not None:
-            evidence_copy.write_missing(self._location, self.run_id, self.folder)
+            with contextlib.suppress(AgentosError, OSError):
+                evidence_copy.write_missing(self._location, self.run_id)
         if self._pinned is not None:
             self._pinned.apply(body)
 
@@ -134,7 +134,7 @@ class Evidence:
         with contextlib.suppress(RunError):
             named = self.state().files | named
         try:
-            self._copy.save(self._files, named, MANIFEST)
+            self._copy.save(self._files, named)
         except (AgentosError, OSError) as error:
             text = f"the evidence of run '{self.run_id}' was not copied to git: {error}"
             warnings.warn(AgentosWarning(text), stacklevel=2)
@@ -194,8 +194,8 @@ class Evidence:
         for."""
         name = self._name(name)
         with self._placing(name):
-            self._files.replace(name, data, name.rpartition("/")[2] + _NEW)
-        if vouched and not name.endswith(_NEW):
+            self._files.replace(name, data)
+        if vouched and not name.endswith(UNFINISHED):
             self._written[name] = hashlib.sha256(data).hexdigest()
 
     def read(self, name: str) -> bytes | None:
@@ -216,18 +216,18 @@ class Evidence:
                 raise RunError(f"'{path}' is a symbolic link", "git-agentos did not make it") from None
             raise
 
-    def chunks(self, name: str) -> Iterator[bytes]:
-        """The contents of a file, piece by piece."""
+    def measure(self, name: str, limit: int | None = None) -> tuple[str, int]:
+        """SHA-256 and size of a file's contents, or of its first `limit` bytes."""
+        digest, size = hashlib.sha256(), 0
         with self.open(name) as file:
-            while chunk := file.read(_CHUNK):
-                yield chunk
+            while chunk := file.read(_CHUNK if limit is None else min(_CHUNK, limit - size)):
+                digest.update(chunk)
+                size += len(chunk)
+        return digest.hexdigest(), size
 
     def digest(self, name: str) -> str:
         """The SHA-256 of a file's contents."""
-        digest = hashlib.sha256()
-        for chunk in self.chunks(name):
-            digest.update(chunk)
-        return digest.hexdigest()
+        return self.measure(name)[0]
 
     def files(self) -> Iterator[tuple[str, bool]]:
         """Everything in the folder that is no folder, by path, and whether it is a regular file."""
@@ -236,7 +236,7 @@ class Evidence:
     def tidy(self) -> None:
         """Remove what a killed `put` left."""
         for name, regular in self.files():
-            if regular and name.endswith(_NEW):
+            if regular and name.endswith(UNFINISHED):
                 self._files.remove(name)
 
     def remove(self, name: str) -> None:

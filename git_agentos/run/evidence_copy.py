@@ -19,20 +19,20 @@ from collections.abc import Iterator, Mapping
 from typing import BinaryIO
 
 from git_agentos.checkpoint import timeline
-from git_agentos.errors import AgentosError, RunError
+from git_agentos.errors import RunError
 from git_agentos.git import refs, tree_refs, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.run import lock
-from git_agentos.run.context import CONTEXT, is_id, worktree_id
-from git_agentos.run.evidence_folder import Folder
+from git_agentos.run.context import CONTEXT, evidence_path, is_id, worktree_id
+from git_agentos.run.events import MANIFEST
+from git_agentos.run.evidence_folder import UNFINISHED, Folder
 from git_agentos.store import database_path
 from git_agentos.util import directories, files, locks
 from git_agentos.worktree import layout as worktrees
 
 PREFIX = "refs/agentos/runs/"
 _SMALL = 1 << 20
-_UNFINISHED = ".new"
 _MAKING = ".made-again-"
 
 
@@ -45,22 +45,22 @@ class Copy:
         self._repository: Repository | None = None
         self._known: dict[str, tuple[tuple[int, int, int], str]] = {}  # name -> which file that was, and its blob
 
-    def save(self, folder: Folder, named: Mapping[str, str], also: str) -> None:
-        """Copy the folder; `named` are the files that the record names, with their SHA-256, and `also` is another one
-        that stays in the copy if it is missing."""
+    def save(self, folder: Folder, named: Mapping[str, str]) -> None:
+        """Copy the folder; `named` are the files that the record names, with their SHA-256. These and the manifest stay
+        in the copy if they are missing."""
         if self._repository is None:
             self._repository = tree_refs.open_store(self._location)
         before = tree_refs.files(self._repository, self._name)
-        tree_refs.put(self._repository, self._name, lambda writer: self._files(writer, folder, named, also, before))
+        tree_refs.put(self._repository, self._name, lambda writer: self._files(writer, folder, named, before))
 
     def _files(
-        self, writer: Writer, folder: Folder, named: Mapping[str, str], also: str, before: tree_refs.Files
+        self, writer: Writer, folder: Folder, named: Mapping[str, str], before: tree_refs.Files
     ) -> tree_refs.Files:
         found = {}
         for name, regular in folder.walk():
-            if regular and not name.endswith(_UNFINISHED):
+            if regular and not name.endswith(UNFINISHED):
                 found[os.fsencode(name)] = (trees.REGULAR, self._blob(writer, folder, name, named.get(name), before))
-        for name in (*named, also):
+        for name in (*named, MANIFEST):
             path = os.fsencode(name)
             if path not in found and path in before:
                 found[path] = before[path]
@@ -78,10 +78,15 @@ class Copy:
                 if hashlib.file_digest(file, "sha256").hexdigest() != expected:
                     return before[path][1]
                 file.seek(0)
-            small = state.st_size < _SMALL
-            oid = writer.write("blob", file.read()) if small else writer.write_stream(file.fileno(), state.st_size)
+            oid = write_blob(writer, file)
         self._known[name] = (which, oid)
         return oid
+
+
+def write_blob(writer: Writer, file: BinaryIO) -> str:
+    """Write the contents of a file as a blob; its id."""
+    size = os.fstat(file.fileno()).st_size
+    return writer.write("blob", file.read()) if size < _SMALL else writer.write_stream(file.fileno(), size)
 
 
 class SavedFolder(Folder):
@@ -92,7 +97,7 @@ class SavedFolder(Folder):
         self._repository = repository
         self._found = {os.fsdecode(name): oid for name, (_, oid) in found.items()}
 
-    def open(self, name: str, flags: int = os.O_RDONLY, mode: int = 0o644) -> int:  # noqa: ARG002 (as Folder has it)
+    def open(self, name: str, flags: int = os.O_RDONLY) -> int:
         """A descriptor of a file; nothing can be written."""
         if flags != os.O_RDONLY:
             raise RunError(f"'{os.path.join(self.path, name)}' is in git only", "git agentos doctor --fix")
@@ -120,18 +125,16 @@ def ids(location: Location) -> list[str]:
     return [name for name in tree_refs.names(location, PREFIX) if is_id(name)]
 
 
-def find_copy(location: Location, run_id: str, path: str) -> SavedFolder | None:
-    """The copy of a run's evidence, whose folder would be `path`; None where there is none, or where the run's timeline
-    is gone and with it all that the evidence names."""
-    if not is_id(run_id):
-        return None
-    if refs.resolve(location, PREFIX + run_id) is None:
+def find_copy(location: Location, run_id: str) -> SavedFolder | None:
+    """The copy of a run's evidence; None where there is none, or where the run's timeline is gone and with it all that
+    the evidence names."""
+    if not is_id(run_id) or refs.resolve(location, PREFIX + run_id) is None:
         return None
     repository = tree_refs.open_store(location)
     found = tree_refs.files(repository, PREFIX + run_id)
     if not found or (os.fsencode(CONTEXT) in found and timeline.tip(location, worktree_id(run_id)) is None):
         return None
-    return SavedFolder(path, repository, found)
+    return SavedFolder(evidence_path(location, run_id), repository, found)
 
 
 def delete(location: Location, run_id: str) -> None:
@@ -143,35 +146,37 @@ def rebuild_folder(location: Location, run_id: str, *, parts: bool = False) -> b
     """Rebuild the folder of a run's evidence, where it is missing and no process has the run; whether that was done.
     With `parts` also files that are missing in an existing folder. RepositoryError where something else is in its
     place."""
-    runs = os.path.join(worktrees.main_folder(location), database_path.FOLDER, "runs")
-    path = os.path.join(runs, run_id)
+    path = evidence_path(location, run_id)
     if os.path.lexists(path) and not (parts and os.path.isdir(path) and not os.path.islink(path)):
         return False
-    found = find_copy(location, run_id, path)
+    found = find_copy(location, run_id)
     if found is None or lock.holder(location, run_id) not in (None, os.getpid()):
         return False
     database_path.ensure_folder(worktrees.main_folder(location))
     with contextlib.suppress(FileExistsError):
-        os.mkdir(runs)
+        os.mkdir(os.path.dirname(path))
     with locks.hold(os.path.join(directories.make_own(location.shared_state_dir), "evidence.turn")):
-        return _complete(found, path) if os.path.isdir(path) else _make(found, runs, path)
+        return write_missing(location, run_id) if os.path.isdir(path) else _make(found)
 
 
-def write_missing(location: Location, run_id: str, path: str) -> None:
-    """Write the files that are missing in the folder of a run's evidence, as far as the copy has them."""
-    found = find_copy(location, run_id, path)
+def write_missing(location: Location, run_id: str) -> bool:
+    """Write the files that are missing in the folder of a run's evidence, as far as the copy has them; whether any
+    were."""
+    found = find_copy(location, run_id)
+    names = missing(found) if found is not None else []
     if found is not None:
-        with contextlib.suppress(AgentosError, OSError):
-            _complete(found, path)
+        _write(found, Folder(found.path), names)
+    return bool(names)
 
 
-def is_incomplete(found: SavedFolder, path: str) -> bool:
-    """Whether the folder that a copy was made of is missing, or a file of it."""
-    there = Folder(path)
-    return not os.path.isdir(path) or any(there.kind(name) is None for name, _ in found.walk())
+def missing(found: SavedFolder) -> list[str]:
+    """The files that are missing in the folder that a copy was made of."""
+    there = Folder(found.path)
+    return [name for name, _ in found.walk() if not os.path.isdir(found.path) or there.kind(name) is None]
 
 
-def _make(found: SavedFolder, runs: str, path: str) -> bool:
+def _make(found: SavedFolder) -> bool:
+    runs = os.path.dirname(found.path)
     for each in os.listdir(runs):
         if each.startswith(_MAKING):  # its process was killed
             shutil.rmtree(os.path.join(runs, each), ignore_errors=True)
@@ -179,18 +184,11 @@ def _make(found: SavedFolder, runs: str, path: str) -> bool:
     try:
         os.chmod(making, 0o755)
         _write(found, Folder(making), [name for name, _ in found.walk()])
-        os.rename(making, path)
+        os.rename(making, found.path)
     finally:
         shutil.rmtree(making, ignore_errors=True)
     files.sync_directory(runs)
     return True
-
-
-def _complete(found: SavedFolder, path: str) -> bool:
-    target = Folder(path)
-    names = [name for name, _ in found.walk() if target.kind(name) is None]
-    _write(found, target, names)
-    return bool(names)
 
 
 def _write(source: SavedFolder, target: Folder, names: list[str]) -> None:

@@ -15,6 +15,7 @@ from typing import BinaryIO
 from git_agentos.errors import RunError
 from git_agentos.util import files
 
+UNFINISHED = ".new"  # how the name of a file ends that is being written
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -68,10 +69,10 @@ class Folder:
         finally:
             os.close(at)
 
-    def open(self, name: str, flags: int = os.O_RDONLY, mode: int = 0o644) -> int:
+    def open(self, name: str, flags: int = os.O_RDONLY) -> int:
         """A descriptor of a regular file; OSError (ELOOP) for a link, RunError for what is no file."""
         with self.parent(name) as (at, last):
-            descriptor = os.open(last, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, mode, dir_fd=at)
+            descriptor = os.open(last, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o644, dir_fd=at)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise RunError(f"'{os.path.join(self.path, name)}' is not a regular file", "git-agentos did not make it")
@@ -83,14 +84,15 @@ class Folder:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             return open(os.open(last, flags, 0o644, dir_fd=at), "wb")  # the caller closes it
 
-    def replace(self, name: str, data: bytes, temporary: str) -> None:
-        """Make `data` the content of a file, durably, by a rename of its sibling `temporary`."""
+    def replace(self, name: str, data: bytes) -> None:
+        """Make `data` the content of a file, durably, by a rename of an `UNFINISHED` sibling."""
         with self.parent(name, make=True) as (at, last):
+            temporary = last + UNFINISHED
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary, dir_fd=at)
             files.write_new(temporary, data, None, True, at)
             os.replace(temporary, last, src_dir_fd=at, dst_dir_fd=at)
-            os.fsync(at)
+            files.sync(at)
 
     def kind(self, name: str) -> int | None:
         """The file type bits of what has a name (`stat.S_IFREG` …); None where nothing has, or a part is no folder."""
@@ -107,20 +109,13 @@ class Folder:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError), self.parent(name) as (at, last):
             os.unlink(last, dir_fd=at)
 
-    def set_aside(self, name: str) -> str | None:
-        """Rename what has a name to `<name>.1`, or the next number that is free; the new name, None where there was
-        nothing."""
-        with self.parent(name) as (at, last):
-            number = 0
-            while True:
-                number += 1
-                if not _is_there(f"{last}.{number}", at):
-                    break
-            try:
-                os.rename(last, f"{last}.{number}", src_dir_fd=at, dst_dir_fd=at)
-            except FileNotFoundError:
-                return None
-        return f"{name}.{number}"
+    def set_aside(self, name: str) -> None:
+        """Rename what has a name, if anything has, to `<name>.1`, or the next number that is free."""
+        number = 1
+        while self.kind(f"{name}.{number}") is not None:
+            number += 1
+        with contextlib.suppress(FileNotFoundError), self.parent(name) as (at, last):
+            os.rename(last, f"{last}.{number}", src_dir_fd=at, dst_dir_fd=at)
 
     def make(self, name: str) -> None:
         """Make a folder and those above it; one that is there is left."""
@@ -136,14 +131,6 @@ class Folder:
         """Everything below that is no folder, by name, and whether it is a regular file."""
         with self.parent("x") as (at, _):
             yield from _below(at, "")
-
-
-def _is_there(name: str, at: int) -> bool:
-    try:
-        os.lstat(name, dir_fd=at)
-    except FileNotFoundError:
-        return False
-    return True
 
 
 def _below(at: int, prefix: str) -> Iterator[tuple[str, bool]]:

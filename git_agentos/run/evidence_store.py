@@ -16,9 +16,18 @@ from git_agentos.errors import AgentosError, AgentosWarning, RunError, converted
 from git_agentos.git.location import Location
 from git_agentos.process import deletion
 from git_agentos.run import evidence_copy, journal, lock, sealing
-from git_agentos.run.context import CONTEXT, WorkspaceContext, check_id, is_id, with_current_paths
-from git_agentos.run.events import EVENTS, MANIFEST, Event
+from git_agentos.run.context import (
+    CONTEXT,
+    WorkspaceContext,
+    check_id,
+    evidence_path,
+    is_id,
+    runs_folder,
+    with_current_paths,
+)
+from git_agentos.run.events import EVENTS, Event
 from git_agentos.run.evidence import Evidence
+from git_agentos.run.evidence_copy import SavedFolder
 from git_agentos.run.evidence_folder import Folder
 from git_agentos.run.journal import Journal
 from git_agentos.run.sealing import Verification
@@ -27,19 +36,13 @@ from git_agentos.util import directories, files
 from git_agentos.worktree import layout
 
 
-def runs_folder(location: Location) -> str:
-    """The folder of all runs of the repository: `<repository root>/.agentos/runs`."""
-    return os.path.join(layout.main_folder(location), database_path.FOLDER, "runs")
-
-
 def create(location: Location, run_id: str) -> Evidence:
     """The folder for a new run, whose lock is held; RunError where the id is taken. An empty one is what a killed
     process left."""
     check_id(run_id)
-    top = database_path.ensure_folder(layout.main_folder(location))
-    runs = os.path.join(top, "runs")
-    path = os.path.join(runs, run_id)
-    if not os.path.lexists(path) and evidence_copy.find_copy(location, run_id, path) is not None:
+    database_path.ensure_folder(layout.main_folder(location))
+    runs, path = runs_folder(location), evidence_path(location, run_id)
+    if not os.path.lexists(path) and evidence_copy.find_copy(location, run_id) is not None:
         raise id_taken(run_id)
     with converted_storage_errors():
         with contextlib.suppress(FileExistsError):
@@ -58,39 +61,37 @@ def create(location: Location, run_id: str) -> Evidence:
 
 def remove(location: Location, run_id: str) -> None:
     """Remove the evidence of a run that could not be started, and its copy."""
-    deletion.remove_folder(os.path.join(runs_folder(location), run_id))
+    deletion.remove_folder(evidence_path(location, run_id))
     with contextlib.suppress(AgentosError, OSError):
         evidence_copy.delete(location, run_id)
 
 
 def end_destroyed(location: Location, run_id: str) -> Evidence:
     """Make the folder of a run whose own was removed or replaced, and record the run as tampered."""
+    path = evidence_path(location, run_id)
     with converted_storage_errors():
-        journal.clear_path(os.path.join(runs_folder(location), run_id))
+        journal.clear_path(path)
     database_path.ensure_folder(layout.main_folder(location))
-    found = Evidence(os.path.join(runs_folder(location), run_id), run_id, location)
+    found = Evidence(path, run_id, location)
     found.end_as_tampered("its evidence was removed or replaced")
     return found
 
 
 def noted_prepared(location: Location, run_id: str) -> Event | None:
     """The event `prepared` of a run, as it is noted outside of the repository; None where it is not."""
-    return Journal(Folder(os.path.join(runs_folder(location), run_id)), run_id).prepared()
+    return Journal(Folder(evidence_path(location, run_id)), run_id).prepared()
 
 
 def id_taken(run_id: str) -> RunError:
     """The error for a new run with the id of another."""
-    return RunError(
-        f"there is a run '{run_id}' already",
-        f"choose another id; git agentos run show {run_id} shows that one",
-    )
+    hint = f"choose another id; git agentos run show {run_id} shows that one"
+    return RunError(f"there is a run '{run_id}' already", hint)
 
 
 def open_existing(location: Location, run_id: str) -> Evidence:
     """The evidence of a run; RunError where there is none."""
     check_id(run_id)
-    runs = runs_folder(location)
-    path = os.path.join(runs, run_id)
+    runs, path = runs_folder(location), evidence_path(location, run_id)
     if not all(directories.is_own(each) for each in (os.path.dirname(runs), runs, path)):
         raise RunError(f"there is no run '{run_id}'", "git agentos run list shows the runs")
     return Evidence(path, run_id, location)
@@ -108,8 +109,8 @@ def ids(location: Location) -> list[str]:
 
 def context_of(evidence: Evidence) -> WorkspaceContext:
     """The recorded context, as the events have it, or else the file; RunError where it is missing or damaged. Paths are
-    those of when it was made: `located.now` has those of now."""
-    known = evidence.state().context
+    those of when it was made: `workspace_of` has those of now."""
+    known = evidence.state().recorded.context
     return known if known is not None else file_context(evidence)
 
 
@@ -140,20 +141,17 @@ def verify(context: OpenWorktree, run_id: str) -> Verification:
     try:
         evidence = open_existing(context.location, run_id)
     except RunError:
-        path = os.path.join(runs_folder(context.location), run_id)
-        if (
-            sealing.newest_seal(context.repository, run_id) is None
-            and evidence_copy.find_copy(context.location, run_id, path) is None
-        ):
+        is_sealed = sealing.newest_seal(context.repository, run_id) is not None
+        if not is_sealed and evidence_copy.find_copy(context.location, run_id) is None:
             raise
-        evidence = Evidence(os.path.join(runs_folder(context.location), run_id), run_id)
+        evidence = Evidence(evidence_path(context.location, run_id), run_id)
     return sealing.verify(context, evidence)
 
 
 def sealed_events(context: OpenWorktree, run_id: str) -> list[dict[str, Any]] | None:
     """The events of a run whose folder is gone, as its final checkpoint has them; None where it has none."""
     found = sealing.read_sealed(context.repository, run_id, EVENTS)
-    return None if found is None else journal.parse(found, run_id)
+    return None if found is None else journal.parse_events(found, run_id)
 
 
 def begun_at(folder: str) -> str:
@@ -172,12 +170,9 @@ def open_or_rebuild(location: Location, run_id: str) -> Evidence:
     """The evidence of a run that is to be changed: a missing folder is rebuilt from the copy in git. RunError where
     there is neither."""
     check_id(run_id)
-    path = os.path.join(runs_folder(location), run_id)
-    if (
-        not _rebuild_folder(location, run_id)
-        and not os.path.lexists(path)
-        and evidence_copy.find_copy(location, run_id, path)
-    ):
+    path = evidence_path(location, run_id)
+    is_there = _rebuild_folder(location, run_id) or os.path.lexists(path)
+    if not is_there and evidence_copy.find_copy(location, run_id) is not None:
         if lock.holder(location, run_id) is not None:
             return Evidence(path, run_id, location)  # its process says what has become of it
         raise RunError(
@@ -210,19 +205,20 @@ def copy_missing(location: Location) -> None:
         with contextlib.suppress(AgentosError, OSError):
             found = open_existing(location, run_id)
             if lock.holder(location, run_id) is None and found.why_unverified() is None and found.events():
-                named = found.state().files
-                evidence_copy.Copy(location, run_id).save(Folder(found.folder), named, MANIFEST)
+                evidence_copy.Copy(location, run_id).save(Folder(found.folder), found.state().files)
 
 
 def _rebuild_folder(location: Location, run_id: str) -> bool:
     """Rebuild one folder from git, unless it was copied in another repository, or by another user."""
-    path = os.path.join(runs_folder(location), run_id)
-    if os.path.lexists(path):
-        return False
-    copy = evidence_copy.find_copy(location, run_id, path)
-    if copy is None or Evidence(path, run_id, files=copy).is_foreign():
+    if os.path.lexists(evidence_path(location, run_id)) or _own_copy(location, run_id) is None:
         return False
     return evidence_copy.rebuild_folder(location, run_id)
+
+
+def _own_copy(location: Location, run_id: str) -> SavedFolder | None:
+    """The copy of a run's evidence in git, if it was made in this repository, and by this user."""
+    copy = evidence_copy.find_copy(location, run_id)
+    return None if copy is None or Evidence(copy.path, run_id, files=copy).is_foreign() else copy
 
 
 def warn(text: str) -> None:
@@ -234,18 +230,11 @@ def incomplete_runs(location: Location) -> list[str]:
     """The ids of the runs whose evidence, or a file of it, is missing, while git has a copy that was made here."""
     found = []
     for run_id in evidence_copy.ids(location):
-        path = os.path.join(runs_folder(location), run_id)
         with contextlib.suppress(AgentosError, OSError):
-            copy = evidence_copy.find_copy(location, run_id, path)
-            is_missing = copy is not None and evidence_copy.is_incomplete(copy, path)
-            if copy is not None and is_missing and not Evidence(path, run_id, files=copy).is_foreign():
+            copy = _own_copy(location, run_id)
+            if copy is not None and evidence_copy.missing(copy):
                 found.append(run_id)
     return found
-
-
-def copied_events(found: Evidence) -> list[dict[str, Any]]:
-    """The events of a copy that was made in another repository, or by another user: they are not verified."""
-    return journal.parse(found.read(EVENTS) or b"", found.run_id)
 
 
 def open_to_read(location: Location, run_id: str) -> Evidence:
@@ -254,8 +243,7 @@ def open_to_read(location: Location, run_id: str) -> Evidence:
     try:
         return open_existing(location, run_id)
     except RunError:
-        path = os.path.join(runs_folder(location), run_id)
-        copy = evidence_copy.find_copy(location, run_id, path)
+        copy = evidence_copy.find_copy(location, run_id)
         if copy is None:
             raise
-        return Evidence(path, run_id, files=copy)
+        return Evidence(copy.path, run_id, files=copy)

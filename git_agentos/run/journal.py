@@ -8,7 +8,7 @@ event `prepared` too: where a run began is known also when everything in the rep
 
 A process that continues a run has its record in memory (`Journal.pin`). It reads the file only to check that it is what
 it wrote last: the same bytes in the same file in the same folder, the run's lock still in place, the note unchanged.
-Else `end_as_tampered` sets aside what is there and writes the verified record.
+Else `end_as_tampered` sets the files aside and writes the verified record.
 
 Without a key (in a sandbox) events have no `mac`; such a record cannot be verified.
 """
@@ -102,9 +102,10 @@ class Journal:
         found = self.read()
         if found.problem is not None:
             raise Tampered(self._run_id, found.problem)
-        if found.lines and self._data() != found.data:
-            self._write(found.data, b"")  # a line that was torn when its writer was killed
-        self._pinned, self._is_ours, self._inode = found, is_ours, self._identity()
+        data, which = self._load()
+        if found.lines and data != found.data:
+            which = self._write(found.data, b"")  # a line that was torn when its writer was killed
+        self._pinned, self._is_ours, self._inode = found, is_ours, which
         self._notes = (self._note(),)
 
     def why_unverified(self) -> str | None:
@@ -119,7 +120,7 @@ class Journal:
         if known is None or self._pinned is not None or self._note() is not None:
             return False
         with contextlib.suppress(RunError, OSError, ValueError):
-            first = parse_line((self._data() or b"").partition(b"\n")[0])
+            first = parse_line((self._load()[0] or b"").partition(b"\n")[0])
             return isinstance(first.get("mac"), str) and not self.read().lines
         return False
 
@@ -128,20 +129,19 @@ class Journal:
             return self._pinned
         for _ in range(_ATTEMPTS):
             note = self._note()
-            data = self._data()
-            found = self._missing(note) if data is None else self._checked(data, note)
+            found = self._checked(self._load()[0], note)
             if found.problem is None or self._note() == note:
                 break  # else its process has just put something on record
         return found
 
-    def _checked(self, data: bytes, note: Note | None) -> Record:
-        """As much of the file as is ours."""
+    def _checked(self, data: bytes | None, note: Note | None) -> Record:
+        """As much of the file as is ours; `data` is None where it is missing."""
         known, last = self._read_key(), self._first()
         lines: list[bytes] = []
         events: list[dict[str, Any]] = []
         codes: list[str] = []
-        problem = None
-        for number, line in enumerate(data.split(b"\n")[:-1], 1):
+        problem = f"'{EVENTS}' is missing" if data is None and note is not None and note.number else None
+        for number, line in enumerate((data or b"").split(b"\n")[:-1], 1):
             try:
                 body = parse_line(line)
             except ValueError:
@@ -158,10 +158,6 @@ class Journal:
         if problem is None and known is not None:
             problem = _differs_from_note(codes, note)
         return Record(lines, events, last, problem)
-
-    def _missing(self, note: Note | None) -> Record:
-        problem = f"'{EVENTS}' is missing" if note is not None and note.number else None
-        return Record([], [], self._first(), problem)
 
     def begin(self) -> None:
         """Note that nothing is on record yet."""
@@ -183,10 +179,10 @@ class Journal:
         line, body, code = _line(event, found.last, known)
         if not found.lines:
             self._put_note([], found.last)
-        self._write(found.data, line)
+        which = self._write(found.data, line)
         grown = Record([*found.lines, line], [*found.events, body], code, None)
         if self._pinned is not None:
-            self._pinned, self._inode = grown, self._identity()
+            self._pinned, self._inode = grown, which
         self._save()
         self._put_note(grown.events, code)
         return body
@@ -205,12 +201,12 @@ class Journal:
         if not self._is_ours():
             return "the file of the run's lock was replaced"
         try:
-            data = self._data(len(found.data) + 1)
+            data, which = self._load(len(found.data) + 1)
         except (RunError, OSError) as error:
             return str(error)
         if data is None and found.lines:
             return f"'{EVENTS}' was removed"
-        if self._identity() != self._inode:
+        if which != self._inode:
             return f"'{EVENTS}' was replaced"
         if (data or b"") != found.data:
             return f"'{EVENTS}' was changed by another process"
@@ -240,9 +236,11 @@ class Journal:
                 lines.append(line)
                 events.append(body)
         grown = Record(lines, events, code, None)
-        self._folder.replace(EVENTS, grown.data, f"{EVENTS}.new")
+        self._folder.replace(EVENTS, grown.data)
         if self._pinned is not None:
-            self._pinned, self._inode = grown, self._identity()
+            self._pinned, self._inode = grown, None
+            with contextlib.suppress(RunError, OSError):
+                self._inode = self._load(0)[1]
         self._save()
         self._put_note(events, code)
         return body
@@ -252,8 +250,8 @@ class Journal:
         note = self._note()
         return None if note is None else note.prepared
 
-    def _write(self, before: bytes, line: bytes) -> None:
-        """Put a line behind the last whole one."""
+    def _write(self, before: bytes, line: bytes) -> tuple[int, int]:
+        """Put a line behind the last whole one; device and inode of the file."""
         descriptor = self._folder.open(EVENTS, os.O_RDWR | os.O_CREAT)
         try:
             locks.acquire(descriptor)
@@ -262,6 +260,7 @@ class Journal:
                 written = os.pwrite(descriptor, line, end)
                 line, end = line[written:], end + written
             os.fsync(descriptor)
+            which = _identify(descriptor)
         except OSError:
             with contextlib.suppress(OSError):
                 os.ftruncate(descriptor, len(before))
@@ -270,26 +269,16 @@ class Journal:
             os.close(descriptor)
         if not before:
             files.sync_directory(self._folder.path)
+        return which
 
-    def _data(self, limit: int = _LIMIT) -> bytes | None:
-        """The first bytes of the file; None where there is none."""
+    def _load(self, limit: int = _LIMIT) -> tuple[bytes | None, tuple[int, int] | None]:
+        """The first bytes of the file, with its device and inode; None where there is none."""
         try:
             descriptor = self._folder.open(EVENTS)
         except (FileNotFoundError, NotADirectoryError):
-            return None
+            return None, None
         with open(descriptor, "rb") as file:
-            return file.read(limit)
-
-    def _identity(self) -> tuple[int, int] | None:
-        try:
-            descriptor = self._folder.open(EVENTS)
-        except (OSError, RunError):
-            return None
-        try:
-            found = os.fstat(descriptor)
-            return found.st_dev, found.st_ino
-        finally:
-            os.close(descriptor)
+            return file.read(limit), _identify(descriptor)
 
     # -- the key, and the note -----------------------------------------------------------------------------------------
 
@@ -319,6 +308,11 @@ class Journal:
         self._notes = self._notes[-1:]
 
 
+def _identify(descriptor: int) -> tuple[int, int]:
+    found = os.fstat(descriptor)
+    return found.st_dev, found.st_ino
+
+
 def _differs_from_note(codes: list[str], note: Note | None) -> str | None:
     """In what a record differs from the note of it."""
     if note is None:
@@ -332,7 +326,7 @@ def _differs_from_note(codes: list[str], note: Note | None) -> str | None:
     return None
 
 
-def parse(data: bytes, run_id: str) -> list[dict[str, Any]]:
+def parse_events(data: bytes, run_id: str) -> list[dict[str, Any]]:
     """The events in a copy of a record, which nothing vouches for here."""
     found = []
     for number, line in enumerate(data.split(b"\n")[:-1], 1):

@@ -1,4 +1,4 @@
-"""A patch without secrets, for evidence.
+"""Patches from one tree to another; for evidence, without secrets.
 
 A patch shows parts of files, and what is secret in a line may follow from lines that it does not show (a private key).
 Therefore the whole files before and after are looked at, and each line of the patch stands as it does in them without
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from git_agentos import redact
 from git_agentos.errors import AgentosError
@@ -26,6 +26,12 @@ _LEFT_OUT = b"[git-agentos: this binary change is left out, since it holds a sec
 _Side = dict[int, bytes]
 
 
+def patch(repository: Repository, old: str, new: str, env: Mapping[str, str] | None = None) -> bytes:
+    """The patch from one tree (or commit) to another, for `git apply`; `env` says where git finds them."""
+    wanted = ["diff-tree", "-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv"]
+    return repository.git(*wanted, old, new, env=env)
+
+
 def without_secrets(repository: Repository, patch: bytes, values: frozenset[bytes]) -> bytes:
     """`patch`, made by git with full object ids, without what `redact_lines` takes out; `values` are secret too."""
     return b"".join(_section(repository, each, values) for each in _SECTION.split(patch))
@@ -35,7 +41,7 @@ def _section(repository: Repository, section: bytes, values: frozenset[bytes]) -
     """The part of a patch that is about one file."""
     lines = section.split(b"\n")
     begin = next((n for n, line in enumerate(lines) if line.startswith((b"@@ ", _BINARY))), len(lines))
-    head = [line if line.startswith(b"index ") else _clean(line, values) for line in lines[:begin]]
+    head = [line if line.startswith(b"index ") else Cleaner(values).clean(line) for line in lines[:begin]]
     ids = next((found.groups() for line in lines[:begin] if (found := _INDEX.match(line)) is not None), ())
     contents = [_content(repository, oid.decode()) for oid in ids]
     if begin < len(lines) and lines[begin].startswith(_BINARY):
@@ -125,7 +131,3 @@ def _cleaned(lines: list[bytes], clean: dict[bytes, _Side]) -> Iterator[bytes]:
             yield sign + (other if one == line[1:] else one)
         else:
             yield line
-
-
-def _clean(line: bytes, values: frozenset[bytes]) -> bytes:
-    return Cleaner(values).clean(line)

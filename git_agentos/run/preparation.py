@@ -1,6 +1,6 @@
 """Making the workspace of a run: all of it or nothing; the next attempt cleans up after one that was killed.
 
-    the evidence's folder     made first, unless the kernel has made it: it takes the id
+    the evidence's folder     made first, unless `run start` has made it: it takes the id
     the worktree              as `worktree.create` makes one, and in it, before it counts as made: the checkpoint
                               `pre_run` with all ignored files, the baseline, and
                               workspace_context.json, which the checkpoint carries as well
@@ -13,20 +13,27 @@ recorded yet is aborted by its journal, and a context without either belongs to 
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from git_agentos import config, log
 from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.capture.request import CaptureRequest
-from git_agentos.checkpoint.creation import create_checkpoint
+from git_agentos.checkpoint.creation import Created, create_checkpoint
 from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.checkpoint.timeline import TimelineEntry
 from git_agentos.errors import RepositoryError, RunError
 from git_agentos.git import trees
 from git_agentos.git.repository import Writer
 from git_agentos.run import baseline, evidence_store
-from git_agentos.run.context import CONTEXT, WorkspaceContext, with_current_paths, worktree_id
+from git_agentos.run.context import (
+    CONTEXT,
+    WorkspaceContext,
+    attachment_path,
+    run_metadata,
+    with_current_paths,
+    worktree_id,
+)
 from git_agentos.run.events import SERVICE
 from git_agentos.run.evidence import Evidence
 from git_agentos.worktree import base, journal, layout, new_worktree, record, repair
@@ -45,13 +52,6 @@ class WorkspaceSpec(NamedTuple):
     protected: tuple[str, ...]
     branch: str | None = None
     tool: str = SERVICE
-
-
-class _State(NamedTuple):
-    """The checkpoint `pre_run`, and the tree of the visible files in it."""
-
-    checkpoint: str
-    tree: str
 
 
 def prepare(context: OpenWorktree, spec: WorkspaceSpec, evidence: Evidence | None = None) -> WorkspaceContext:
@@ -81,13 +81,13 @@ def prepare(context: OpenWorktree, spec: WorkspaceSpec, evidence: Evidence | Non
 
     try:
         with new_worktree.creating(context, wanted) as new:
-            made, state = _fill(context, new, spec, kept)
+            made, taken = _fill(context, new, spec, kept)
     except BaseException:
         kept.remove(CONTEXT)
         if fresh:
             evidence_store.remove(context.location, spec.run_id)
         raise
-    _record_prepared(kept, made, state)
+    _record_prepared(kept, made, taken.checkpoint.id, taken.state.visible_tree)
     return made
 
 
@@ -103,7 +103,7 @@ def _recorded(context: OpenWorktree, run_id: str) -> WorkspaceContext | None:
         kept = evidence_store.open_to_read(context.location, run_id)
     except (RunError, RepositoryError):
         return _carried(context, run_id)
-    known = kept.state().context
+    known = kept.state().recorded.context
     if known is not None:
         return known
     if _managed(context, run_id) is None:
@@ -169,7 +169,7 @@ def _folder(context: OpenWorktree, spec: WorkspaceSpec, base_ref: str, known: Ev
 
 def _fill(
     context: OpenWorktree, new: ReadyWorktree, spec: WorkspaceSpec, kept: Evidence
-) -> tuple[WorkspaceContext, _State]:
+) -> tuple[WorkspaceContext, Created]:
     """Fill the new worktree, and record it, before it counts as made."""
     inner, made = new.inner, new.record
     run = WorkspaceContext(
@@ -186,33 +186,32 @@ def _fill(
     )
     log.try_add(inner, "action", f"run {run.run_id} prepared", commit=run.base_sha, task_id=run.task_id)
     text = run.to_json()
-    metadata = inner._replace(agent=run.agent_id).metadata(
-        trigger="pre_run", description=f"run {run.run_id}: before it begins", task_id=run.task_id, run_id=run.run_id
-    )
+    agent, description = inner._replace(agent=run.agent_id), f"run {run.run_id}: before it begins"
+    metadata = run_metadata(agent, run, trigger="pre_run", description=description)
     request = CaptureRequest(complete=True)
 
     def attach(writer: Writer) -> Mapping[bytes, trees.Entry]:
-        return {_attachment_path(run.run_id): (trees.REGULAR, writer.write("blob", text.encode()))}
+        return {attachment_path(run.run_id, CONTEXT): (trees.REGULAR, writer.write("blob", text.encode()))}
 
     taken = create_checkpoint(inner, metadata, scan=new.scan(), request=request, attach=attach)
     baseline.record(inner)
     kept.write_once(CONTEXT, text)
-    return run, _State(taken.checkpoint.id, taken.state.visible_tree)
+    return run, taken
 
 
 def _record_finished(context: OpenWorktree, run_id: str, known: Evidence | None) -> WorkspaceContext:
     """Record a workspace that was finished and not recorded. RunError where it was: the run has one."""
     kept = known or evidence_store.open_or_rebuild(context.location, run_id)
-    state = _pre_run(context, run_id)
-    if state is None or kept.state().prepared is not None:
+    link = initial_link(context, run_id)
+    if link is None or kept.state().prepared is not None:
         raise evidence_store.id_taken(run_id)
     made = _carried(context, run_id) or evidence_store.file_context(kept)
-    _record_prepared(kept, made, state)
+    _record_prepared(kept, made, link.checkpoint, context.repository.commit_tree(link.commit))
     return made
 
 
-def _record_prepared(kept: Evidence, made: WorkspaceContext, state: _State) -> None:
-    kept.event("prepared", context=made.fields(), checkpoint=state.checkpoint, tree=state.tree)
+def _record_prepared(kept: Evidence, made: WorkspaceContext, checkpoint: str, tree: str) -> None:
+    kept.event("prepared", context=made.fields(), checkpoint=checkpoint, tree=tree)
 
 
 # -- what is on record ------------------------------------------------------------------------------------------------
@@ -224,13 +223,13 @@ def _managed(context: OpenWorktree, run_id: str) -> AgentWorktree | None:
     return found if found is not None and found.record.run_id == run_id else None
 
 
-def _pre_run(context: OpenWorktree, run_id: str) -> _State | None:
-    """The state `pre_run`, as the timeline has it."""
+def initial_link(context: OpenWorktree, run_id: str) -> TimelineEntry | None:
+    """The checkpoint `pre_run`, as the timeline has it."""
     found = None
     for link in timeline.walk(context.repository, worktree_id(run_id)):
         meta = format.open_checkpoint(context.repository, link.checkpoint).meta
         if meta.get("trigger") == "pre_run" and meta.get("run_id") == run_id:
-            found = _State(link.checkpoint, context.repository.commit(link.commit).tree)
+            found = link
     return found
 
 
@@ -241,12 +240,8 @@ def _carried(context: OpenWorktree, run_id: str) -> WorkspaceContext | None:
 
 def _in_timeline(context: OpenWorktree, run_id: str) -> WorkspaceContext | None:
     """The context as the checkpoint `pre_run` carries it."""
-    state = _pre_run(context, run_id)
-    if state is None:
+    link = initial_link(context, run_id)
+    if link is None:
         return None
-    data = format.read_attachment(context.repository, state.checkpoint, _attachment_path(run_id))
+    data = format.read_attachment(context.repository, link.checkpoint, attachment_path(run_id, CONTEXT))
     return None if data is None else WorkspaceContext.from_json(data)
-
-
-def _attachment_path(run_id: str) -> bytes:
-    return os.fsencode(f"runs/{run_id}/{CONTEXT}")

@@ -1,24 +1,28 @@
-"""Reading runs: from their evidence, or from their final checkpoint where that is missing. Nothing changes."""
+"""Reading runs: from their evidence, or from their final checkpoint where that is missing. Nothing changes.
+
+`status` and `doctor` report those that were interrupted, to be resumed or rolled back; a run that is open is not among
+them: the tool that drives it resumes it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from git_agentos.checkpoint import format, journal, timeline
-from git_agentos.checkpoint.capture.state import capture_state
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError
-from git_agentos.git.repository import Repository
-from git_agentos.run import evidence_copy, evidence_store, lock, preparation, sealing, snapshot
-from git_agentos.run.context import with_current_paths, worktree_id
-from git_agentos.run.events import INTERRUPTED, TAMPERED, Run, Step, run_of
+from git_agentos.findings import DOCTOR_FIX, Finding, Fixable, fixable
+from git_agentos.run import evidence_copy, evidence_store, lock, patches, preparation, sealing, snapshot
+from git_agentos.run.context import evidence_path, with_current_paths, worktree_id
+from git_agentos.run.events import EVENTS, INTERRUPTED, OPEN, RUNNING, TAMPERED, TDD, Run, Step, state_of
 from git_agentos.run.evidence import Evidence
+from git_agentos.run.journal import parse_events
 from git_agentos.util import times
-from git_agentos.worktree import last_state, record
+from git_agentos.worktree import record, revival
 
 
 def current_run(context: OpenWorktree, found: Evidence, *, is_ours: bool = False) -> Run:
@@ -45,7 +49,7 @@ def _archive(context: OpenWorktree, run: Run) -> str | None:
     id_ = worktree_id(run.run_id)
     with contextlib.suppress(AgentosError, OSError):
         if record.get(context.location.common_dir, id_) is None:
-            return last_state.ended(context, id_).source.id
+            return revival.ended(context, id_).source.id
     return None
 
 
@@ -76,14 +80,15 @@ def show(context: OpenWorktree, run_id: str) -> Run:
     except RunError:
         events = evidence_store.sealed_events(context, run_id)
         if events is not None:
-            folder = os.path.join(evidence_store.runs_folder(context.location), run_id)
-            return _as_now(context, run_of(run_id, folder, events, alive=False))
+            folder = evidence_path(context.location, run_id)
+            return _as_now(context, state_of(run_id, events).run(folder, alive=False))
         if run_id not in _of_timelines(context, ()):
             raise
         reason = "its evidence is gone, and git has no copy: its checkpoints are all there is"
         return _as_now(context, _damaged(context, run_id, reason))
     if found.is_copy and found.is_foreign():
-        return _as_now(context, run_of(run_id, found.folder, evidence_store.copied_events(found), alive=False))
+        copied = state_of(run_id, parse_events(found.read(EVENTS) or b"", run_id))
+        return _as_now(context, copied.run(found.folder, alive=False))
     return current_run(context, found)
 
 
@@ -107,9 +112,7 @@ def ids(context: OpenWorktree) -> list[str]:
     more = [*copied, *_of_timelines(context, [*found, *copied])]
     if not more:
         return found[::-1]
-    dated = {
-        run_id: evidence_store.begun_at(os.path.join(evidence_store.runs_folder(location), run_id)) for run_id in found
-    }
+    dated = {run_id: evidence_store.begun_at(evidence_path(location, run_id)) for run_id in found}
     for run_id in more:
         with contextlib.suppress(AgentosError, OSError):
             dated[run_id] = show(context, run_id).started_at
@@ -133,27 +136,12 @@ def _of_timelines(context: OpenWorktree, known: Collection[str]) -> list[str]:
 
 
 def _damaged(context: OpenWorktree, run_id: str, problem: str) -> Run:
-    folder = os.path.join(evidence_store.runs_folder(context.location), run_id)
+    folder = evidence_path(context.location, run_id)
     known = None
     with contextlib.suppress(AgentosError, OSError):
         known = preparation.last_known_context(context, run_id)
-    return Run(
-        run_id=run_id,
-        state=INTERRUPTED,
-        reason=problem,
-        context=known,
-        task_id=None,
-        steps=[],
-        attempts=[],
-        evidence=folder,
-        max_attempts=1,
-        on_failure="keep",
-        guarded=True,
-        protected=[],
-        started_at=_made_at(folder),
-        ended_at=None,
-        problems=[problem],
-    )
+    made = _made_at(folder)
+    return Run(run_id, INTERRUPTED, problem, known, evidence=folder, started_at=made, problems=[problem])
 
 
 def _made_at(folder: str) -> str:
@@ -190,7 +178,7 @@ def diff(context: OpenWorktree, run_id: str) -> bytes:
     if run.context is None:
         return b""
     tree = _tree(context, run)
-    return patch(context.repository, run.context.base_sha, tree) if tree is not None else b""
+    return patches.patch(context.repository, run.context.base_sha, tree) if tree is not None else b""
 
 
 def _tree(context: OpenWorktree, run: Run) -> str | None:
@@ -201,24 +189,55 @@ def _tree(context: OpenWorktree, run: Run) -> str | None:
             inner = snapshot.run_context(context, run.context)
         except RunError:
             if run.archive is not None:
-                with context.repository.writer() as writer:
-                    state = format.read_state(context.repository, run.archive)
-                    state = format.with_visible_tree(context.repository, writer, state)
-                    writer.flush()
-                    return state.visible_tree
+                return snapshot.saved_state(context.repository, run.archive).visible_tree
             # It is damaged: the last captured state is shown.
         else:
-            with inner.repository.writer() as writer:
-                state = capture_state(inner.repository, writer, inner.settings)
-                writer.flush()
-                return state.visible_tree
+            return snapshot.visible_tree(inner)
     # The state before it was rolled back, or damaged.
     seen = [each.checkpoint_after or each.checkpoint_before for each in run.steps if each.command is not None]
     links = timeline.walk(context.repository, worktree_id(run.run_id))
     return next((context.repository.commit(each.commit).tree for each in links if each.checkpoint in seen[-1:]), None)
 
 
-def patch(repository: Repository, old: str, new: str, env: Mapping[str, str] | None = None) -> bytes:
-    """The patch from one tree (or commit) to another, for `git apply`; `env` says where git finds them."""
-    wanted = ["diff-tree", "-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv"]
-    return repository.git(*wanted, old, new, env=env)
+# -- what people should look at ----------------------------------------------------------------------------------------
+
+
+def interrupted(context: OpenWorktree) -> list[str]:
+    """The ids of interrupted runs that were not rolled back, newest first."""
+    return [each.run_id for each in list_runs(context) if _waits(each)]
+
+
+def open_(context: OpenWorktree, tool: str = TDD) -> list[str]:
+    """The ids of the runs that `tool` drives and that have not ended, newest first."""
+    return [each.run_id for each in list_runs(context) if each.tool == tool and each.state in (OPEN, RUNNING)]
+
+
+def examine(context: OpenWorktree) -> Iterator[Finding | Fixable]:
+    """What is to be done about runs; which of it, people decide. Evidence that only git still has can be rebuilt."""
+    for run_id in evidence_store.incomplete_runs(context.location):
+        yield _lost(context, run_id)
+    for each in list_runs(context):
+        id_ = each.run_id
+        if _waits(each):
+            hint = f"git agentos run resume {id_} continues it\ngit agentos rollback {id_} resets its worktree"
+            yield Finding("run-interrupted", "warning", f"run '{id_}' was interrupted", hint)
+        elif each.problems:
+            hint = f"git agentos run verify {id_} shows details\ngit agentos rollback {id_} resets its worktree"
+            if each.state == TAMPERED:
+                hint += f", git agentos run cancel {id_} puts on record that it has ended by that"
+            yield Finding("run-damaged", "warning", "; ".join(each.problems), hint)
+
+
+def _lost(context: OpenWorktree, run_id: str) -> Fixable:
+    folder = evidence_path(context.location, run_id)
+
+    def rebuild() -> str:
+        evidence_copy.rebuild_folder(context.location, run_id, parts=True)
+        return "it was rebuilt from git"
+
+    message = f"evidence of run '{run_id}' is missing in '{folder}'"
+    return fixable("run-evidence-missing", "warning", message, rebuild, f"{DOCTOR_FIX} rebuilds it from git")
+
+
+def _waits(run: Run) -> bool:
+    return run.state == INTERRUPTED and run.rolled_back_to is None and not run.problems

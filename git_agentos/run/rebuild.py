@@ -6,7 +6,6 @@
                         (HEAD, index, the path to the repository): set aside, and made again
     the branch          unreadable, or at a commit that is missing: set aside
     locks               those of processes that are proven to have ended are removed
-    a killed restore    finished, or else aborted
     config.worktree     as it was recorded; an edited one is set aside
 
 Nothing is deleted: what is set aside is in `<git dir>/agentos/kept/`. The rollback that follows saves
@@ -25,9 +24,9 @@ from typing import Any
 from git_agentos.checkpoint import journal
 from git_agentos.checkpoint.model import Skipped
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.checkpoint.restore.request import Restoration
 from git_agentos.errors import AgentosError, GitCommandError, MissingObjectsError, RepositoryError, RunError
 from git_agentos.git import (
+    configuration,
     dates,
     lockfile,
     process,
@@ -38,7 +37,8 @@ from git_agentos.git import (
     worktrees,
 )
 from git_agentos.git.location import Location
-from git_agentos.run import baseline, evidence_store, interrupted_restore, worktree_config
+from git_agentos.guard.setup import activation
+from git_agentos.run import baseline, evidence_store
 from git_agentos.run.baseline import Baseline
 from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.store import database_path
@@ -46,6 +46,8 @@ from git_agentos.util import directories, files, times
 from git_agentos.worktree import layout, record
 from git_agentos.worktree.record import AgentWorktree, Record
 
+# Settings of a sparse checkout: state of the worktree, which the rollback itself restores.
+_SPARSE = ("core.sparsecheckout", "core.sparsecheckoutcone", "index.sparse")
 _MISSING = "it was missing: what was in it could not be saved"
 
 
@@ -54,7 +56,7 @@ class Rebuilt:
     """The worktree as it is now: `inner` is the acting context in it (None in a dry run that would have to rebuild it).
 
     `recreated`: its folder or git's entry was missing; `damaged`: that, or anything else of it had to be corrected. The
-    save has to keep `commits`. `finished` is an interrupted rollback to the same point, which has been finished.
+    save has to keep `commits`.
     """
 
     inner: OpenWorktree | None = None
@@ -63,26 +65,38 @@ class Rebuilt:
     not_saved: list[Skipped] = field(default_factory=list)
     commits: list[str] = field(default_factory=list)
     baseline: Baseline | None = None
-    finished: Restoration | None = None
 
 
-def rebuild_worktree(context: OpenWorktree, run: WorkspaceContext, goal: str, *, dry_run: bool = False) -> Rebuilt:
-    """Rebuild the run's worktree as far as it is damaged. `goal` is the checkpoint that it will be rolled back to."""
-    return _Rebuilding(context, run, dry_run=dry_run).rebuild(goal)
+def rebuild_worktree(context: OpenWorktree, run: WorkspaceContext, *, dry_run: bool) -> Rebuilt:
+    """Rebuild the run's worktree as far as it is damaged."""
+    return _Rebuilding(context, run, dry_run=dry_run).rebuild()
 
 
-def restore_config(rebuilt: Rebuilt, run: WorkspaceContext) -> None:
-    """After the rollback: restore the worktree's own configuration and the guard."""
-    inner = rebuilt.inner
-    if inner is None:  # a dry run
-        return
-    location = inner.location
-    if rebuilt.baseline is not None and not worktree_config.is_as_recorded(location, rebuilt.baseline):
-        worktree_config.write(location, rebuilt.baseline)
-    begun = _begun(inner, run)
-    worktree_config.set_guard(location, guarded=bool(begun["guard"]) if "guard" in begun else None)
-    if rebuilt.recreated or rebuilt.baseline is None:
+def restore_config(rebuilt: Rebuilt, inner: OpenWorktree, run: WorkspaceContext) -> None:
+    """After the rollback: restore the worktree's own configuration as it was recorded, and the guard, which is enabled
+    exactly if the run is guarded; where that is not known, what there is of it is updated."""
+    location, known = inner.location, rebuilt.baseline
+    if known is not None and not baseline.is_config_recorded(location, known):
+        baseline.restore_config(location, known)
+    try:
+        is_enabled = activation.is_enabled(location)
+    except AgentosError:
+        is_enabled = True  # it cannot be read, so it is enabled again
+    if _begun(inner, run).get("guard", is_enabled):
+        activation.enable(location)
+    elif is_enabled:
+        activation.disable(location)
+    if rebuilt.recreated or known is None:
         baseline.record(inner)
+
+
+def set_aside(location: Location, path: str, what: str) -> str:
+    """Move a file or folder into the worktree's git directory; its new path."""
+    folder = directories.make_own(os.path.join(location.git_dir, "agentos"))
+    folder = directories.make_own(os.path.join(folder, "kept"))
+    target = os.path.join(folder, f"{what}-{times.name_stamp()}-{os.urandom(2).hex()}")
+    shutil.move(path, target)
+    return target
 
 
 def unlock(
@@ -117,7 +131,7 @@ class _Rebuilding:
         self.folder_made = False  # its folder had to be made
         self.location: Location
 
-    def rebuild(self, goal: str) -> Rebuilt:
+    def rebuild(self) -> Rebuilt:
         try:
             with worktrees.lock(self.context.location):
                 git_dir = self._entry()
@@ -139,8 +153,6 @@ class _Rebuilding:
         except _WouldChange:
             return self.result
         self.result.inner = self._inner()
-        if not self.dry_run:
-            self._interrupted(goal)
         return self.result
 
     # -- small things ----------------------------------------------------------------------------------------------
@@ -154,13 +166,8 @@ class _Rebuilding:
     def _add_not_saved(self, path: str, reason: str) -> None:
         self.result.not_saved.append(Skipped(path, reason))
 
-    def _set_aside(self, path: str, what: str) -> str:
-        """Move a file or folder into the worktree's git directory; its new path."""
-        folder = directories.make_own(os.path.join(self.location.git_dir, "agentos"))
-        folder = directories.make_own(os.path.join(folder, "kept"))
-        target = os.path.join(folder, f"{what}-{times.name_stamp()}-{os.urandom(2).hex()}")
-        shutil.move(path, target)
-        return target
+    def _set_aside(self, path: str, what: str, reason: str) -> None:
+        self._add_not_saved(what, f"{reason}: it is at '{set_aside(self.location, path, what)}' now")
 
     # -- the folder and the entry ----------------------------------------------------------------------------------
 
@@ -236,7 +243,7 @@ class _Rebuilding:
         dot_git = os.path.join(location.root, ".git")
         if os.path.islink(dot_git) or os.path.isdir(dot_git):
             self._require_write()
-            kept = self._set_aside(dot_git, "dot-git")
+            kept = set_aside(location, dot_git, "dot-git")
             self._add_not_saved(dot_git, f"it was not the worktree's own: it is at '{kept}' now")
         if not _leads_to(location.root, location.git_dir) or worktrees.root_or_none(location.git_dir) != location.root:
             self._require_write()
@@ -264,7 +271,7 @@ class _Rebuilding:
         path = os.path.join(self.location.root, ".agentos")
         if os.path.islink(path) or (os.path.lexists(path) and not os.path.isdir(path)):
             self._require_write()
-            kept = self._set_aside(path, "dot-agentos")
+            kept = set_aside(self.location, path, "dot-agentos")
             self._add_not_saved(path, f"it was no folder: it is at '{kept}' now")
         if os.path.isdir(path) and not os.path.lexists(os.path.join(path, ".gitignore")) and not self.dry_run:
             with contextlib.suppress(AgentosError):
@@ -313,8 +320,8 @@ class _Rebuilding:
             reason = "it could not be read"
         self._require_write()
         if os.path.isfile(path) and not os.path.islink(path):
-            kept = self._set_aside(path, "branch")
-            self._add_not_saved(self.ref, f"{reason}: the file is at '{kept}' now")
+            kept = set_aside(self.location, path, "branch")
+            self._add_not_saved(self.ref, f"{reason}: it is at '{kept}' now")
         present = refs.resolve(self.location, self.ref)
         if present is not None and not self._has(present):
             refs.drop(self.location, self.ref, present)
@@ -333,8 +340,7 @@ class _Rebuilding:
             reason = "it could not be read"
         self._require_write()
         if os.path.lexists(path):
-            kept = self._set_aside(path, "HEAD")
-            self._add_not_saved("HEAD", f"{reason}: the file is at '{kept}' now")
+            self._set_aside(path, "HEAD", reason)
         else:
             self._add_not_saved("HEAD", _MISSING)
         files.replace(path, os.fsencode(f"ref: {self.ref}\n"))
@@ -342,32 +348,34 @@ class _Rebuilding:
 
     def _index(self) -> None:
         """Make the index again, where git cannot read it."""
-        path = os.path.join(self.location.git_dir, "index")
-        env = self.location.environment()
-        if os.path.isfile(path) and not os.path.islink(path):
-            with contextlib.suppress(GitCommandError):
-                process.run(["ls-files", "--unmerged", "-z"], cwd=self.location.root, env=env)
-                return
-            self._require_write()
-            kept = self._set_aside(path, "index")
-            self._add_not_saved("index", f"git could not read it: the file is at '{kept}' now")
+        path, known = os.path.join(self.location.git_dir, "index"), self.result.baseline
+        is_file = os.path.isfile(path) and not os.path.islink(path)
+        if is_file and self._can_read_index():
+            return
+        self._require_write()
+        if is_file:
+            self._set_aside(path, "index", "git could not read it")
         else:
-            self._require_write()
             if os.path.lexists(path):
-                self._set_aside(path, "index")
+                set_aside(self.location, path, "index")
             self._add_not_saved("index", _MISSING)
-        if self.result.baseline is not None:
+        if known is not None:
             # Entries that are unchanged keep their stat data: their files need not be read.
-            shutil.copyfile(self.result.baseline.copy, path)
-            with contextlib.suppress(GitCommandError):
-                process.run(["ls-files", "--unmerged", "-z"], cwd=self.location.root, env=env)
+            shutil.copyfile(known.copy, path)
+            if self._can_read_index():
                 # No entry is older than this file, so git trusts none. (With time 0 it would trust each.)
                 os.utime(path, (1, 1))
                 return
             os.unlink(path)
             self.result.baseline = None
         commit = refs.read_head(self.location).commit or self.run.base_sha
-        process.run(["read-tree", commit], cwd=self.location.root, env=env)
+        process.run(["read-tree", commit], cwd=self.location.root, env=self.location.environment())
+
+    def _can_read_index(self) -> bool:
+        with contextlib.suppress(GitCommandError):
+            process.run(["ls-files", "--unmerged", "-z"], cwd=self.location.root, env=self.location.environment())
+            return True
+        return False
 
     def _checkout_files(self) -> None:
         """Check out the files of a folder that was missing, as the index has them."""
@@ -392,24 +400,27 @@ class _Rebuilding:
                     break
         return found
 
-    # -- its configuration, and commands that were killed ----------------------------------------------------------
+    # -- its configuration -----------------------------------------------------------------------------------------
 
     def _configuration(self) -> None:
         """Restore the worktree's own settings, which decide how files are read and written from here on. Those of a
         sparse checkout are state, which the rollback itself restores."""
-        known = self.result.baseline
-        if known is None and not worktree_config.is_readable(self.location):
-            self._require_write()
-            kept = self._set_aside(worktree_config.path_of(self.location), "config.worktree")
-            self._add_not_saved("config.worktree", f"git could not read it: the file is at '{kept}' now")
-        if known is None or self.dry_run or worktree_config.is_as_recorded(self.location, known):
+        path, known = baseline.config_path(self.location), self.result.baseline
+        values: Mapping[str, list[str]] = {}
+        try:
+            values = configuration.read_file(path)
+        except AgentosError:
+            if known is None:
+                self._require_write()
+                self._set_aside(path, "config.worktree", "git could not read it")
+        if known is None or self.dry_run or baseline.is_config_recorded(self.location, known):
             return
-        sparse = worktree_config.sparse_settings(self.location)
-        if os.path.lexists(worktree_config.path_of(self.location)):
-            kept = self._set_aside(worktree_config.path_of(self.location), "config.worktree")
-            self._add_not_saved("config.worktree", f"it was edited, and is at '{kept}' now")
-        worktree_config.write(self.location, known)
-        worktree_config.add_settings(self.location, sparse)
+        if os.path.lexists(path):
+            self._set_aside(path, "config.worktree", "it was edited")
+        baseline.restore_config(self.location, known)
+        for key in _SPARSE:
+            if key in values:
+                process.run(["config", "--file", path, key, values[key][-1]], cwd=self.location.root)
 
     def _inner(self) -> OpenWorktree:
         managed = record.read(self.location.git_dir)
@@ -418,21 +429,9 @@ class _Rebuilding:
         there = AgentWorktree(managed, self.location.git_dir, self.location.root, self.common)
         return self.context.in_worktree(there.location)
 
-    def _interrupted(self, goal: str) -> None:
-        inner = self.result.inner
-        if inner is None or not journal.exists(self.location):
-            return
-        settled, self.result.finished = interrupted_restore.finish(inner, self.run, goal)
-        if not settled:
-            kept = self._set_aside(interrupted_restore.path_of(self.location), "journal")
-            self._add_not_saved(
-                "journal.json", f"an interrupted restore could not be finished: its journal is at '{kept}' now"
-            )
-
 
 def _leads_to(root: str, git_dir: str) -> bool:
-    target = worktrees.read_gitfile(root) if not os.path.islink(os.path.join(root, ".git")) else None
-    return target is not None and os.path.realpath(target) == os.path.realpath(git_dir)
+    return not os.path.islink(os.path.join(root, ".git")) and worktrees.is_linked(root, git_dir)
 
 
 def _is_on(git_dir: str, ref: str) -> bool:

@@ -11,24 +11,24 @@ A step's point is what was visible when it began: ignored files stay as they are
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from git_agentos.checkpoint import format, timeline
+from git_agentos.checkpoint import format, journal, timeline
 from git_agentos.checkpoint.model import Skipped, State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.restore import commands, head
 from git_agentos.checkpoint.restore.commands import RollbackOptions
 from git_agentos.checkpoint.restore.head import BranchMove, HeadTarget
 from git_agentos.checkpoint.restore.request import Restoration
-from git_agentos.checkpoint.timeline import TimelineEntry
 from git_agentos.errors import AgentosError, CheckpointNotFound, RestoreError, RunError
 from git_agentos.git import refs, worktrees
 from git_agentos.git.refs import Head
 from git_agentos.git.scan import Scan
-from git_agentos.run import baseline, events, evidence_store, rebuild
-from git_agentos.run.context import WorkspaceContext, worktree_id
+from git_agentos.run import baseline, events, evidence_store, preparation, rebuild
+from git_agentos.run.context import WorkspaceContext, run_metadata, worktree_id
 from git_agentos.run.events import RunState
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.journal import NoKey
@@ -68,14 +68,8 @@ class Rollback:
 
     def fields(self) -> dict[str, Any]:
         """The fields of the event `rolled-back`."""
-        return {
-            "point": self.point,
-            "checkpoint": self.checkpoint,
-            "saved": self.saved,
-            "not_saved": [asdict(each) for each in self.not_saved],
-            "last_saved": self.last_saved,
-            "last_saved_at": self.last_saved_at,
-        }
+        names = ("point", "checkpoint", "saved", "not_saved", "last_saved", "last_saved_at")
+        return {name: value for name, value in asdict(self).items() if name in names}
 
 
 @dataclass(frozen=True)
@@ -97,14 +91,20 @@ def rollback_worktree(
     """
     goal = _resolve(context, run, point)
     last = timeline.newest(context.repository, worktree_id(run.run_id))
-    rebuilt = rebuild.rebuild_worktree(context, run, goal.checkpoint, dry_run=dry_run)
-    if rebuilt.inner is None:
-        return _dry_run_of_damaged(run, goal, rebuilt, _id_and_time(context, last))
-    done = rebuilt.finished or _restore(rebuilt.inner, run, goal, rebuilt, dry_run=dry_run)
-    if not dry_run:
-        rebuild.restore_config(rebuilt, run)
+    rebuilt = rebuild.rebuild_worktree(context, run, dry_run=dry_run)
+    inner = rebuilt.inner
+    if inner is None:  # a dry run, and what has to be rebuilt cannot be read
+        path = run.worktree_path
+        done = Restoration(goal.checkpoint, None, run.branch_name, run.base_sha, path, [], [], [], dry_run)
+    else:
+        finished = None if dry_run else _finish_interrupted(inner, run, goal, rebuilt)
+        done = finished or _restore(inner, run, goal, rebuilt, dry_run=dry_run)
+        if not dry_run:
+            rebuild.restore_config(rebuilt, inner, run)
     not_saved = [*rebuilt.not_saved, *(item for item in done.skipped if item not in goal.state.skipped)]
-    last_saved, last_saved_at = _id_and_time(context, last) if not_saved else (None, None)
+    last_saved = last_saved_at = None
+    if last is not None and (not_saved or inner is None):
+        last_saved, last_saved_at = last.checkpoint, format.read(context.repository, last.checkpoint).created_at
     return Rollback(
         run_id=run.run_id,
         point=goal.name,
@@ -112,7 +112,7 @@ def rollback_worktree(
         saved=done.saved,
         branch=done.branch,
         head=done.head,
-        worktree_path=rebuilt.inner.location.root,
+        worktree_path=done.worktree_path,
         changed=done.changed,
         removed=done.removed,
         recreated=rebuilt.recreated or rebuilt.damaged,
@@ -123,22 +123,12 @@ def rollback_worktree(
     )
 
 
-def rollback_and_record(
-    context: OpenWorktree, run: WorkspaceContext, evidence: Evidence, point: str, *, dry_run: bool = False
-) -> Rollback:
+def rollback_and_record(context: OpenWorktree, run: WorkspaceContext, evidence: Evidence, point: str) -> Rollback:
     """Roll back, and record it; where there is no key to record it with, the rollback is done all the same."""
-    done = rollback_worktree(context, run, point, dry_run=dry_run)
-    if not dry_run:
-        with contextlib.suppress(NoKey):
-            evidence.event("rolled-back", **done.fields())
+    done = rollback_worktree(context, run, point)
+    with contextlib.suppress(NoKey):
+        evidence.event("rolled-back", **done.fields())
     return done
-
-
-def _id_and_time(context: OpenWorktree, last: TimelineEntry | None) -> tuple[str | None, str | None]:
-    """A checkpoint's id and time."""
-    if last is None:
-        return None, None
-    return last.checkpoint, format.read(context.repository, last.checkpoint).created_at
 
 
 # -- where to ------------------------------------------------------------------------------------------------------
@@ -169,14 +159,10 @@ def _pre_run(context: OpenWorktree, run: WorkspaceContext) -> str:
     prepared = _state(context, run).prepared or evidence_store.noted_prepared(context.location, run.run_id)
     if prepared is not None:
         return str(prepared["checkpoint"])
-    oldest = None
-    for link in timeline.walk(context.repository, worktree_id(run.run_id)):
-        meta = format.open_checkpoint(context.repository, link.checkpoint).meta
-        if meta.get("trigger") == "pre_run" and meta.get("run_id") == run.run_id:
-            oldest = link.checkpoint
-    if oldest is None:
+    found = preparation.initial_link(context, run.run_id)
+    if found is None:
         raise RunError(f"run '{run.run_id}' has no checkpoint from before it began", "its workspace was never finished")
-    return oldest
+    return found.checkpoint
 
 
 def _step(context: OpenWorktree, run: WorkspaceContext, n: int) -> str:
@@ -201,6 +187,39 @@ def _on_timeline(context: OpenWorktree, run: WorkspaceContext, point: str) -> st
 # -- going there ---------------------------------------------------------------------------------------------------
 
 
+def _finish_interrupted(
+    inner: OpenWorktree, run: WorkspaceContext, goal: _Point, rebuilt: Rebuilt
+) -> Restoration | None:  # fmt: skip
+    """Finish a restore or rollback in the worktree that was interrupted, or else abort it, or else set its journal
+    aside. What it did, where it was a rollback to the same point and is finished now."""
+    location = inner.location
+    if not journal.exists(location):
+        return None
+    metadata = run_metadata(inner, run)
+    for abort in (False, True):
+        with contextlib.suppress(AgentosError):
+            found = journal.read(location)
+            done = commands.recover(inner, metadata, abort=abort)
+            if abort or found is None or found.command != commands.ROLLBACK or done.checkpoint != goal.checkpoint:
+                return None
+            at = refs.read_head(location)
+            return Restoration(
+                checkpoint=goal.checkpoint,
+                saved=done.saved,
+                branch=at.branch,
+                head=at.commit,
+                worktree_path=location.root,
+                changed=done.changed,
+                removed=done.removed,
+                skipped=done.skipped,
+                dry_run=False,
+            )
+    kept = rebuild.set_aside(location, os.path.join(location.state_dir, "journal.json"), "journal")
+    reason = f"an interrupted restore could not be finished: its journal is at '{kept}' now"
+    rebuilt.not_saved.append(Skipped("journal.json", reason))
+    return None
+
+
 def _restore(
     inner: OpenWorktree, run: WorkspaceContext, goal: _Point, rebuilt: Rebuilt, *, dry_run: bool
 ) -> Restoration:
@@ -215,11 +234,8 @@ def _restore(
     except BaseException:
         scan.discard()
         raise
-    metadata = inner.metadata(
-        description=f"run {run.run_id}: before it was rolled back to {goal.name[:12]}",
-        task_id=run.task_id,
-        run_id=run.run_id,
-    )
+    description = f"run {run.run_id}: before it was rolled back to {goal.name[:12]}"
+    metadata = run_metadata(inner, run, description=description)
     return commands.rollback(inner, metadata, goal.checkpoint, back, dry_run=dry_run)
 
 
@@ -256,25 +272,3 @@ def _pins(inner: OpenWorktree, run: WorkspaceContext, rebuilt: Rebuilt) -> list[
     tip = timeline.tip(inner.location, inner.worktree_id)
     wanted = dict.fromkeys([*rebuilt.commits, *tips])
     return [oid for oid in wanted if tip is None or not repository.is_ancestor(oid, tip)]
-
-
-def _dry_run_of_damaged(
-    run: WorkspaceContext, goal: _Point, rebuilt: Rebuilt, last: tuple[str | None, str | None]
-) -> Rollback:
-    """The result of a dry run for a worktree that has to be rebuilt: it cannot be read."""
-    return Rollback(
-        run_id=run.run_id,
-        point=goal.name,
-        checkpoint=goal.checkpoint,
-        saved=None,
-        branch=run.branch_name,
-        head=run.base_sha,
-        worktree_path=run.worktree_path,
-        changed=[],
-        removed=[],
-        recreated=True,
-        not_saved=list(rebuilt.not_saved),
-        dry_run=True,
-        last_saved=last[0],
-        last_saved_at=last[1],
-    )

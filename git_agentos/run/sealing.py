@@ -28,9 +28,10 @@ from git_agentos.errors import AgentosError, RunError, converted_storage_errors,
 from git_agentos.git import trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
-from git_agentos.run.context import CONTEXT, worktree_id
+from git_agentos.run.context import CONTEXT, attachment_path, worktree_id
 from git_agentos.run.events import EVENTS, MANIFEST, Run, state_of
 from git_agentos.run.evidence import Evidence
+from git_agentos.run.evidence_copy import write_blob
 from git_agentos.util import times
 from git_agentos.util.values import is_hex
 from git_agentos.worktree import layout
@@ -38,7 +39,6 @@ from git_agentos.worktree import layout
 META_MANIFEST = "manifest_sha256"
 SCHEMA = "agentos.run-manifest.v1"
 _TRIGGER = "task_complete"
-_SMALL = 1 << 20
 _ROLES = {
     CONTEXT: "workspace_context",
     EVENTS: "events",
@@ -110,11 +110,8 @@ def seal(inner: OpenWorktree, evidence: Evidence, run: Run, *, again: bool = Fal
 
 
 def _row(evidence: Evidence, name: str) -> dict[str, Any]:
-    digest, size = hashlib.sha256(), 0
-    for chunk in evidence.chunks(name):
-        digest.update(chunk)
-        size += len(chunk)
-    return {"path": name, "role": _role(name), "sha256": digest.hexdigest(), "size": size}
+    digest, size = evidence.measure(name)
+    return {"path": name, "role": _role(name), "sha256": digest, "size": size}
 
 
 def _role(name: str) -> str:
@@ -145,14 +142,8 @@ def _carry(writer: Writer, evidence: Evidence, names: list[str]) -> dict[bytes, 
     found: dict[bytes, trees.Entry] = {}
     for name in names:
         with evidence.open(name) as file:
-            size = os.fstat(file.fileno()).st_size
-            oid = writer.write("blob", file.read()) if size < _SMALL else writer.write_stream(file.fileno(), size)
-        found[_attachment_path(evidence.run_id, name)] = (trees.REGULAR, oid)
+            found[attachment_path(evidence.run_id, name)] = (trees.REGULAR, write_blob(writer, file))
     return found
-
-
-def _attachment_path(run_id: str, name: str) -> bytes:
-    return os.fsencode(f"runs/{run_id}/{name}")
 
 
 # -- what the timeline has -------------------------------------------------------------------------------------------
@@ -172,7 +163,7 @@ def read_sealed(repository: Repository, run_id: str, name: str) -> bytes | None:
     """A file of the evidence as the run's final checkpoint has it; None where there is none."""
     found = newest_seal(repository, run_id)
     return (
-        None if found is None else format.read_attachment(repository, found.checkpoint, _attachment_path(run_id, name))
+        None if found is None else format.read_attachment(repository, found.checkpoint, attachment_path(run_id, name))
     )
 
 
@@ -259,18 +250,14 @@ class _Check:
             self.problems.append(f"'{name}' is " + ("missing" if regular is None else "no regular file"))
             return
         self.files += 1
-        digest, length = hashlib.sha256(), 0
         try:
-            for chunk in self.evidence.chunks(name):
-                part = chunk[: size - length] if name == EVENTS else chunk
-                digest.update(part)
-                length += len(part)
+            digest, length = self.evidence.measure(name, size if name == EVENTS else None)
         except OSError as error:
             self.problems.append(f"'{name}' cannot be read: {system_reason(error)}")
             return
         if length < size and name == EVENTS:
             self.problems.append(f"'{name}' was cut off")
-        elif (digest.hexdigest(), length) != (expected, size):
+        elif (digest, length) != (expected, size):
             self.problems.append(f"'{name}' was changed")
 
     def _carried(self, sealed: Seal | None) -> set[bytes] | None:

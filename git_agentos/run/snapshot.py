@@ -8,10 +8,13 @@ since nobody merges them; whether they differ is reported where nothing else has
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from git_agentos import log
 from git_agentos.checkpoint import format, state_fields
+from git_agentos.checkpoint.capture.state import capture_state
 from git_agentos.checkpoint.creation import create_checkpoint
 from git_agentos.checkpoint.model import State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
@@ -19,8 +22,8 @@ from git_agentos.errors import AgentosError, RunError
 from git_agentos.git import refs, trees, worktrees
 from git_agentos.git.repository import Repository
 from git_agentos.run import baseline
-from git_agentos.run.context import WorkspaceContext, worktree_id
-from git_agentos.run.events import RunState
+from git_agentos.run.context import WorkspaceContext, run_metadata, worktree_id
+from git_agentos.run.events import Left, RunState
 from git_agentos.util import times
 from git_agentos.worktree import record
 
@@ -72,6 +75,13 @@ def run_context(context: OpenWorktree, run: WorkspaceContext) -> OpenWorktree:
         raise RunError(f"the worktree of run '{run.run_id}' is damaged: {error}", hint) from error
 
 
+def add_log_entry(
+    context: OpenWorktree, run: WorkspaceContext, kind: str, summary: str, details: Mapping[str, Any] | None = None
+) -> None:
+    """Add an entry to the log of a run's worktree; RunError where that is gone or damaged."""
+    log.try_add(run_context(context, run), kind, summary, details=dict(details or {}), task_id=run.task_id)
+
+
 def take_snapshot(here: OpenWorktree, run: WorkspaceContext) -> WorkspaceSnapshot:
     """The state of a run's worktree `here`, saved in a checkpoint; nothing in the worktree changes."""
     return capture_snapshot(here, run)[0]
@@ -79,9 +89,7 @@ def take_snapshot(here: OpenWorktree, run: WorkspaceContext) -> WorkspaceSnapsho
 
 def capture_snapshot(here: OpenWorktree, run: WorkspaceContext) -> tuple[WorkspaceSnapshot, State]:
     """`take_snapshot`, with the complete state."""
-    metadata = here.metadata(
-        trigger="post_step", description=f"run {run.run_id}", task_id=run.task_id, run_id=run.run_id
-    )
+    metadata = run_metadata(here, run, trigger="post_step", description=f"run {run.run_id}")
     taken = create_checkpoint(here, metadata)
     state = taken.state
     base = here.repository.commit_tree(run.base_sha)
@@ -129,13 +137,26 @@ def initial_state(context: OpenWorktree, at: RunState) -> State:
     """The state at the beginning of a run's first step, its visible tree included; RunError where the run has no
     worktree."""
     if at.prepared is None:
-        raise RunError(f"run '{at.run_id}' has no worktree", f"git agentos run show {at.run_id} shows details")
+        id_ = at.recorded.run_id
+        raise RunError(f"run '{id_}' has no worktree", f"git agentos run show {id_} shows details")
     checkpoint = at.points[min(at.points)] if at.points else at.prepared["checkpoint"]
-    state = format.read_state(context.repository, str(checkpoint))
-    with context.repository.writer() as writer:
-        state = format.with_visible_tree(context.repository, writer, state)
+    return saved_state(context.repository, str(checkpoint))
+
+
+def saved_state(repository: Repository, checkpoint: str) -> State:
+    """The state in a checkpoint, its visible tree included."""
+    with repository.writer() as writer:
+        state = format.with_visible_tree(repository, writer, format.read_state(repository, checkpoint))
         writer.flush()
     return state
+
+
+def visible_tree(here: OpenWorktree) -> str:
+    """The tree of all visible files of a worktree, which is in the store afterwards."""
+    with here.repository.writer() as writer:
+        state = capture_state(here.repository, writer, here.settings)
+        writer.flush()
+    return state.visible_tree
 
 
 def describe_end(context: OpenWorktree, run: WorkspaceContext, at: RunState) -> dict[str, Any] | None:
@@ -147,14 +168,8 @@ def describe_end(context: OpenWorktree, run: WorkspaceContext, at: RunState) -> 
         ignored = None if changed else has_ignored_changes(here)
     except (AgentosError, OSError):
         return None
-    return {
-        "changed": len(changed),
-        "commits": len(seen.commits),
-        "branch": seen.branch,
-        "head_sha": seen.head_sha,
-        "ignored": ignored,
-        "worktree_path": here.location.root,
-    }
+    left = Left(len(changed), len(seen.commits), seen.branch, seen.head_sha, ignored, here.location.root)
+    return asdict(left)
 
 
 def has_ignored_changes(here: OpenWorktree) -> bool | None:

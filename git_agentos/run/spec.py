@@ -35,8 +35,8 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from git_agentos.errors import UsageError, system_reason
@@ -115,16 +115,6 @@ def from_file(path: str, **given: Any) -> RunSpec:
     return _run({**named, **_given(given), "steps": steps}, path, given=frozenset(_given(given)))
 
 
-def from_fields(body: Mapping[str, Any], source: str) -> RunSpec:
-    """The run in a decoded document (`spec.json`)."""
-    known = {field.name for field in fields(RunSpec)}
-    steps = body.get("steps")
-    if not isinstance(steps, list) or not all(isinstance(each, dict) for each in steps):
-        raise UsageError(f"'steps' in '{source}' is not a list of objects")
-    read = [_step(each, n, source, every=True) for n, each in enumerate(steps, 1)]
-    return _run({**_given({key: body[key] for key in known & body.keys()}), "steps": read}, source)
-
-
 def from_json(text: str, source: str) -> RunSpec:
     """The run that `to_json` wrote; UsageError for anything else."""
     try:
@@ -133,7 +123,11 @@ def from_json(text: str, source: str) -> RunSpec:
         raise UsageError(f"'{source}' is no description of a run: {error}") from error
     if not isinstance(body, dict) or body.get("schema") != SCHEMA:
         raise UsageError(f"'{source}' is no description of a run")
-    return from_fields(body, source)
+    steps = body.get("steps")
+    if not isinstance(steps, list) or not all(isinstance(each, dict) for each in steps):
+        raise UsageError(f"'steps' in '{source}' is not a list of objects")
+    read = [_step(_given(each), n, source) for n, each in enumerate(steps, 1)]
+    return _run({**_given({key: body[key] for key in _FIELDS if key in body}), "steps": read}, source)
 
 
 def to_json(spec: RunSpec) -> str:
@@ -151,13 +145,6 @@ def duration(text: str) -> float:
 
 # -- reading one value -------------------------------------------------------------------------------------------------
 
-# What a key of the file is in RunSpec; an option is called like the key.
-_KEYS = {
-    "id": "run_id", "task": "task", "from": "base_ref", "max-attempts": "max_attempts", "on-failure": "on_failure",
-    "retry-from": "retry_from", "timeout": "timeout", "protected": "protected", "guard": "guard", "step": "steps",
-    "cleanup": "cleanup",
-}  # fmt: skip
-_OPTIONS = {field: key for key, field in _KEYS.items()}
 # Which keys a step of each kind has; the first is the one that it must have.
 _STEP_KEYS = {
     AGENT: ("command", "timeout"),
@@ -178,12 +165,12 @@ def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _run(body: Mapping[str, Any], source: str | None, *, given: frozenset[str] = frozenset()) -> RunSpec:
     """A checked run; `source` is the file that the values come from, those in `given` apart."""
-    sources = {key: _Source(_OPTIONS[key], None if key in given else source) for key in _OPTIONS}
     values: dict[str, Any] = {}
-    for key, value in body.items():
-        if key not in sources:
-            raise TypeError(f"RunSpec has no field '{key}'")
-        values[key] = _READ[key](value, sources[key])
+    for name, value in body.items():
+        if name not in _FIELDS:
+            raise TypeError(f"RunSpec has no field '{name}'")
+        key, read = _FIELDS[name]
+        values[name] = read(value, _Source(key, None if name in given else source))
     steps: tuple[StepSpec, ...] = values["steps"]
     where = f" in '{source}'" if source is not None else ""
     if not any(step.kind == AGENT for step in steps):
@@ -259,20 +246,26 @@ def _flag(value: Any, source: _Source) -> bool:
     return value
 
 
-def _steps(value: Any, _: _Source) -> tuple[StepSpec, ...]:
-    return tuple(value)
+# The fields of RunSpec, each with its key in the file, which is the option too, and how its value is read.
+_FIELDS: Mapping[str, tuple[str, Callable[[Any, _Source], Any]]] = {
+    "run_id": ("id", _id),
+    "task": ("task", _line),
+    "base_ref": ("from", _line),
+    "max_attempts": ("max-attempts", _count),
+    "on_failure": ("on-failure", _one_of(ROLL_BACK, KEEP)),
+    "retry_from": ("retry-from", _one_of(FROM_HERE, FROM_PRE_RUN)),
+    "timeout": ("timeout", _seconds),
+    "protected": ("protected", _patterns),
+    "guard": ("guard", _flag),
+    "steps": ("step", lambda value, _: tuple(value)),
+    "cleanup": ("cleanup", _flag),
+}
+_KEYS = {key: name for name, (key, _) in _FIELDS.items()}
 
 
-_READ = {
-    "run_id": _id, "task": _line, "base_ref": _line, "max_attempts": _count, "on_failure": _one_of(ROLL_BACK, KEEP),
-    "retry_from": _one_of(FROM_HERE, FROM_PRE_RUN), "timeout": _seconds, "protected": _patterns, "guard": _flag,
-    "cleanup": _flag, "steps": _steps,
-}  # fmt: skip
-
-
-def _step(body: Mapping[str, Any], n: int, source: str | None, *, every: bool = False) -> StepSpec:
-    """Step `n` of a run; `every` tells that all fields are there, None where they do not apply."""
-    found = {_name(key): value for key, value in body.items() if not (every and value is None)}
+def _step(body: Mapping[str, Any], n: int, source: str | None) -> StepSpec:
+    """Step `n` of a run."""
+    found = {_name(key): value for key, value in body.items()}
     kind = found.pop("kind", None)
 
     def named(key: str) -> _Source:
@@ -280,23 +273,21 @@ def _step(body: Mapping[str, Any], n: int, source: str | None, *, every: bool = 
 
     if not isinstance(kind, str) or kind not in _STEP_KEYS:
         raise named("kind").wrong(", ".join(f"'{each}'" for each in _STEP_KEYS), kind)
-    for key in found:
+    values: dict[str, Any] = {}
+    for key, value in found.items():
         if key not in _STEP_KEYS[kind]:
             raise UsageError(
                 f"{named(key).name} is not known", f"a step of kind '{kind}' has: {', '.join(_STEP_KEYS[kind])}"
             )
-    step = StepSpec(
-        kind=kind,
-        command=_text(found["command"], _Source(kind, None) if source is None else named("command"))
-        if "command" in found
-        else None,
-        to=_point(found["to"], n, named("to")) if "to" in found else None,
-        message=_text(found["message"], named("message")) if "message" in found else None,
-        timeout=_seconds(found["timeout"], named("timeout")) if "timeout" in found else None,
-    )
-    if kind != CHECKPOINT and step.command is None and step.to is None:
+        if key == "to":
+            values[key] = _point(value, n, named(key))
+        elif key == "timeout":
+            values[key] = _seconds(value, named(key))
+        else:
+            values[key] = _text(value, _Source(kind, None) if source is None else named(key))
+    if kind != CHECKPOINT and _STEP_KEYS[kind][0] not in values:
         raise UsageError(f"{named(_STEP_KEYS[kind][0]).name} is missing")
-    return step
+    return StepSpec(kind, **values)
 
 
 def _point(value: Any, n: int, source: _Source) -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import NamedTuple, Protocol
 
 from git_agentos import redact_lines
 from git_agentos.checkpoint import timeline
@@ -23,20 +23,58 @@ from git_agentos.git import authorship, process
 from git_agentos.git.repository import Repository
 from git_agentos.guard.exec import launch
 from git_agentos.process import contained
-from git_agentos.process.contained import Command, Result
+from git_agentos.process.contained import MARK, Command, Result
 from git_agentos.redact import redact, redact_value
-from git_agentos.run import branches, feedback, patches, query, rebuild, rollback, snapshot
-from git_agentos.run import environment as environments
-from git_agentos.run.context import WorkspaceContext, worktree_id
-from git_agentos.run.events import FAILED_STEP, NO_CHANGES, OK, PROTECTED, TIMED_OUT
+from git_agentos.run import branches, evidence_store, patches, rebuild, rollback, snapshot
+from git_agentos.run.context import WorkspaceContext, run_metadata, worktree_id
+from git_agentos.run.events import FAILED_STEP, NO_CHANGES, OK, PROTECTED, TIMED_OUT, Event, Run, RunState, Step
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.journal import Tampered
-from git_agentos.run.observer import Observer
+from git_agentos.run.lock import Stop
 from git_agentos.run.rollback import rollback_and_record
 from git_agentos.run.snapshot import WorkspaceSnapshot
 from git_agentos.run.spec import AGENT, CHECKPOINT, ROLLBACK, RunSpec, StepSpec
-from git_agentos.run.stop import Stop
+from git_agentos.store import database_path
 from git_agentos.worktree import layout
+
+_FEEDBACK = "AGENTOS_FEEDBACK_FILE"
+# Variables of another run, or another workflow, that started the process which starts this one.
+_OF_A_RUN = (
+    "AGENTOS_TASK_ID", "AGENTOS_RUN_ID", "AGENTOS_ATTEMPT", "AGENTOS_STEP", _FEEDBACK, MARK,
+    "AGENTOS_PROMPT_FILE", "AGENTOS_TDD_NODE",
+)  # fmt: skip
+
+
+class Observer(Protocol):
+    """Gets called as a run proceeds."""
+
+    def prepared(self, run: Run) -> None:
+        """The workspace is ready."""
+
+    def step_begins(self, run: Run, step: Step) -> None:
+        """A step begins."""
+
+    def output(self, line: bytes) -> None:
+        """The step's command has written a line; secrets are redacted."""
+
+    def step_ended(self, run: Run, step: Step) -> None:
+        """A step has ended."""
+
+
+class SilentObserver:
+    """An Observer that does nothing."""
+
+    def prepared(self, run: Run) -> None:
+        pass
+
+    def step_begins(self, run: Run, step: Step) -> None:
+        pass
+
+    def output(self, line: bytes) -> None:
+        pass
+
+    def step_ended(self, run: Run, step: Step) -> None:
+        pass
 
 
 class Stopped(Exception):
@@ -44,16 +82,37 @@ class Stopped(Exception):
 
 
 @dataclass(frozen=True)
-class StepSetup:
-    """What the steps of a run have in common. `mark` is in the environment of every process of the run."""
+class RunSetup:
+    """A run whose lock is held, and what runs it."""
 
     context: OpenWorktree
-    spec: RunSpec
     evidence: Evidence
-    protected: Sequence[str]
-    mark: str
+    spec: RunSpec
     stop: Stop
-    watcher: Observer
+    observer: Observer = field(default_factory=SilentObserver)
+
+    @property
+    def state(self) -> RunState:
+        """How far the run has come."""
+        return self.evidence.state()
+
+    @property
+    def begun(self) -> Event:
+        """The event with which the run began."""
+        return begun_of(self.evidence)
+
+    def workspace(self) -> WorkspaceContext:
+        """The run's workspace, with paths as they are now."""
+        return evidence_store.workspace_of(self.context, self.evidence)
+
+
+def begun_of(evidence: Evidence) -> Event:
+    """The event with which a run began; RunError where the record does not have it."""
+    begun, id_ = evidence.state().begun, evidence.run_id
+    if begun is None:
+        hint = f"git agentos rollback {id_} resets its worktree"
+        raise RunError(f"the record of run '{id_}' is damaged: it has no beginning", hint)
+    return begun
 
 
 class _Begun(NamedTuple):
@@ -91,9 +150,9 @@ class _Outcome(NamedTuple):
     seconds: float | None = None
 
 
-def run_step(setup: StepSetup, run: WorkspaceContext) -> None:
+def run_step(setup: RunSetup) -> None:
     """Run the next step. Stopped where it was interrupted: by its record it is still under way then."""
-    begun = _begin(setup, run)
+    begun = _begin(setup)
     if begun.step.kind == ROLLBACK:
         result = _roll_back(setup, begun)
     elif begun.step.kind == CHECKPOINT:
@@ -103,32 +162,24 @@ def run_step(setup: StepSetup, run: WorkspaceContext) -> None:
     setup.evidence.event(
         "step-ended",
         n=begun.n,
-        outcome=result.outcome,
-        exit_code=result.exit_code,
-        seconds=result.seconds,
-        checkpoint=result.checkpoint,
-        changed=result.changed,
-        detail=result.detail,
-        moved=_moved(setup, begun),
-        moved_refs=_moved_refs(setup, begun),
+        **result._asdict(),
+        **_moved(setup, begun),
         **_streams(begun.step, begun.folder),
     )
-    setup.watcher.step_ended(setup.evidence.run(alive=True), setup.evidence.state().step(begun.n))
+    setup.observer.step_ended(setup.evidence.run(alive=True), setup.state.step(begun.n))
 
 
-def _begin(setup: StepSetup, run: WorkspaceContext) -> _Begun:
+def _begin(setup: RunSetup) -> _Begun:
     """Save the state before the step, and record its beginning."""
-    at = setup.evidence.state()
+    at, run = setup.state, setup.workspace()
     position, again = at.index, at.under_way is not None
     step = setup.spec.steps[position]
     n = at.under_way["n"] if at.under_way is not None else at.count + 1
     inner = snapshot.run_context(setup.context, run)
-    metadata = inner.metadata(
-        trigger="pre_step", description=f"before step {n} of run {run.run_id}", task_id=run.task_id, run_id=run.run_id
-    )
+    metadata = run_metadata(inner, run, trigger="pre_step", description=f"before step {n} of run {run.run_id}")
     before = create_checkpoint(inner, metadata)
     heads = branches.branch_heads(setup.context.location)
-    protected = branches.only_protected(heads, setup.protected)
+    protected = branches.only_protected(heads, setup.begun["protected"])
     folder = setup.evidence.step_folder(n, step.kind)
     setup.evidence.event(
         "step-begun",
@@ -141,31 +192,25 @@ def _begin(setup: StepSetup, run: WorkspaceContext) -> _Begun:
         branches=protected,
         **_streams(step, folder),
     )
-    setup.watcher.step_begins(setup.evidence.run(alive=True), at.step(n))
+    setup.observer.step_begins(setup.evidence.run(alive=True), at.step(n))
     tip = timeline.tip(inner.location, inner.worktree_id)
     # What moved before an interruption is not known.
     known, others = (None, None) if again else (heads, branches.other_refs(setup.context.location))
     return _Begun(n, position, step, folder, run, inner, before.state, protected, known, others, tip)
 
 
-def _moved(setup: StepSetup, begun: _Begun) -> list[str] | None:
-    """The branches that have moved since the step began, without the run's own."""
-    if begun.heads is None:
-        return None
-    now, own = branches.branch_heads(setup.context.location), layout.HEADS + begun.run.branch_name
-    moved = [name for name in sorted({*begun.heads, *now}) if begun.heads.get(name) != now.get(name) and name != own]
-    return [name.removeprefix(layout.HEADS) for name in moved]
+def _moved(setup: RunSetup, begun: _Begun) -> dict[str, list[str] | None]:
+    """The branches and the other refs that have moved since the step began, without the run's own branch; None where
+    that is not known."""
+    if begun.heads is None or begun.others is None:
+        return {"moved": None, "moved_refs": None}
+    location, own = setup.context.location, layout.HEADS + begun.run.branch_name
+    heads = branches.moved(begun.heads, branches.branch_heads(location))
+    others = branches.moved(begun.others, branches.other_refs(location))
+    return {"moved": [name.removeprefix(layout.HEADS) for name in heads if name != own], "moved_refs": others}
 
 
-def _moved_refs(setup: StepSetup, begun: _Begun) -> list[str] | None:
-    """The refs other than branches that have moved since the step began."""
-    if begun.others is None:
-        return None
-    now = branches.other_refs(setup.context.location)
-    return [name for name in sorted({*begun.others, *now}) if begun.others.get(name) != now.get(name)]
-
-
-def _check_timeline(setup: StepSetup, begun: _Begun) -> None:
+def _check_timeline(setup: RunSetup, begun: _Begun) -> None:
     """Tampered where the run's timeline does not contain its tip of when the step began."""
     location = begun.inner.location
     try:
@@ -184,10 +229,10 @@ def _streams(step: StepSpec, folder: str) -> dict[str, str | None]:
 # -- the four kinds ----------------------------------------------------------------------------------------------------
 
 
-def _roll_back(setup: StepSetup, begun: _Begun) -> _Outcome:
+def _roll_back(setup: RunSetup, begun: _Begun) -> _Outcome:
     point = begun.step.to or rollback.PRE_RUN
     if point != rollback.PRE_RUN:  # the spec counts the steps of an attempt; points count those of the run
-        point = f"step:{setup.evidence.state().numbers[int(point.removeprefix('step:')) - 1]}"
+        point = f"step:{setup.state.numbers[int(point.removeprefix('step:')) - 1]}"
     done = rollback_and_record(setup.context, begun.run, setup.evidence, point)
     return _Outcome(OK, f"to {point}", done.checkpoint, len(done.changed) + len(done.removed))
 
@@ -195,15 +240,15 @@ def _roll_back(setup: StepSetup, begun: _Begun) -> _Outcome:
 def _checkpoint(begun: _Begun) -> _Outcome:
     inner, run = begun.inner, begun.run
     message = begun.step.message or f"step {begun.n} of run {run.run_id}"
-    metadata = inner.metadata(trigger="milestone", description=message, task_id=run.task_id, run_id=run.run_id)
+    metadata = run_metadata(inner, run, trigger="milestone", description=message)
     return _Outcome(OK, None, create_checkpoint(inner, metadata).checkpoint.id, 0)
 
 
-def _command(setup: StepSetup, begun: _Begun) -> _Outcome:
+def _command(setup: RunSetup, begun: _Begun) -> _Outcome:
     result = _run_command(setup, begun)
     _check_timeline(setup, begun)
     setup.evidence.put(f"{begun.folder}/exit_code", f"{result.exit_code}\n".encode())
-    violations = branches.check_branches(setup.context, begun.run, begun.protected, setup.protected)
+    violations = branches.check_branches(setup.context, begun.run, begun.protected, setup.begun["protected"])
     captured, damage = _capture(setup, begun)
     outcome, detail = _judge(setup, begun, result, captured)
     if violations:
@@ -213,8 +258,10 @@ def _command(setup: StepSetup, begun: _Begun) -> _Outcome:
     details = [each for each in (detail, damage, _left_behind(result)) if each is not None]
     changed = None
     if captured is not None:
-        _record_changes(setup, begun, captured[0])
-        changed = len(snapshot.changed_paths(setup.context.repository, begun.before, captured[1]))
+        repository = setup.context.repository  # the worktree may have been moved
+        tree, environment = begun.before.visible_tree, _variables(setup, begun)
+        record_changes(setup.evidence, begun.folder, repository, tree, captured[0], environment=environment)
+        changed = len(snapshot.changed_paths(repository, begun.before, captured[1]))
     return _Outcome(
         outcome=outcome,
         detail="; ".join(details) or None,
@@ -228,16 +275,17 @@ def _command(setup: StepSetup, begun: _Begun) -> _Outcome:
 # -- a command ---------------------------------------------------------------------------------------------------------
 
 
-def _run_command(setup: StepSetup, begun: _Begun) -> Result:
+def _run_command(setup: RunSetup, begun: _Begun) -> Result:
     location = begun.inner.location
-    words, env = contained.shell(begun.step.command or ""), _environment(setup, begun)
+    words, env = contained.shell(begun.step.command or ""), _variables(setup, begun)
+    env |= authorship.variables(location.root, process.user_environment({}), env)  # the user's identity for git
     if setup.spec.guard:
         words, env = launch.with_shim(location, begun.run.agent_id, words, env)
     limit = begun.step.timeout if begun.step.timeout is not None else setup.spec.timeout
     command = Command(words, location.root, env, limit)
     names = [f"{begun.folder}/{name}" for name in ("stdout", "stderr")]
     with setup.evidence.create(names[0]) as out, setup.evidence.create(names[1]) as err:
-        result = contained.run(command, out, err, show=setup.watcher.output, stop=setup.stop)
+        result = contained.run(command, out, err, show=setup.observer.output, stop=setup.stop)
         for file in (out, err):
             file.flush()
             os.fsync(file.fileno())
@@ -251,24 +299,18 @@ def _run_command(setup: StepSetup, begun: _Begun) -> Result:
     return result
 
 
-def _environment(setup: StepSetup, begun: _Begun) -> dict[str, str]:
-    """The environment of a command: the run's variables, and the user's identity for git."""
-    env = _variables(setup, begun)
-    return env | authorship.variables(begun.inner.location.root, process.user_environment({}), env)
-
-
-def _variables(setup: StepSetup, begun: _Begun) -> dict[str, str]:
-    run, at = begun.run, setup.evidence.state()
+def _variables(setup: RunSetup, begun: _Begun) -> dict[str, str]:
+    """The variables of the run for a command, added to the user's environment."""
+    run, attempt = begun.run, setup.state.attempt
     base = process.user_environment({})
-    env = environments.for_command(base, run_id=run.run_id, agent=run.agent_id, task=run.task_id, mark=setup.mark)
-    env |= {"AGENTOS_ATTEMPT": str(at.attempt), "AGENTOS_STEP": str(begun.n), "PWD": begun.inner.location.root}
-    env.pop(feedback.VARIABLE, None)
-    if at.attempt > 1:
-        env[feedback.VARIABLE] = os.path.join(setup.evidence.folder, feedback.name_of(at.attempt))
+    env = command_environment(base, run_id=run.run_id, agent=run.agent_id, task=run.task_id, mark=setup.begun["mark"])
+    env |= {"AGENTOS_ATTEMPT": str(attempt), "AGENTOS_STEP": str(begun.n), "PWD": begun.inner.location.root}
+    if attempt > 1:
+        env[_FEEDBACK] = os.path.join(setup.evidence.folder, feedback_file(attempt))
     return env
 
 
-def _judge(setup: StepSetup, begun: _Begun, result: Result, captured: _Captured | None) -> tuple[str, str | None]:
+def _judge(setup: RunSetup, begun: _Begun, result: Result, captured: _Captured | None) -> tuple[str, str | None]:
     if result.timed_out:
         limit = begun.step.timeout if begun.step.timeout is not None else setup.spec.timeout
         return TIMED_OUT, f"after {limit:g} s"
@@ -276,18 +318,18 @@ def _judge(setup: StepSetup, begun: _Begun, result: Result, captured: _Captured 
         return FAILED_STEP, None
     if begun.step.kind == AGENT and captured is not None and _is_last_agent(setup.spec, begun.position):
         taken, state = captured
-        first = snapshot.initial_state(setup.context, setup.evidence.state())
+        first = snapshot.initial_state(setup.context, setup.state)
         if not taken.commits and not snapshot.changed_paths(setup.context.repository, first, state):
             return NO_CHANGES, _other_effects(setup, begun, taken)
     return OK, None
 
 
-def _other_effects(setup: StepSetup, begun: _Begun, seen: WorkspaceSnapshot) -> str | None:
+def _other_effects(setup: RunSetup, begun: _Begun, seen: WorkspaceSnapshot) -> str | None:
     """What an agent that changed no file that git sees has done nevertheless, for people."""
     effects = []
     if seen.branch != begun.run.branch_name:
         effects.append("HEAD is detached" if seen.branch is None else f"HEAD is on the branch '{seen.branch}'")
-    if _moved(setup, begun) or _moved_refs(setup, begun):
+    if any(_moved(setup, begun).values()):
         effects.append("other refs have moved")
     if snapshot.has_ignored_changes(snapshot.run_context(setup.context, begun.run)):
         effects.append("ignored files have changed")
@@ -306,7 +348,7 @@ def _left_behind(ended: Result) -> str | None:
     return f"{ended.left_behind} {many} left behind and ended"
 
 
-def _capture(setup: StepSetup, begun: _Begun) -> tuple[_Captured | None, str | None]:
+def _capture(setup: RunSetup, begun: _Begun) -> tuple[_Captured | None, str | None]:
     """The state of the worktree, saved; or what is wrong with the worktree, where it cannot be captured."""
     try:
         return snapshot.capture_snapshot(snapshot.run_context(setup.context, begun.run), begun.run), None
@@ -322,11 +364,9 @@ def _capture(setup: StepSetup, begun: _Begun) -> tuple[_Captured | None, str | N
         return None, str(error)
 
 
-def _record_changes(setup: StepSetup, begun: _Begun, taken: WorkspaceSnapshot) -> None:
-    repository = setup.context.repository  # the worktree may have been moved
-    record_changes(
-        setup.evidence, begun.folder, repository, begun.before.visible_tree, taken, environment=_variables(setup, begun)
-    )
+def feedback_file(attempt: int) -> str:
+    """The file for an attempt, in the evidence of the run."""
+    return f"feedback-{attempt}.txt"
 
 
 # -- shared with workflows -------------------------------------------------------------------------------------------
@@ -345,7 +385,7 @@ def record_changes(
     without secrets; `environment` is that of the step's command."""
     body = json.dumps(redact_value(asdict(after))[0], indent=1) + "\n"
     evidence.put(f"{folder}/snapshot.json", body.encode("ascii"))
-    patch = query.patch(repository, before, after.tree)
+    patch = patches.patch(repository, before, after.tree)
     secrets = redact_lines.secrets_of(environment)
     evidence.put(f"{folder}/diff.patch", patches.without_secrets(repository, patch, secrets))
 
@@ -357,3 +397,20 @@ def end_leftovers(context: OpenWorktree, run: WorkspaceContext, mark: str | None
         contained.sweep(mark)
     with contextlib.suppress(RunError):  # its worktree is damaged
         rebuild.unlock(snapshot.run_context(context, run).location, run, killed=True)
+
+
+def command_environment(
+    base: Mapping[str, str], *, run_id: str, agent: str, task: str | None, mark: str
+) -> dict[str, str]:
+    """`base` without git's own variables and without the URL of a database, with the identity of the run."""
+    found = {
+        key: value
+        for key, value in base.items()
+        if not key.startswith("GIT_") and key not in _OF_A_RUN and key != "OLDPWD"
+    }
+    if "://" in found.get(database_path.VARIABLE, ""):  # it may hold a password
+        del found[database_path.VARIABLE]
+    found |= {"AGENTOS_AGENT_ID": agent, "AGENTOS_RUN_ID": run_id, MARK: mark}
+    if task is not None:
+        found["AGENTOS_TASK_ID"] = task
+    return found

@@ -17,68 +17,42 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Protocol
 
-from git_agentos.checkpoint.capture.state import capture_state
 from git_agentos.checkpoint.creation import create_checkpoint
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git import refs
 from git_agentos.guard import authorize
-from git_agentos.run import branches, evidence_store, external, lock, preparation, rollback, sealing
-from git_agentos.run.accept import Acceptance
-from git_agentos.run.context import WorkspaceContext, check_id
-from git_agentos.run.events import CANCELLED, SERVICE, Run
-from git_agentos.run.null_workspace import NullWorkspaceService, not_prepared, point_name
+from git_agentos.run import branches, evidence_store, lock, preparation, query, rollback, sealing
+from git_agentos.run import cleanup as cleaning
+from git_agentos.run.accept import (
+    Acceptance,
+    ValidatedWork,
+    acceptance_message,
+    base_branch,
+    merge_validated,
+    recording_failure,
+)
+from git_agentos.run.context import WorkspaceContext, check_id, run_metadata
+from git_agentos.run.events import PASSED, SERVICE, TDD, Run
+from git_agentos.run.evidence import Evidence
 from git_agentos.run.preparation import WorkspaceSpec
 from git_agentos.run.rollback import PRE_RUN
-from git_agentos.run.snapshot import WorkspaceSnapshot, run_context, take_snapshot
+from git_agentos.run.runner import seal_run
+from git_agentos.run.service import (
+    NullWorkspaceService,
+    WorkspaceService,
+    check_end_state,
+    not_prepared,
+    point_name,
+)
+from git_agentos.run.snapshot import WorkspaceSnapshot, add_log_entry, run_context, take_snapshot, visible_tree
 from git_agentos.workspace import open_workspace
 from git_agentos.worktree import layout
 
 __all__ = [
     "GitWorktreeWorkspaceService", "NullWorkspaceService", "WorkspaceContext", "WorkspaceService", "WorkspaceSnapshot",
 ]  # fmt: skip
-
-
-class WorkspaceService(Protocol):
-    """The calls of an orchestrator for a run's workspace."""
-
-    def prepare_pre_run(self, *, run_id: str) -> WorkspaceContext:
-        """Make the workspace of a run, and record its base. RunError where the run has one already."""
-
-    def rollback_pre_run(self) -> WorkspaceContext:
-        """Reset the workspace to its base. What the run did is saved first."""
-
-    def current_context(self) -> WorkspaceContext | None:
-        """The run's context with HEAD as it is now; None before `prepare_pre_run`. RunError where the service was to
-        pick up a run that is not there."""
-
-    def snapshot(self) -> WorkspaceSnapshot:
-        """The state of the workspace. Nothing changes in it."""
-
-    def diff_summary(self) -> str:
-        """What differs from the base, for people: as `git diff --stat` tells it; empty where nothing does."""
-
-    def mark_step(self, n: int) -> str:
-        """Make the state now the point `step:<n>`; its checkpoint's id."""
-
-    def rollback_to(self, point: int | str) -> WorkspaceContext:
-        """Roll back to the point of a step (a number or `step:N`), `pre_run`, or a checkpoint of the run's timeline."""
-
-    def end(
-        self, state: str, reason: str | None = None, *, roll_back: bool = False, cleanup: bool = False
-    ) -> Run:  # fmt: skip
-        """End the run as `passed`, `failed` or `cancelled`."""
-
-    def cancel(self, reason: str | None = None, *, roll_back: bool = False) -> Run:
-        """End the run as cancelled."""
-
-    def abandon(self, reason: str | None = None) -> Run:
-        """End the run as cancelled, its worktree and branch archived."""
-
-    def accept(self, *, into: str | None = None, squash: bool = False, cleanup: bool = False) -> Acceptance:
-        """Merge the workspace as it stands into a branch, and end the run as accepted."""
 
 
 def _of_run(service: GitWorktreeWorkspaceService) -> dict[str, object]:
@@ -90,7 +64,7 @@ def _guarded(service: GitWorktreeWorkspaceService) -> dict[str, object]:
     return {"guard": service._guard}
 
 
-class GitWorktreeWorkspaceService:
+class GitWorktreeWorkspaceService(WorkspaceService):
     """A dedicated worktree under the stable root, on the branch `agentos/run-<run id>`, or `branch`.
 
     `repo` is a path in the repository, or the context of one of its worktrees; it says who acts. `base_ref` names the
@@ -155,10 +129,6 @@ class GitWorktreeWorkspaceService:
         self._run_id = run_id
         return made
 
-    def rollback_pre_run(self) -> WorkspaceContext:
-        """Reset the workspace to its base. What the run did is saved first."""
-        return self.rollback_to(PRE_RUN)
-
     def current_context(self) -> WorkspaceContext | None:
         """The run's context with HEAD as it is now; None before `prepare_pre_run`. Of a worktree that is gone, the
         branch tells. RunError where there is no run `run_id`."""
@@ -182,11 +152,8 @@ class GitWorktreeWorkspaceService:
         """What differs from the base, as `git diff --stat` tells it; empty where nothing does."""
         run = self._prepared()
         here = run_context(self._context, run)
-        with here.repository.writer() as writer:
-            state = capture_state(here.repository, writer, here.settings)
-            writer.flush()
-            args = ("diff-tree", "-r", "--stat", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
-            out = here.repository.git(*args, run.base_sha, state.visible_tree)
+        args = ("diff-tree", "-r", "--stat", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
+        out = here.repository.git(*args, run.base_sha, visible_tree(here))
         return out.decode("utf-8", "replace")
 
     @authorize.entry("checkpoint")
@@ -196,13 +163,8 @@ class GitWorktreeWorkspaceService:
         point = point_name(n)
         with self._lock(run.run_id):
             here = run_context(self._context, run)
-            metadata = here.metadata(
-                trigger="pre_step",
-                description=f"run {run.run_id}: {point}",
-                task_id=run.task_id,
-                run_id=run.run_id,
-                meta={"point": point},
-            )
+            description, meta = f"run {run.run_id}: {point}", {"point": point}
+            metadata = run_metadata(here, run, trigger="pre_step", description=description, meta=meta)
             taken = create_checkpoint(here, metadata)
             evidence_store.open_or_rebuild(here.location, run.run_id).event(
                 "marked", n=n, checkpoint=taken.checkpoint.id
@@ -218,21 +180,35 @@ class GitWorktreeWorkspaceService:
             with contextlib.suppress(RunError):  # it is done, also where the evidence is gone or damaged
                 kept = evidence_store.open_or_rebuild(self._context.location, run.run_id)
                 kept.event("rolled-back", **done.fields())
-                if kept.state().final_checkpoint is not None:
+                if kept.state().recorded.final_checkpoint is not None:
                     sealing.seal(run_context(self._context, run), kept, kept.run(alive=True))
         return replace(run, head_sha=self._head(run))
 
-    # -- the end -----------------------------------------------------------------------------------------------
+    # -- the end: only the orchestrator knows how the run went ---------------------------------------------------------
 
     @authorize.entry("run", "accept")
     def accept(self, *, into: str | None = None, squash: bool = False, cleanup: bool = False) -> Acceptance:
         """Merge the worktree as it stands into `into` (its base's branch), as `worktree merge` does, and end the run as
-        accepted. What is in no commit is committed on its branch first. With conflicts nothing has changed."""
-        run_id = self._prepared_id()
+        accepted; one that was ended as passed can be accepted too. What is in no commit is committed on its branch
+        first. With conflicts nothing has changed."""
+        context, run_id = self._context, self._prepared().run_id
         with self._lock(run_id) as is_ours:
-            return external.accept(
-                self._context, run_id, into=into, squash=squash, cleanup=cleanup, is_ours=is_ours
-            )  # fmt: skip
+            evidence = self._open(run_id, is_ours, passed=True)
+            run = evidence_store.workspace_of(context, evidence)
+            target = into if into is not None else base_branch(context, run)
+            here = run_context(context, run)
+            now = take_snapshot(here, run).checkpoint
+            message = acceptance_message(evidence.run(alive=True))
+            work = ValidatedWork(run, here, now, now)
+            made = merge_validated(context, work, into=target, message=message, squash=squash, check=evidence.check)
+            if made.conflicts:
+                return Acceptance(query.current_run(context, evidence, is_ours=True), made)
+            with recording_failure(run_id, made):
+                if evidence.state().ended is None:
+                    evidence.event("ended", state=PASSED, reason=None)
+                evidence.event("accepted", into=made.target, merge_commit=made.merge_commit)
+                seal_run(context, evidence)
+            return Acceptance(cleaning.finish(context, evidence, wanted=cleanup), made)
 
     def end(
         self, state: str, reason: str | None = None, *, roll_back: bool = False, cleanup: bool = False
@@ -246,31 +222,41 @@ class GitWorktreeWorkspaceService:
 
     @authorize.entry("run", "cancel", named=("state", "reason"), also=_of_run)
     def _end(self, state: str, reason: str | None, *, roll_back: bool, cleanup: bool = False) -> Run:
-        run_id = self._prepared_id()
+        context, run_id = self._context, self._prepared().run_id
         with self._lock(run_id) as is_ours:
-            ending = external.Ending(state, reason, roll_back=roll_back, cleanup=cleanup)
-            return external.end(self._context, run_id, ending, is_ours)
+            check_end_state(state)
+            evidence = self._open(run_id, is_ours)
+            run = evidence_store.workspace_of(context, evidence)
+            if roll_back:
+                rollback.rollback_and_record(context, run, evidence, PRE_RUN)
+            with contextlib.suppress(RunError):  # its worktree is gone
+                details = {"reason": reason} if reason else {}
+                kind = "action" if state == PASSED else "error"
+                add_log_entry(context, run, kind, f"run {run_id} {state}", details)
+            evidence.event("ended", state=state, reason=reason)
+            seal_run(context, evidence)
+            return cleaning.finish(context, evidence, wanted=cleanup)
 
     @authorize.entry("run", "cleanup", named=("state", "reason"), also=_of_run)
     def _end_and_clean(self, state: str, reason: str | None, *, roll_back: bool) -> Run:
         return self._end(state, reason, roll_back=roll_back, cleanup=True)
-
-    def cancel(self, reason: str | None = None, *, roll_back: bool = False) -> Run:
-        """End the run as cancelled."""
-        return self.end(CANCELLED, reason, roll_back=roll_back)
-
-    def abandon(self, reason: str | None = None) -> Run:
-        """End the run as cancelled, archive its worktree and delete its branch; nothing is lost."""
-        return self.end(CANCELLED, reason, cleanup=True)
 
     # -- inside ---------------------------------------------------------------------------------------------
 
     def _lock(self, run_id: str) -> AbstractContextManager[Callable[[], bool]]:
         return contextlib.nullcontext(lambda: True) if self._held else lock.hold(self._context.location, run_id)
 
-    def _prepared_id(self) -> str:
-        """The id of the run, which has a workspace."""
-        return self._prepared().run_id
+    def _open(self, run_id: str, is_ours: Callable[[], bool], *, passed: bool = False) -> Evidence:
+        """The evidence of the open run, pinned; with `passed` also of one that has passed and was not merged yet."""
+        evidence = evidence_store.open_or_rebuild(self._context.location, run_id)
+        evidence.pin(is_ours)
+        run = evidence.run()
+        if evidence.state().ended is not None and not (passed and run.state == PASSED and run.is_external):
+            raise RunError(f"run '{run_id}' has ended: {run.state}", f"git agentos run show {run_id} shows details")
+        if not run.is_external or run.tool == TDD:
+            word = "tdd abort" if run.tool == TDD else "run cancel"
+            raise RunError(f"run '{run_id}' is driven by '{run.tool}'", f"git agentos {word} {run_id} ends it")
+        return evidence
 
     def _prepared(self) -> WorkspaceContext:
         found = None if self._run_id is None else preparation.recorded_context(self._context, self._run_id)

@@ -3,9 +3,7 @@
 database_path  where the file is
 database       opening it: WAL, migrations, damage
 migrations     the tables, version by version
-entries        rows of the agent log
-items          rows of the working memory
-salvage        rows of a damaged database that are in no checkpoint yet
+rows           rows of the agent log and of the working memory
 threads        LangGraph's rows of one workflow
 
 The three functions below are public; they import neither sqlite3 nor pygit2.

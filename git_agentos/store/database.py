@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from git_agentos.errors import DamagedDatabase, DatabaseError, system_reason
 from git_agentos.store.migrations import LATEST, MIGRATIONS, SEARCH
+from git_agentos.store.rows import LOG, MEMORY, RowOwner
 from git_agentos.util import files, locks, times
 
 BUSY_SECONDS = 60.0
@@ -32,10 +33,6 @@ Connection = sqlite3.Connection  # for signatures in modules that must not impor
 
 class InUse(DatabaseError):
     """Another process keeps the file locked, or has it open when the exclusive lock is needed."""
-
-
-class Newer(DatabaseError):
-    """A newer version of git-agentos has used the file."""
 
 
 class NotSetUp(DatabaseError):
@@ -167,6 +164,43 @@ def moved_aside(path: str) -> list[str]:
     return [os.path.join(folder, each) for each in sorted(found)]
 
 
+class PendingLines(NamedTuple):
+    """Rows that are in no checkpoint, each with its owner and its line."""
+
+    log: list[tuple[RowOwner, str]]
+    memory: list[tuple[RowOwner, str]]
+
+
+def read_pending(path: str) -> PendingLines:
+    """The rows of a damaged database that are in no checkpoint, as far as it can be read. Nothing is written to it."""
+    with contextlib.suppress(sqlite3.Error, ValueError):
+        connection = sqlite3.connect(f"file:{quote(os.fsencode(path))}?mode=ro", uri=True, isolation_level=None)
+        try:
+            return PendingLines(_pending_lines(connection, LOG), _pending_lines(connection, MEMORY))
+        finally:
+            connection.close()
+    return PendingLines([], [])
+
+
+def _pending_lines(connection: sqlite3.Connection, table: str) -> list[tuple[RowOwner, str]]:
+    """Read by the index; if that is damaged, row by row from both ends as far as possible."""
+    found: dict[int, tuple[RowOwner, str]] = {}
+    query = f"SELECT seq, repository, worktree, body FROM {table}"
+    for rest in (
+        " WHERE carried IS NULL",
+        " NOT INDEXED WHERE carried IS NULL ORDER BY seq",
+        " NOT INDEXED WHERE carried IS NULL ORDER BY seq DESC",
+    ):
+        try:
+            for seq, repository, worktree, body in connection.execute(query + rest):
+                if all(isinstance(each, str) for each in (repository, worktree, body)):
+                    found[seq] = (RowOwner(repository, worktree), body)
+        except sqlite3.Error:
+            continue
+        break
+    return [found[seq] for seq in sorted(found)]
+
+
 def backup(database: Database, path: str) -> None:
     """Write a copy of the whole database as a new file, without a write-ahead log."""
     database.connection.execute("VACUUM INTO ?", (path,))
@@ -275,7 +309,7 @@ def _check_header(path: str) -> None:
 
 def _check_version(path: str, found: int) -> int:
     if found > LATEST:
-        raise Newer(
+        raise DatabaseError(
             f"the workflow database '{path}' has version {found}; this version of git-agentos reads up to {LATEST}",
             "install a newer git-agentos; the database was not changed",
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, StorageError
 from git_agentos.findings import DOCTOR_FIX, Finding, Fixable, fixable
-from git_agentos.run import doctor
+from git_agentos.run import query as run_query
 from git_agentos.tdd import query, state_copies
 from git_agentos.tdd.state import INTERRUPTED
 
@@ -18,7 +18,7 @@ def examine(context: OpenWorktree, environment: Mapping[str, str]) -> Iterator[F
     for id_ in state_copies.lost(context):
         yield _state_missing(context, id_)
     # To list workflows puts missing rows back, which is for a fix alone.
-    if doctor.open_(context) and not state_copies.lost(context):
+    if run_query.open_(context) and not state_copies.lost(context):
         yield from _interrupted(context, environment)
 
 

@@ -1,4 +1,4 @@
-"""A node at work: the checkpoints before and after it, its events in the evidence of the run, and its record.
+"""One run of a node: the checkpoints before and after it, its events in the evidence of the run, and its record.
 
 A node that was killed runs again: its event exists and its record does not, so that its worktree is first restored to
 the checkpoint before it. Everything that counts is on disk before the graph continues.
@@ -24,10 +24,10 @@ from git_agentos.run import evidence_store, preparation, rebuild
 from git_agentos.run.context import WorkspaceContext
 from git_agentos.run.events import FAILED_STEP, OK
 from git_agentos.run.evidence import Evidence
+from git_agentos.run.lock import Stop
 from git_agentos.run.rollback import rollback_and_record
 from git_agentos.run.snapshot import run_context, take_snapshot
 from git_agentos.run.step import end_leftovers, record_changes
-from git_agentos.run.stop import Stop
 from git_agentos.tdd.routing import ROUTES
 from git_agentos.tdd.state import N1, N2, N3, N4, ImplementationState, Observer, Record, Workflow
 from git_agentos.util import times

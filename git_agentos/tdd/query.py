@@ -132,7 +132,7 @@ def patch(context: OpenWorktree, workflow: Workflow, record: Record) -> bytes:
         )
         old, new = (state.visible_tree for state in states)
         writer.flush()
-        data = run_query.patch(repository, old, new, writer.environment)
+        data = patches.patch(repository, old, new, writer.environment)
     return patches.without_secrets(repository, data, redact_lines.secrets_of(os.environ))
 
 

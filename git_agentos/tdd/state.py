@@ -202,7 +202,7 @@ class Review:
 
 
 class Observer(Protocol):
-    """Is told about the progress of a workflow, and asked for the decision of a person."""
+    """Is called with the progress of a workflow, and asks a person for the decision."""
 
     def began(self, workflow: Workflow) -> None:
         """The workflow starts, or is resumed."""

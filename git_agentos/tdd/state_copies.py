@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, AgentosWarning, RunError
-from git_agentos.git import tree_refs, trees, worktrees
+from git_agentos.git import tree_refs, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Writer
 from git_agentos.run import evidence_store
@@ -143,9 +143,8 @@ def _missing(context: OpenWorktree, id_: str) -> _Missing | None:
 def _database_for(context: OpenWorktree, recorded: str) -> str:
     """The file that the rows are restored to: the recorded one, if it is the database of a worktree of this repository,
     else that of the main worktree. A copy can name any path."""
-    core = context.settings.values.get("core.worktree", [None])[-1]
-    living = worktrees.list_existing(context.location, core)
-    own = [os.path.join(each.root, database_path.FOLDER, database_path.NAME) for each in (*living, context.location)]
+    living = (*context.all_worktrees(), context.location)
+    own = [os.path.join(each.root, database_path.FOLDER, database_path.NAME) for each in living]
     return recorded if recorded in own else own[0]
 
 

@@ -3,7 +3,7 @@
     AGENTOS_WORKFLOW_DB=postgresql://…   LangGraph's own tables in that database (extra `postgres`)
     otherwise                            the same in the SQLite file that has log and memory (`store.location`)
 
-Whoever can write there is not trusted: rows are signed (`signed_rows`) and read as plain values and LangGraph's own few
+Other writers are not trusted: rows are signed (`signed_rows`) and read as plain values and LangGraph's own few
 types, and they never cause an import. Text that neither database takes (names that are not UTF-8, NUL) is kept all the
 same, and no message contains a password.
 """
@@ -44,7 +44,7 @@ _SETUP_TIMEOUT = 60.0  # seconds, while another process creates the tables
 _IDLE = 30.0  # seconds after which something on the way may have cut a connection
 _SETUP_LOCK_ID = 0x6167656E746F73  # of the advisory lock for creating the tables
 _MIN_COMPRESSED = 1 << 10
-# What reading a row may raise: whoever can write to the database chose its content.
+# What reading a row may raise: its content may come from any process that can write to the database.
 _READ_ERRORS = (
     ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RuntimeError, ImportError, EOFError,
     MemoryError, zlib.error,

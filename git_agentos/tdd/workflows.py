@@ -20,8 +20,8 @@ from git_agentos.git import authorship, process, refs
 from git_agentos.guard import authorize
 from git_agentos.process import contained
 from git_agentos.run import branches, evidence_store, journal, lock
+from git_agentos.run.lock import Stop
 from git_agentos.run.runner import end_as_tampered
-from git_agentos.run.stop import Stop
 from git_agentos.store import database_path
 from git_agentos.tdd import node_run, nodes, query, state_database
 from git_agentos.tdd.context import source_files
@@ -153,7 +153,7 @@ def decide(
 ) -> Workflow:
     """Decide `approve` or `abort` for a workflow that waits; `abort` also for one that was interrupted before the
     merge. TddError if it does not wait, and for `approve` if the work is not green. Who may decide was checked before
-    (`guard.approval.authority`)."""
+    (`guard.operator`)."""
     authorize.require(context, "tdd", decision, operands=(id_,))
     ref = query.find(context, id_, environment)
     with _open(ref, environment, observer) as worker:

@@ -140,9 +140,27 @@ def remove_unfinished(folder: str) -> None:
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             found = _UNFINISHED.fullmatch(name)
-            if found is not None and not os.path.exists(f"/proc/{found[1]}"):
+            if found is not None and _has_ended(int(found[1])):
                 with contextlib.suppress(OSError):
                     os.unlink(os.path.join(folder, name))
+
+
+def sync(descriptor: int) -> None:
+    """Make a file or folder durable; nothing happens for a folder where the file system cannot do that."""
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF) or not stat.S_ISDIR(
+            os.fstat(descriptor).st_mode
+        ):
+            raise
+
+
+def set_mode(file: int | bytes, mode: int) -> None:
+    """Set the permission bits of a new file or folder of this process, where the file system has such: vfat and exFAT
+    refuse those that they do not have with EPERM."""
+    with contextlib.suppress(PermissionError):
+        os.chmod(file, mode)
 
 
 def sync_directory(path: str, *, dir_fd: int | None = None) -> None:
@@ -153,6 +171,17 @@ def sync_directory(path: str, *, dir_fd: int | None = None) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether there is no process with this number."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:
+        return False  # it is another user's
+    return False
 
 
 def _mode_of(path: str) -> int | None:
@@ -177,7 +206,7 @@ def write_new(path: str, data: bytes, mode: int | None, durable: bool, dir_fd: i
     try:
         with open(descriptor, "wb") as file:
             if mode is not None:
-                os.fchmod(file.fileno(), mode)
+                set_mode(file.fileno(), mode)
             file.write(data)
             file.flush()
             if durable:

@@ -1,12 +1,13 @@
-"""Values as people write them in settings and options: booleans, sizes, lengths of time, ids.
+"""Values as people write them in settings and options (booleans, sizes, lengths of time, ids), and in JSON.
 
-Each function gives None for text that is no such value: what that means is for the caller to say.
+Each parser gives None for text that is no such value: what that means is for the caller to say.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from typing import Any
 
 _TRUE, _FALSE = frozenset(("true", "yes", "on")), frozenset(("false", "no", "off", ""))
 _INTEGER = re.compile(r"[+-]?(\d{1,9})[kmg]?", re.ASCII)
@@ -63,6 +64,15 @@ def _duration(text: str, units: dict[str, int]) -> float | None:
 def is_hex(text: str) -> bool:
     """Whether there are only digits of object ids in a text."""
     return all(character in "0123456789abcdef" for character in text)
+
+
+def is_of_type(value: Any, type_: str) -> bool:
+    """Whether a JSON value fits the type of a dataclass's field, as its annotation names it."""
+    if type_.startswith("list["):
+        return isinstance(value, list) and all(is_of_type(each, type_[len("list[") : -1]) for each in value)
+    if type_.startswith("dict["):
+        return isinstance(value, dict)
+    return (value is None and type_.endswith("None")) or type(value).__name__ == type_.removesuffix(" | None")
 
 
 def ordered_id(time_ns: int) -> str:

@@ -1,14 +1,15 @@
 """Agents' worktrees: how they are created, inspected, merged, removed and repaired.
 
 record, journal    the record of a worktree; the journal of an operation on it, by which a killed one is recovered
-layout, base       where worktrees are, and what is in the way; which commit a new one begins at
-status             the state of all worktrees; `integration`: whether their commits are in the base
+layout             where worktrees are, and what is in the way of a new one
+base               which commit a new one begins at; whether its commits are in the base later
+status             the state of all worktrees
 guarded            the guard of a worktree, by its id
 
 creation           the commands that create one; `new_worktree` does it, `creation_recovery` aborts it
 setup              what a checkout does not bring: copied files, submodules, the set-up command
 pool               worktrees that are prepared in advance; `pool_filling` does that in the background
-revival            creating one again from its last checkpoint, which `last_state` finds
+revival            creating one again in its last state
 
 agent_branch       what an agent has committed
 agent_merge        merging that into a branch; `conflicts`: which branches conflict

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from git_agentos import config
 from git_agentos.checkpoint import operation, timeline
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.errors import AgentosError, CheckpointFormatError, MissingObjectsError, WorktreeError, system_reason
+from git_agentos.errors import AgentosError, CheckpointFormatError, MissingObjectsError, WorktreeError
+from git_agentos.findings import reason_of
 from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.scan import Scan
@@ -97,8 +98,7 @@ def readable_agents(context: OpenWorktree) -> tuple[list[AgentBranch], list[Unre
         except NothingCommittedError:
             continue
         except (AgentosError, OSError) as error:
-            reason = error.message if isinstance(error, AgentosError) else system_reason(error)
-            left_out.append(UnreadableAgent(id_, reason))
+            left_out.append(UnreadableAgent(id_, reason_of(error)[0]))
     return sorted(found, key=lambda each: each.id), sorted(left_out, key=lambda each: each.id)
 
 
@@ -120,18 +120,12 @@ def _at(id_: str, location: Location, known: Record | None) -> AgentBranch:
     return AgentBranch(id_, head.branch, head.commit, there, known, under_way)
 
 
-def uncommitted(work: AgentBranch) -> int:
-    """The number of paths in its worktree that are changed, staged, in conflict or untracked."""
-    if work.location is None:
-        return 0
-    found = Scan(work.location).read()
-    return len({*(change.path for change in found.changed), *(each.path for each in found.unmerged), *found.untracked})
-
-
-def last_checkpoint(context: OpenWorktree, work: AgentBranch) -> str | None:
-    """The agent's newest checkpoint."""
-    link = last_link(context, work)
-    return link.checkpoint if link is not None else None
+def uncommitted(location: Location | None) -> set[bytes]:
+    """The paths in a worktree that are changed, staged, in conflict or untracked; none where there is no worktree."""
+    if location is None:
+        return set()
+    found = Scan(location).read()
+    return {*(change.path for change in found.changed), *(each.path for each in found.unmerged), *found.untracked}
 
 
 def last_link(context: OpenWorktree, work: AgentBranch) -> timeline.TimelineEntry | None:

@@ -18,18 +18,17 @@ from types import MappingProxyType
 from git_agentos.checkpoint import operation, timeline
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import UNCHANGED, AgentosError, LockedError, UsageError, WorktreeError
-from git_agentos.git import merge_tree, process, refs, state_dir, trees, worktrees
+from git_agentos.git import merge_tree, refs, state_dir, trees, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.merge_tree import MergeEnvironment
 from git_agentos.git.repository import Writer
 from git_agentos.guard import authorize
-from git_agentos.worktree import agent_branch, fast_forward
+from git_agentos.worktree import agent_branch, fast_forward, layout
 from git_agentos.worktree.agent_branch import AgentBranch
 from git_agentos.worktree.conflicts import Conflict
 from git_agentos.worktree.fast_forward import FastForward, Move, TipMovedError
 
 MERGED, UP_TO_DATE, NOTHING_TO_ADD, NOT_MERGED = "merged", "up-to-date", "nothing-to-add", "not-merged"
-_HEADS = "refs/heads/"
 _MAX_ATTEMPTS = 100
 _MAX_SUBJECTS = 50
 
@@ -61,13 +60,13 @@ class Merge:
     merged: bool
     target: str
     before: str
-    merge_commit: str | None
-    sources: list[Source]
-    conflicts: list[Conflict]
-    saved: str | None
-    worktree_path: str | None
-    squashed: bool
-    dry_run: bool
+    merge_commit: str | None = None
+    sources: list[Source] = field(default_factory=list)
+    conflicts: list[Conflict] = field(default_factory=list)
+    saved: str | None = None
+    worktree_path: str | None = None
+    squashed: bool = False
+    dry_run: bool = False
     warnings: list[str] = field(default_factory=list)
 
 
@@ -107,8 +106,9 @@ def merge(
             moved = _move(context, ref, built)
         except TipMovedError:
             continue
-        merged = replace(built, saved=moved.saved, worktree_path=moved.path)
-        return replace(merged, warnings=_log_merge(context, merged, agents))
+        updated = context.in_worktree(moved.location) if moved.location is not None else None
+        merged = replace(built, saved=moved.saved, worktree_path=updated.location.root if updated else None)
+        return replace(merged, warnings=_log_merge(context, updated or context, merged, agents))
     raise LockedError(
         f"cannot merge into the branch '{_short(ref)}': other processes keep updating it", f"try again; {UNCHANGED}"
     )
@@ -128,7 +128,7 @@ def _find_agents(context: OpenWorktree, ids: Sequence[str], commits: Mapping[str
 
 def _check_not_the_target(agents: Sequence[AgentBranch], ref: str) -> None:
     for each in agents:
-        if each.branch is not None and _HEADS + each.branch == ref:
+        if each.branch is not None and layout.HEADS + each.branch == ref:
             raise UsageError(f"'{each.id}' works on '{each.branch}' itself: it cannot be merged into it")
 
 
@@ -150,15 +150,15 @@ def _move(context: OpenWorktree, ref: str, built: Merge) -> FastForward:
 
 
 def _short(ref: str) -> str:
-    return ref.removeprefix(_HEADS)
+    return ref.removeprefix(layout.HEADS)
 
 
 def _target(context: OpenWorktree, agents: Sequence[AgentBranch], into: str | None) -> str:
     """The full name of the branch to merge into; it exists."""
     location = context.location
     if into is not None:
-        ref = _HEADS + into.removeprefix(_HEADS)
-        _check_name(context, ref, into)
+        ref = layout.HEADS + into.removeprefix(layout.HEADS)
+        layout.check_branch_name(context, _short(ref))
     else:
         ref = _default_target(context, agents)
     if refs.resolve(location, ref) is None:
@@ -172,25 +172,18 @@ def _default_target(context: OpenWorktree, agents: Sequence[AgentBranch]) -> str
     head = refs.read_head(context.location)
     for each in agents:
         if each.location is not None and each.location.git_dir == context.location.git_dir:
-            base = each.record.base_ref.removeprefix(_HEADS) if each.record is not None else ""
-            if not base or refs.resolve(context.location, _HEADS + base) is None:
+            base = each.record.base_ref.removeprefix(layout.HEADS) if each.record is not None else ""
+            if not base or refs.resolve(context.location, layout.HEADS + base) is None:
                 raise UsageError(
                     f"this is the worktree of '{each.id}', and it was not created from a branch",
                     "say where to merge it: --into BRANCH",
                 )
-            return _HEADS + base
+            return layout.HEADS + base
     if head.ref is None:
         raise UsageError("HEAD is detached here", "say where to merge: --into BRANCH")
-    if not head.ref.startswith(_HEADS):
+    if not head.ref.startswith(layout.HEADS):
         raise WorktreeError(f"HEAD is on '{head.ref}', which is not a branch", "say where to merge: --into BRANCH")
     return head.ref
-
-
-def _check_name(context: OpenWorktree, ref: str, given: str) -> None:
-    args = ["check-ref-format", ref]
-    status, _, _ = process.finish(process.spawn(args, env=context.location.environment()))
-    if status != 0:
-        raise UsageError(f"'{given}' is not a valid branch name")
 
 
 # -- in memory -----------------------------------------------------------------------------------------------------
@@ -210,7 +203,8 @@ class _MergeBuilder:
         self.squash = squash
         self.dry_run = dry_run
         self.seconds = int(time.time())
-        self.checkpoints = {each.id: agent_branch.last_checkpoint(context, each) for each in agents}
+        links = {each.id: agent_branch.last_link(context, each) for each in agents}
+        self.checkpoints = {id_: link.checkpoint if link is not None else None for id_, link in links.items()}
 
     def build(self) -> Merge:
         location = fast_forward.checkout_of(self.context, self.ref)
@@ -270,11 +264,11 @@ class _MergeBuilder:
         pairs = [(a, b) for a in range(len(names)) for b in range(a + 1, len(names))]
         results = merge_tree.merge_pairs(self.repository, [(commits[a], commits[b]) for a, b in pairs], environment)
         conflicts = [
-            Conflict(names[a], names[b], _texts(result), result.messages)
+            Conflict.of(names[a], names[b], result)
             for (a, b), result in zip(pairs, results, strict=True)
             if not result.clean
         ]
-        return conflicts or [Conflict(names[0], failed.id, _texts(found), found.messages)]
+        return conflicts or [Conflict.of(names[0], failed.id, found)]
 
     def _result(self, tip: str, states: dict[str, tuple[str, str | None]], conflicts: list[Conflict]) -> Merge:
         moved = tip != self.old and not conflicts
@@ -290,19 +284,13 @@ class _MergeBuilder:
             merge_commit=tip if moved else None,
             sources=[self._source(each, *states[each.id]) for each in self.agents],
             conflicts=conflicts,
-            saved=None,
-            worktree_path=None,
             squashed=self.squash,
             dry_run=self.dry_run,
         )
 
     def _source(self, each: AgentBranch, state: str, commit: str | None) -> Source:
-        left = agent_branch.uncommitted(each)
+        left = len(agent_branch.uncommitted(each.location))
         return Source(each.id, each.branch, each.commit, self.checkpoints[each.id], state, commit, left)
-
-
-def _texts(found: merge_tree.MergeResult) -> list[str]:
-    return [os.fsdecode(path) for path in found.files]
 
 
 @contextmanager
@@ -359,15 +347,13 @@ def _subjects(builder: _MergeBuilder, each: AgentBranch) -> str:
     return "\n".join([f"{each.id}:", *(f"  {line}" for line in lines[:_MAX_SUBJECTS]), *more])
 
 
-def _log_merge(context: OpenWorktree, made: Merge, agents: Sequence[AgentBranch]) -> list[str]:
-    """Record the merge in memory, and in the logs of the target and of the agents. The merge is done by now: what
-    cannot be recorded becomes a warning."""
+def _log_merge(context: OpenWorktree, there: OpenWorktree, made: Merge, agents: Sequence[AgentBranch]) -> list[str]:
+    """Record the merge in memory, and in the logs of the target's worktree (`there`) and of the agents. The merge is
+    done by now: what cannot be recorded becomes a warning."""
     from git_agentos import log, memory
 
     assert made.merge_commit is not None
     merged = [each.id for each in made.sources if each.state == MERGED]
-    location = fast_forward.checkout_of(context, _HEADS + made.target) if made.worktree_path else None
-    there = context.in_worktree(location) if location is not None else context
     warnings = []
     known = set(timeline.all_names(context.location))
     try:

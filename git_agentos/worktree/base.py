@@ -1,14 +1,32 @@
-"""Which commit a new worktree begins at, and the folders of a sparse checkout of it."""
+"""The base of a worktree: the commit that it begins at, and how far its commits are ahead of the base and behind, and
+integrated into it.
+
+The base is later the present tip of `base_ref`, as long as that names a commit; else HEAD of the main worktree. A
+worktree is integrated where
+
+    same-commit      HEAD is the base's tip
+    ancestor         the base's tip descends from HEAD
+    equal-tree       the contents are the same
+    squash-merged    a commit on the base since the fork makes the same change as the whole branch (by patch id)
+    nothing-to-add   merging it, in memory, would change nothing
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import tempfile
 from collections.abc import Sequence
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.errors import UsageError, WorktreeError
-from git_agentos.git import refs, trees
-from git_agentos.worktree import integration, layout
+from git_agentos.errors import AgentosError, RepositoryError, UsageError, WorktreeError
+from git_agentos.git import merge_tree, process, refs, trees
+from git_agentos.git.location import Location
+from git_agentos.worktree import layout
+from git_agentos.worktree.record import Record
+
+# Commits on the base whose change is compared with the branch's; beyond that, only the merge decides.
+_MAX_COMMITS = 500
 
 
 def base_of(context: OpenWorktree, from_ref: str | None) -> tuple[str, str]:
@@ -34,7 +52,7 @@ def _base_name(context: OpenWorktree, from_ref: str) -> str | None:
     for prefix in (layout.HEADS, "refs/remotes/", "refs/tags/"):
         if full.startswith(prefix):
             short = full.removeprefix(prefix)
-            found = integration.find_base_ref(context, short)
+            found = find_base_ref(context, short)
             return from_ref if from_ref == full else short if found == full else full
     return None
 
@@ -52,3 +70,90 @@ def folders(context: OpenWorktree, base: str, paths: Sequence[str]) -> tuple[str
             raise WorktreeError(f"there is no folder '{path}' in {base[:8]}", "nothing was changed")
         found.append(name)
     return tuple(dict.fromkeys(found))
+
+
+# -- whether its commits are in the base -----------------------------------------------------------------------------
+
+
+def target_commit(context: OpenWorktree, made: Record) -> str | None:
+    """The commit that a worktree is compared with: its base's present tip, or HEAD of the main worktree."""
+    if made.base_ref != made.base_sha:
+        found = _commit(context, made.base_ref)
+        if found is not None:
+            return found
+    main = Location(layout.main_folder(context.location), context.location.common_dir, context.location.common_dir)
+    with contextlib.suppress(AgentosError):
+        return refs.read_head(main).commit
+    return None
+
+
+def find_base_ref(context: OpenWorktree, name: str) -> str | None:
+    """The full name of the branch or tag that `name` is, as a record has it; None where there is none."""
+    for prefix in ("" if name.startswith("refs/") else layout.HEADS, "refs/remotes/", "refs/tags/"):
+        with contextlib.suppress(RepositoryError):
+            if refs.resolve(context.location, prefix + name) is not None:
+                return prefix + name
+    return None
+
+
+def _commit(context: OpenWorktree, name: str) -> str | None:
+    """The commit that a base is at now; None for what is no name of a ref (`HEAD~1`): it depends on the worktree."""
+    ref = find_base_ref(context, name)
+    if ref is None or not ref.startswith("refs/tags/"):
+        return refs.resolve(context.location, ref) if ref is not None else None
+    args = ["rev-parse", "--verify", "--quiet", "--end-of-options", ref + "^{commit}"]
+    return _git(context, *args, ok=(0, 1, 128)).decode().strip() or None
+
+
+def compare(context: OpenWorktree, head: str | None, made: Record) -> tuple[int | None, int | None, str | None]:
+    """Commits ahead, commits behind, and how the work is integrated."""
+    target = target_commit(context, made)
+    if head is None or target is None:
+        return None, None, None
+    if head == target:
+        return 0, 0, "same-commit"
+    out = _git(context, "rev-list", "--count", "--left-right", f"{target}...{head}", ok=(0, 128)).split()
+    if len(out) != 2:
+        return None, None, None
+    behind, ahead = int(out[0]), int(out[1])
+    return ahead, behind, "ancestor" if ahead == 0 else find_integration(context, head, target)
+
+
+def find_integration(context: OpenWorktree, head: str, target: str) -> str | None:
+    """How the commits that lead to `head` are in `target`, which does not reach `head`; None where they are not."""
+    repository = context.repository
+    tree = repository.commit(target).tree
+    if repository.commit(head).tree == tree:
+        return "equal-tree"
+    bases = _git(context, "merge-base", target, head, ok=(0, 1)).decode().split()
+    if bases and _squashed(context, bases[0], head, target):
+        return "squash-merged"
+    with tempfile.TemporaryDirectory(prefix="agentos-") as folder:
+        # A status changes nothing: what the merge writes is removed with this folder.
+        env = context.location.environment(merge_tree.quarantine(repository, folder))
+        out = process.run(["merge-tree", "--write-tree", target, head], env=env, ok=(0, 1, 128))
+    return "nothing-to-add" if out.split(b"\n")[0].decode() == tree else None
+
+
+def _squashed(context: OpenWorktree, base: str, head: str, target: str) -> bool:
+    """Whether a commit from `base` to `target` makes the change that the branch makes as a whole."""
+    changed = _git(context, "diff-tree", "-r", "-z", "--name-only", "--no-renames", base, head).split(b"\0")
+    paths = [path for path in changed if path]
+    if not paths:
+        return True
+    wanted = _patch_ids(context, _git(context, "diff-tree", "-p", "--no-renames", base, head))
+    if not wanted:
+        return False
+    limit = paths if len(paths) <= _MAX_COMMITS else []
+    log = ["log", "-p", "--no-renames", "--no-merges", "--format=commit %H", f"--max-count={_MAX_COMMITS}"]
+    found = _patch_ids(context, _git(context, *log, f"{base}..{target}", "--", *limit))
+    return not wanted.isdisjoint(found)
+
+
+def _patch_ids(context: OpenWorktree, patch: bytes) -> set[bytes]:
+    out = process.run(["patch-id", "--stable"], env=context.location.environment(), data=patch)
+    return {line.split(b" ")[0] for line in out.splitlines() if line}
+
+
+def _git(context: OpenWorktree, *args: str | bytes, ok: Sequence[int] = (0,)) -> bytes:
+    return process.run(args, env=context.location.environment(), ok=ok)

@@ -6,10 +6,9 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from shlex import quote
-from typing import NamedTuple
 
 from git_agentos import log
 from git_agentos.checkpoint import format, timeline
@@ -18,11 +17,12 @@ from git_agentos.checkpoint.model import Checkpoint
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import GitCommandError, UsageError, WorktreeError, converted_storage_errors
 from git_agentos.git import process, refs, user_hooks, worktrees
-from git_agentos.git.scan import Scan
 from git_agentos.guard import authorize
 from git_agentos.guard.configuration import settings
 from git_agentos.process import programs
-from git_agentos.worktree import journal, layout, record, removal_checks
+from git_agentos.util import times
+from git_agentos.util.values import count
+from git_agentos.worktree import agent_branch, journal, layout, record, removal_checks
 from git_agentos.worktree.record import Record
 
 _MAX_FILES = 200
@@ -63,10 +63,10 @@ class Completion:
     commits: list[Commit]  # newest first
     files: list[Change]  # what the commits change
     uncommitted: list[str]  # paths that no commit has; the checkpoint has them
-    document: str  # the merge request, in Markdown
-    pushed_to: str | None  # the remote that has the branch
-    pull_request: str | None  # the URL that the forge gave
-    problems: list[str]  # what failed of `--push`
+    document: str = ""  # the merge request, in Markdown
+    pushed_to: str | None = None  # the remote that has the branch
+    pull_request: str | None = None  # the URL that the forge gave
+    problems: list[str] = field(default_factory=list)  # what failed of `--push`
 
 
 @authorize.entry("worktree", "complete")
@@ -106,17 +106,12 @@ def _complete(context: OpenWorktree, id_: str, *, push: bool) -> Completion:
     log.try_add(inner, "action", f"worktree {id_} complete", task_id=known.task)
     saved = _save(inner, known)
     with converted_storage_errors():
-        record.write(worktree.git_dir, replace(known, state=record.COMPLETE, completed_at=record.now()))
+        record.write(worktree.git_dir, replace(known, state=record.COMPLETE, completed_at=times.now_text()))
     branch = head.branch or known.branch
     base = inner.repository.merge_base(known.base_sha, head.commit) or known.base_sha
     commits = _commits(inner, base, head.commit)
-    files = _changes(inner, base, head.commit)
     checkpoint, uncommitted = saved
-    title = _title(known, commits)
-    request = _MergeRequest(inner, known, branch, base, head.commit, commits, files, checkpoint, uncommitted)
-    document = request.document(title)
-    sent = _send(inner, known, head.branch, title, document) if push else _Sent(None, None, [])
-    return Completion(
+    done = Completion(
         id=id_,
         path=worktree.root,
         branch=branch,
@@ -125,15 +120,13 @@ def _complete(context: OpenWorktree, id_: str, *, push: bool) -> Completion:
         head_sha=head.commit,
         task=known.task,
         checkpoint=checkpoint.id,
-        title=title,
+        title=_title(known, commits),
         commits=commits,
-        files=files,
+        files=_changes(inner, base, head.commit),
         uncommitted=uncommitted,
-        document=document,
-        pushed_to=sent.remote,
-        pull_request=sent.address,
-        problems=sent.problems,
     )
+    done = replace(done, document=_document(inner, done, base))
+    return _send(inner, known, head.branch, done) if push else done
 
 
 def _save(inner: OpenWorktree, known: Record) -> tuple[Checkpoint, list[str]]:
@@ -148,9 +141,8 @@ def _save(inner: OpenWorktree, known: Record) -> tuple[Checkpoint, list[str]]:
         checkpoint = create_checkpoint(inner, metadata).checkpoint
         paths = {*checkpoint.staged_changes, *checkpoint.unstaged_changes, *checkpoint.untracked_files}
         return checkpoint, sorted(paths)
-    found = Scan(inner.location).read()
-    dirty = {*(each.path for each in found.changed), *(each.path for each in found.unmerged), *found.untracked}
-    return format.read(inner.repository, newest.checkpoint), sorted(os.fsdecode(path) for path in dirty)
+    dirty = sorted(os.fsdecode(path) for path in agent_branch.uncommitted(inner.location))
+    return format.read(inner.repository, newest.checkpoint), dirty
 
 
 def _commits(context: OpenWorktree, base: str, head: str) -> list[Commit]:
@@ -178,97 +170,85 @@ def _title(known: Record, commits: Sequence[Commit]) -> str:
 # -- the document --------------------------------------------------------------------------------------------------
 
 
-class _MergeRequest(NamedTuple):
-    """What a merge request is written from."""
+def _document(context: OpenWorktree, done: Completion, base: str) -> str:
+    """The merge request; `base` is the commit from which the work is shown."""
+    begin = f"{code(done.base_ref)} at {code(done.base_sha[:12])}"
+    facts = [
+        *([f"- Task: {_plain(done.task)}"] if done.task else []),
+        f"- Branch: {code(done.branch)} at {code(done.head_sha[:12])}, from {begin}",
+        f"- Worktree of the agent {code(done.id)}: {code(context.location.root)}",
+        f"- Final checkpoint: {code(done.checkpoint[:12])}",
+    ]
+    parts = [
+        f"# {_plain(done.title)}\n\n" + "\n".join(facts),
+        *_uncommitted(done),
+        _changed(done),
+        _checkpoints(context, done.id),
+        *_entries(context, "decision", "Decisions"),
+        *_entries(context, "error", "Errors"),
+        _review(done, base),
+    ]
+    return "\n\n".join(parts) + "\n"
 
-    context: OpenWorktree
-    known: Record
-    branch: str
-    base: str
-    head: str
-    commits: Sequence[Commit]
-    files: Sequence[Change]
-    checkpoint: Checkpoint
-    uncommitted: Sequence[str]
 
-    def document(self, title: str) -> str:
-        known = self.known
-        base = f"{code(known.base_ref)} at {code(known.base_sha[:12])}"
-        facts = [
-            f"- Branch: {code(self.branch)} at {code(self.head[:12])}, from {base}",
-            f"- Worktree of the agent {code(known.id)}: {code(self.checkpoint.worktree_path)}",
-            f"- Final checkpoint: {code(self.checkpoint.id[:12])}",
+def _uncommitted(done: Completion) -> list[str]:
+    if not done.uncommitted:
+        return []
+    names = _listed([code(path) for path in done.uncommitted])
+    note = f"These changes are in no commit, and a merge will not have them; checkpoint {done.checkpoint[:12]} has."
+    return [f"## Not committed\n\n{note}\n\n{names}"]
+
+
+def _changed(done: Completion) -> str:
+    if not done.commits:
+        return "## Changes\n\nNothing is committed since the worktree was made."
+    added = sum(each.added or 0 for each in done.files)
+    removed = sum(each.removed or 0 for each in done.files)
+    numbers = f"{count(len(done.commits), 'commit')}, {count(len(done.files), 'file')}, +{added} -{removed} lines"
+    rows = _listed([f"{code(each.id[:12])} {_plain(each.subject)}" for each in done.commits])
+    files = _listed(
+        [
+            code(each.path) + (" (binary)" if each.added is None else f" +{each.added} -{each.removed}")
+            for each in done.files
         ]
-        if known.task:
-            facts.insert(0, f"- Task: {_plain(known.task)}")
-        parts = [
-            f"# {_plain(title)}\n\n" + "\n".join(facts),
-            *self._uncommitted(),
-            self._changes(),
-            self._checkpoints(),
-            *self._entries("decision", "Decisions"),
-            *self._entries("error", "Errors"),
-            self._review(),
-        ]
-        return "\n\n".join(parts) + "\n"
+    )
+    return f"## Changes\n\n{numbers}.\n\n{rows}\n\n### Files\n\n{files}"
 
-    def _uncommitted(self) -> list[str]:
-        if not self.uncommitted:
-            return []
-        names = _listed([code(path) for path in self.uncommitted])
-        note = (
-            f"These changes are in no commit, and a merge will not have them; checkpoint {self.checkpoint.id[:12]} has."
-        )
-        return [f"## Not committed\n\n{note}\n\n{names}"]
 
-    def _changes(self) -> str:
-        if not self.commits:
-            return "## Changes\n\nNothing is committed since the worktree was made."
-        added = sum(each.added or 0 for each in self.files)
-        removed = sum(each.removed or 0 for each in self.files)
-        numbers = f"{_count(len(self.commits), 'commit')}, {_count(len(self.files), 'file')}, +{added} -{removed} lines"
-        rows = _listed([f"{code(each.id[:12])} {_plain(each.subject)}" for each in self.commits])
-        files = _listed(
-            [
-                code(each.path) + (" (binary)" if each.added is None else f" +{each.added} -{each.removed}")
-                for each in self.files
-            ]
-        )
-        return f"## Changes\n\n{numbers}.\n\n{rows}\n\n### Files\n\n{files}"
+def _checkpoints(context: OpenWorktree, id_: str) -> str:
+    rows = []
+    for number, link in enumerate(timeline.walk(context.repository, id_)):
+        if number == _MAX_CHECKPOINTS:
+            rows.append("- and earlier ones")
+            break
+        one = format.read(context.repository, link.checkpoint)
+        subject = one.description.split("\n", 1)[0]
+        when = one.created_at[:16].replace("T", " ")
+        rows.append(f"- {code(one.id[:12])} {when} {one.trigger}" + (f": {_plain(subject)}" if subject else ""))
+    return "## Checkpoints\n\n" + "\n".join(rows)
 
-    def _checkpoints(self) -> str:
-        rows = []
-        repository = self.context.repository
-        for number, link in enumerate(timeline.walk(repository, self.known.id)):
-            if number == _MAX_CHECKPOINTS:
-                rows.append("- and earlier ones")
-                break
-            one = format.read(repository, link.checkpoint)
-            subject = one.description.split("\n", 1)[0]
-            when = one.created_at[:16].replace("T", " ")
-            rows.append(f"- {code(one.id[:12])} {when} {one.trigger}" + (f": {_plain(subject)}" if subject else ""))
-        return "## Checkpoints\n\n" + "\n".join(rows)
 
-    def _entries(self, kind: str, heading: str) -> list[str]:
-        found = log.read(self.context, kinds=[kind], newest_first=False)
-        found.report(empty=False)
-        rows = []
-        for each in found.entries:
-            if log.is_by_guard(each):
-                continue
-            rows.append(f"- {each.timestamp[:16].replace('T', ' ')} {_plain(each.summary)}")
-            rows += [f"  - {_plain(key)}: {_plain(_words(value))}" for key, value in each.details.items()]
-        return [f"## {heading}\n\n" + "\n".join(rows)] if rows else []
+def _entries(context: OpenWorktree, kind: str, heading: str) -> list[str]:
+    found = log.read(context, kinds=[kind], newest_first=False)
+    found.report(empty=False)
+    rows = []
+    for each in found.rows:
+        if log.is_by_guard(each):
+            continue
+        rows.append(f"- {each.timestamp[:16].replace('T', ' ')} {_plain(each.summary)}")
+        rows += [f"  - {_plain(key)}: {_plain(_words(value))}" for key, value in each.details.items()]
+    return [f"## {heading}\n\n" + "\n".join(rows)] if rows else []
 
-    def _review(self) -> str:
-        lines = [
-            f"git log --oneline {self.base[:12]}..{quote(self.branch)}",
-            f"git diff {self.base[:12]} {quote(self.branch)}",
-            f"git agentos log review {self.known.id}",
-            f"git agentos worktree merge {self.known.id} --dry-run",
-            f"git agentos worktree merge {self.known.id}",
-        ]
-        return "## Review and merge\n\n```sh\n" + "\n".join(lines) + "\n```"
+
+def _review(done: Completion, base: str) -> str:
+    lines = [
+        f"git log --oneline {base[:12]}..{quote(done.branch)}",
+        f"git diff {base[:12]} {quote(done.branch)}",
+        f"git agentos log review {done.id}",
+        f"git agentos worktree merge {done.id} --dry-run",
+        f"git agentos worktree merge {done.id}",
+    ]
+    return "## Review and merge\n\n```sh\n" + "\n".join(lines) + "\n```"
 
 
 def _words(value: object) -> str:
@@ -296,37 +276,27 @@ def _plain(text: str) -> str:
     return re.sub(r"([\\`*_\[\]<>#|@])", r"\\\1", text)
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun if number == 1 else noun + 's'}"
-
-
 # -- sending -------------------------------------------------------------------------------------------------------
 
 
-class _Sent(NamedTuple):
-    """Where the branch was pushed to, the URL of the pull request, and what failed."""
-
-    remote: str | None
-    address: str | None
-    problems: list[str]
-
-
-def _send(context: OpenWorktree, known: Record, branch: str | None, title: str, document: str) -> _Sent:
+def _send(context: OpenWorktree, known: Record, branch: str | None, done: Completion) -> Completion:
+    """Push the branch and open a pull request: what came of it."""
     if branch is None:
-        return _Sent(None, None, ["HEAD is detached: there is no branch to push"])
+        return replace(done, problems=["HEAD is detached: there is no branch to push"])
     remote = _remote(context, branch)
     if remote is None:
-        return _Sent(None, None, ["there is no remote to push to (git remote add metadata URL)"])
+        return replace(done, problems=["there is no remote to push to (git remote add origin URL)"])
     env = context.location.environment()
     try:
         # The user's own push: with their configuration and their hooks. The guard has been asked before (`cli`).
         args = [*user_hooks.options(context.location), "push", "--set-upstream", remote, f"{layout.HEADS}{branch}"]
         process.run(args, cwd=context.location.root, env=env, neutral_config=False)
     except GitCommandError as error:
-        return _Sent(None, None, [f"the branch was not pushed to '{remote}': {error.message}"])
+        return replace(done, problems=[f"the branch was not pushed to '{remote}': {error.message}"])
+    done = replace(done, pushed_to=remote)
     url = context.settings.values.get(f"remote.{remote}.url", [""])[-1]
-    address, problem = _open_request(context, known, branch, title, document, url)
-    return _Sent(remote, address, [problem] if problem else [])
+    argv = _forge_command(context, known, branch, done.title, url)
+    return _open_request(argv, context.location.root, done) if argv else done
 
 
 def _remote(context: OpenWorktree, branch: str) -> str | None:
@@ -338,40 +308,36 @@ def _remote(context: OpenWorktree, branch: str) -> str | None:
         name = values.get(key, [""])[-1]
         if name in remotes:
             return name
-    return "metadata" if "metadata" in remotes else remotes[0] if len(remotes) == 1 else None
+    return "origin" if "origin" in remotes else remotes[0] if len(remotes) == 1 else None
 
 
-def _open_request(
-    context: OpenWorktree, known: Record, branch: str, title: str, document: str, url: str
-) -> tuple[str | None, str | None]:
-    """Open a pull request with the forge's own tool, if there is one: its address, and what went wrong."""
-    env = process.environment()
+def _forge_command(context: OpenWorktree, known: Record, branch: str, title: str, url: str) -> list[str]:
+    """The command of the forge's own tool that opens a pull request, but for its text; empty if there is no tool."""
     tools = ["glab", "gh"] if "gitlab" in url.lower() else ["gh", "glab"]
-    tool = next((name for name in tools if shutil.which(name, path=env.get("PATH"))), None)
+    tool = next((name for name in tools if shutil.which(name, path=process.environment().get("PATH"))), None)
     if tool is None:
-        return None, None
+        return []
     into = _target(context, known)
+    if tool == "gh":
+        argv = ["gh", "pr", "create", "--head", branch, "--title", title]
+        return argv + (["--base", into] if into is not None else [])
+    argv = ["glab", "mr", "create", "--source-branch", branch, "--title", title, "--yes"]
+    return argv + (["--target-branch", into] if into is not None else [])
+
+
+def _open_request(argv: list[str], cwd: str, done: Completion) -> Completion:
     with tempfile.TemporaryDirectory() as folder:
         body = os.path.join(folder, "body.md")
         with open(body, "w", encoding="utf-8", errors="replace") as file:
-            file.write(document)
-        if tool == "gh":
-            argv = ["gh", "pr", "create", "--head", branch, "--title", title, "--body-file", body]
-            argv += ["--base", into] if into is not None else []
-        else:
-            argv = ["glab", "mr", "create", "--source-branch", branch, "--title", title, "--description", document]
-            argv += ["--yes", *(["--target-branch", into] if into is not None else [])]
-        return _run_tool(argv, context.location.root, env)
-
-
-def _run_tool(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> tuple[str | None, str | None]:
-    ended = programs.run(argv, cwd=cwd, env=env, timeout=_FORGE_TIMEOUT)
+            file.write(done.document)
+        text = ["--body-file", body] if argv[0] == "gh" else ["--description", done.document]
+        ended = programs.run([*argv, *text], cwd=cwd, env=process.environment(), timeout=_FORGE_TIMEOUT)
     said = ended.output.decode("utf-8", "replace").strip()
     if ended.code != 0:
         why = "it took too long" if ended.timed_out else said.splitlines()[-1] if said else f"exit code {ended.code}"
-        return None, f"{argv[0]} did not open a pull request: {why}"
+        return replace(done, problems=[f"{argv[0]} did not open a pull request: {why}"])
     found = re.findall(r"https?://\S+", said)
-    return (found[-1] if found else None), None
+    return replace(done, pull_request=found[-1] if found else None)
 
 
 def _target(context: OpenWorktree, known: Record) -> str | None:

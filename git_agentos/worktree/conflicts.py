@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from git_agentos.git.merge_tree import MergeEnvironment
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.worktree import agent_branch
 from git_agentos.worktree.agent_branch import AgentBranch, UnreadableAgent
+from git_agentos.worktree.local_changes import parents
 
 _MAX_COMMITS = 2000
 
@@ -33,6 +34,11 @@ class Conflict:
     b: str
     files: list[str]
     messages: list[str]
+
+    @classmethod
+    def of(cls, a: str, b: str, merged: merge_tree.MergeResult) -> Conflict:
+        """The conflict of two, as their merge shows it."""
+        return cls(a, b, [os.fsdecode(path) for path in merged.files], merged.messages)
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,7 @@ def conflicts(context: OpenWorktree, ids: Sequence[str] = (), *, dirty: bool = F
             repository, [(sides[a].commit, sides[b].commit) for a, b in undecided], MergeEnvironment(quarantine)
         )
         pairs = [
-            Conflict(agents[a].id, agents[b].id, [os.fsdecode(path) for path in found.files], found.messages)
+            Conflict.of(agents[a].id, agents[b].id, found)
             for (a, b), found in zip(undecided, results, strict=True)
             if not found.clean
         ]
@@ -112,7 +118,10 @@ class _Prefilter:
         if mine is None or theirs is None or not mine.isdisjoint(theirs):
             return False
         return not any(
-            parent in against for paths, against in ((mine, theirs), (theirs, mine)) for parent in _parents(paths)
+            parent in against
+            for paths, against in ((mine, theirs), (theirs, mine))
+            for path in paths
+            for parent in parents(path)
         )
 
     def _changed(self, base: str, side: _Side) -> frozenset[bytes] | None:
@@ -143,12 +152,6 @@ class _Prefilter:
 
 
 _KINDS = {trees.REGULAR: 1, trees.EXECUTABLE: 1, trees.SYMLINK: 2, trees.GITLINK: 3}
-
-
-def _parents(paths: Iterable[bytes]) -> Iterator[bytes]:
-    for path in paths:
-        while path := path.rpartition(b"/")[0]:
-            yield path
 
 
 def _side(context: OpenWorktree, writer: Writer, each: AgentBranch, *, dirty: bool) -> _Side:

@@ -41,11 +41,11 @@ def create(  # noqa: PLR0913 - the options of the command, documented
     if revive:
         if from_ref is not None:
             raise UsageError("--from and --revive cannot be used together: the branch is the one that was archived")
-        from git_agentos.worktree import last_state, revival, status
+        if sparse:
+            raise UsageError("--sparse and --revive cannot be used together: the worktree comes back as it was")
+        from git_agentos.worktree import revival, status
 
-        revival.check(id_, sparse)
-        ended = last_state.ended(context, id_)
-        revival.revive_ended(context, ended, id_, task=task, lock=lock, guard=guard)
+        ended = revival.revive(context, id_, task=task, lock=lock, guard=guard).ended
         source = None if ended.as_left else status.describe_checkpoint(ended.source)
         return replace(_status_of(context, id_), revived_from=source)
     base_ref, base_sha = base.base_of(context, from_ref)

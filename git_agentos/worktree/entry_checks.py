@@ -8,29 +8,23 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from shlex import quote
 
 from git_agentos.checkpoint import journal
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, WorktreeError
-from git_agentos.findings import Finding, Fixable, fixable, reason_of
+from git_agentos.findings import Finding, Fixable, reason_of, repairable
 from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
-from git_agentos.process import deletion, lock_holders
-from git_agentos.util import files
-from git_agentos.worktree import damaged, index_repair, last_state, layout, pruned, record, removal_checks, trash
-from git_agentos.worktree.pruned import Pruned
+from git_agentos.process import deletion, occupants
+from git_agentos.util import files, times
+from git_agentos.worktree import damaged, index_repair, layout, record, removal_checks, revival, trash
 from git_agentos.worktree.record import Record
 
 _INITIALIZING = "initializing"
 _LONGEST = 1 << 16
-
-
-def repairable(id_: str | None, code: str, severity: str, message: str, fix: Callable[[], str]) -> Fixable:
-    """A finding that `worktree repair` fixes; `id_` is the worktree (None: the whole repository)."""
-    return fixable(code, severity, message, fix, f"git agentos worktree repair{f' {id_}' if id_ else ''}")
 
 
 def check_entry(context: OpenWorktree, git_dir: str, id_: str) -> Iterator[Finding | Fixable]:
@@ -48,7 +42,7 @@ def check_initializing(git_dir: str, id_: str, places: list[str]) -> Iterator[Fi
             return
     except OSError:
         return
-    reason = lock_holders.why_not_stale(path, places)
+    reason = occupants.why_not_stale(path, places)
     if reason is not None:
         message = f"the worktree '{id_}' is being made: {reason}"
         yield Finding("worktree-initializing", "warning", message, "wait for it")
@@ -70,21 +64,6 @@ def check_initializing(git_dir: str, id_: str, places: list[str]) -> Iterator[Fi
     yield repairable(id_, "worktree-initializing", "warning", message, unlock_or_remove)
 
 
-def check_pruned(context: OpenWorktree, one: Pruned) -> Fixable:
-    """A worktree whose entry was pruned while its folder was away."""
-    message = (
-        f"the entry of the worktree '{one.id}' was removed (git worktree prune), and its folder is there: '{one.root}'"
-    )
-    return repairable(one.id, "worktree-pruned-entry", "warning", message, lambda: pruned.rebuild_entry(context, one))
-
-
-def check_index(context: OpenWorktree, location: Location, id_: str, *, required: bool = True) -> Iterator[Fixable]:
-    """An index that git cannot read; with `required`, also one that is missing."""
-    damage = index_repair.examine(context, location, id_, required=required)
-    if damage is not None:
-        yield repairable(id_, "worktree-damaged-index", "error", damage.message, damage.fix)
-
-
 class _Entry:
     """One worktree that is checked."""
 
@@ -98,7 +77,7 @@ class _Entry:
         return os.path.join(self.git_dir, name)
 
     def rebuild_file(self, name: str, text: str) -> str:
-        """Write a file anew; in words, where what stood there is kept."""
+        """Write a file again; returns, as text, where its former content is kept."""
         kept = damaged.set_aside(self.context.location, self.path(name))
         files.replace(self.path(name), os.fsencode(text))
         return damaged.describe(kept)
@@ -147,7 +126,7 @@ class _Entry:
     def _last_head(self) -> tuple[str, str]:
         """HEAD as the newest checkpoint has it, else on the worktree's own branch."""
         with contextlib.suppress(AgentosError):
-            last = last_state.ended(self.context, self.id).last
+            last = revival.ended(self.context, self.id).last
             if last.branch is None and last.commit is not None:
                 return last.commit + "\n", f"at {last.commit[:8]}"
             if last.branch is not None:
@@ -180,12 +159,12 @@ class _Entry:
 
     def _rebuilt_record(self) -> Record:
         try:
-            known = last_state.last_record(self.context, self.id)
+            known = revival.last_record(self.context, self.id)
         except AgentosError:
             head = refs.read_head(self.location)
             branch = head.branch or record.BRANCHES + self.id
             commit = head.commit or ""
-            known = Record(self.id, branch, "", commit, commit, record.now(), self.context.agent)
+            known = Record(self.id, branch, "", commit, commit, times.now_text(), self.context.agent)
         return replace(known, id=self.id, path=worktrees.root_or_none(self.git_dir) or known.path)
 
     # -- the folder ------------------------------------------------------------------------------------------------
@@ -248,7 +227,7 @@ class _Entry:
         hint = "if it was moved, run 'git agentos worktree repair' in it; if it is on a disk, mount that\n"
         what = ""
         with contextlib.suppress(AgentosError):
-            last = last_state.find(self.context, self.id, self.location)
+            last = revival.find_last_state(self.context, self.id, self.location)
             what = f" as checkpoint {last.source[:8]} has it" if last is not None else ""
         hint += f"if it is gone for good: git agentos worktree remove {self.id}, then\n"
         hint += f"git agentos worktree create {self.id} --revive brings it back{what}"
@@ -290,7 +269,7 @@ class _Entry:
 
     def index(self) -> Iterator[Fixable]:
         root = worktrees.root_or_none(self.git_dir) or self.git_dir
-        yield from check_index(self.context, self.location._replace(root=root), self.id)
+        yield from index_repair.check(self.context, self.location._replace(root=root), self.id, required=True)
 
     def interrupted_restore(self) -> Iterator[Finding]:
         folder = quote(worktrees.root_or_none(self.git_dir) or self.git_dir)

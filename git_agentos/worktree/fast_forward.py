@@ -44,19 +44,17 @@ from git_agentos.git.worktrees import BranchUser
 from git_agentos.util import files
 from git_agentos.worktree import journal
 from git_agentos.worktree.journal import WorktreeJournal
-from git_agentos.worktree.layout import describe_use
+from git_agentos.worktree.layout import HEADS, describe_use
 from git_agentos.worktree.local_changes import Delta, mode_of, parents, refuse_in_the_way, refuse_obstacles
-
-_HEADS = "refs/heads/"
 
 
 @dataclass(frozen=True)
 class FastForward:
-    """A branch that moved; `saved` is the checkpoint created before and `path` the worktree that was updated, None
+    """A branch that moved; `saved` is the checkpoint created before and `location` the worktree that was updated, None
     where the branch is checked out nowhere."""
 
     saved: str | None
-    path: str | None
+    location: Location | None
 
 
 class TipMovedError(Exception):
@@ -72,7 +70,7 @@ def checkout_of(context: OpenWorktree, ref: str) -> Location | None:
     WorktreeError where it cannot be moved: checked out twice, in a folder that is not there, or under a rebase or a
     bisection somewhere.
     """
-    location, name = context.location, ref.removeprefix(_HEADS)
+    location, name = context.location, ref.removeprefix(HEADS)
     users = worktrees.branch_users(location, ref)
     roots = _checked_out(context, users)
     if len(roots) > 1:
@@ -147,7 +145,7 @@ def fast_forward(context: OpenWorktree, move: Move, *, description: str, meta: M
     update = _FastForward(inner, move)
     with converted_storage_errors():
         saved = update.run(metadata)
-    return FastForward(saved, location.root)
+    return FastForward(saved, location)
 
 
 def check(context: OpenWorktree, move: Move) -> None:
@@ -345,7 +343,7 @@ def recover(context: OpenWorktree, interrupted: WorktreeJournal) -> str:
     lockfile.remove_stale(location)
     state_dir.remove_abandoned(location)
     tip = refs.resolve(location, ref)
-    target = ref.removeprefix(_HEADS)
+    target = ref.removeprefix(HEADS)
     words = f"'{target}' was moved elsewhere meanwhile, nothing had to be changed"
     if tip == new or (tip is not None and tip != old and context.repository.is_ancestor(new, tip)):
         words = f"the merge into '{target}' is complete"

@@ -23,7 +23,7 @@ from git_agentos.errors import UNCHANGED, IncompleteCaptureError
 from git_agentos.git import state_dir, trees
 from git_agentos.git.repository import Writer
 from git_agentos.git.scan import Scan
-from git_agentos.worktree import journal, last_state, layout, losses, record
+from git_agentos.worktree import journal, layout, losses, record, revival
 from git_agentos.worktree.losses import Losses
 from git_agentos.worktree.record import AgentWorktree
 
@@ -32,35 +32,36 @@ _MAX_LISTED = 10
 
 
 class Saved(NamedTuple):
-    """What was saved before a worktree goes; the fields are those of `removal.Removal`."""
+    """What was saved before a worktree is deleted; the fields are those of `removal.Removal`."""
 
     checkpoint: str
     revives: str
-    head: str | None
+    head_sha: str | None
     losses: Losses
     discarded: list[Skipped]
     not_saved: list[Skipped]
 
 
-class FinalCheckpoint:
-    """How one worktree is saved: `operation` is `remove` or `archive`. With `delete_branch` the commits of its branch
-    count as its own; with `discard_ignored`, ignored files may be lost that cannot be saved."""
+class RemovalRequest(NamedTuple):
+    """How a worktree is removed: `operation` is `remove` or `archive`. With `delete_branch` its branch is deleted as
+    well, so that its commits count as its own; with `discard_ignored`, ignored files may be lost that cannot be
+    saved."""
 
-    def __init__(
-        self,
-        context: OpenWorktree,
-        worktree: AgentWorktree,
-        operation: str,
-        *,
-        delete_branch: bool,
-        discard_ignored: bool,
-    ) -> None:
+    operation: str
+    delete_branch: bool = False
+    discard_ignored: bool = False
+
+
+class FinalCheckpoint:
+    """How one worktree is saved."""
+
+    def __init__(self, context: OpenWorktree, worktree: AgentWorktree, request: RemovalRequest) -> None:
         self.context = context
         self.inner = context.in_worktree(worktree.location)
         self.worktree = worktree
-        self.operation = operation
-        self.deleted_branch = worktree.ref if delete_branch else None
-        self.discard_ignored = discard_ignored
+        self.operation = request.operation
+        self.deleted_branch = worktree.ref if request.delete_branch else None
+        self.discard_ignored = request.discard_ignored
 
     def save(self) -> Saved:
         """One checkpoint of everything in the folder."""
@@ -84,7 +85,7 @@ class FinalCheckpoint:
         """What there is of a worktree whose folder is gone: HEAD, index and commits, in a checkpoint that is not its
         last state, unless it has all that the last state has; else that is written again as the newest one."""
         id_ = self.worktree.id
-        before = last_state.find(self.context, id_, self.inner.location)
+        before = revival.find_last_state(self.context, id_, self.inner.location)
         with state_dir.scratch(self.context.location) as folder:
             # An empty folder stands in for the missing one, so that HEAD and index can be read.
             inner = self.context.in_worktree(self.worktree.location._replace(root=folder))
@@ -94,8 +95,8 @@ class FinalCheckpoint:
                 state = state._replace(tree=state.index_tree, visible_tree=state.index_tree, unstaged=[], untracked=[])
                 state = state._replace(skipped=[], empty_directories=[], absent=[], nested={})
                 state, commits = self._with_own_commits(inner, state)
-                meta = {last_state.FOLDER: last_state.MISSING}
-                if before is None or last_state.covers(inner.repository, writer, state, before):
+                meta = {revival.FOLDER: revival.MISSING}
+                if before is None or revival.covers(inner.repository, writer, state, before):
                     words = f"worktree {id_} {self.operation}d: HEAD and index, its folder was missing"
                     attachments = self._attachments(inner, writer, without_folder=True)
                     written = revives = self._write(inner, writer, state, words, attachments, meta=meta)
@@ -169,14 +170,12 @@ class FinalCheckpoint:
         metadata = metadata._replace(worktree_path=self.worktree.root)
         return write_checkpoint(inner, writer, state, metadata, attachments=attachments).checkpoint.id
 
-    def _write_again(
-        self, inner: OpenWorktree, writer: Writer, before: last_state.Saved, meta: Mapping[str, str]
-    ) -> str:
+    def _write_again(self, inner: OpenWorktree, writer: Writer, before: revival.Saved, meta: Mapping[str, str]) -> str:
         """Write the last state once more, as the newest checkpoint: the one that says how the worktree ended."""
         state = format.read_state(inner.repository, before.state)
         state = format.with_visible_tree(inner.repository, writer, state)
         words = f"worktree {self.worktree.id} {self.operation}d, its folder was missing: as in {before.source[:8]}"
-        meta = {**meta, last_state.STATE_OF: before.source}
+        meta = {**meta, revival.STATE_OF: before.source}
         attachments = self._attachments(inner, writer, without_folder=True)
         fields = {"meta": meta, "restores": before.of, "restored_part": before.part}
         return self._write(inner, writer, state, words, attachments, **fields)

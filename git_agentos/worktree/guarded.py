@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from git_agentos.checkpoint import timeline
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import WorktreeError
-from git_agentos.git import worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard import authorize
 from git_agentos.guard.diagnosis import checks
@@ -40,8 +39,7 @@ def find(context: OpenWorktree, id_: str | None) -> Location:
     """The worktree with this id, an agent's or not; WorktreeError where there is none, or its folder is missing."""
     if id_ is None:
         return context.location
-    values = context.settings.values.get("core.worktree", [])
-    for each in worktrees.list_existing(context.location, values[-1] if values else None):
+    for each in context.all_worktrees():
         if timeline.worktree_id(each) == id_:
             return each
     raise WorktreeError(f"there is no worktree '{id_}'", "git agentos worktree list shows them")

@@ -8,15 +8,16 @@ intent-to-add entries and flags. Else it is HEAD's tree.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Iterator
 
 from git_agentos.checkpoint import format, operation, timeline
 from git_agentos.checkpoint.model import State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.restore import index_plan
 from git_agentos.errors import AgentosError, WorktreeError
+from git_agentos.findings import Fixable, repairable
 from git_agentos.git import index, index_damage, lockfile, process, refs, state_dir
 from git_agentos.git.index import IndexEdit
 from git_agentos.git.location import Location
@@ -26,23 +27,17 @@ from git_agentos.worktree import damaged
 _PATIENCE = 5.0  # seconds that another git may hold the index
 
 
-class DamagedIndex(NamedTuple):
-    """What is wrong, and the function that rebuilds the index and returns in words what it did."""
-
-    message: str
-    fix: Callable[[], str]
-
-
-def examine(context: OpenWorktree, location: Location, id_: str, *, required: bool) -> DamagedIndex | None:
-    """Whether the index of a worktree is damaged; with `required`: also where there is none."""
+def check(context: OpenWorktree, location: Location, id_: str, *, required: bool) -> Iterator[Fixable]:
+    """An index that git cannot read; with `required`, also one that is missing."""
     is_missing = not os.path.lexists(os.path.join(location.git_dir, "index"))
-    if (is_missing and not required) or (not is_missing and not index_damage.is_damaged(location)):
-        return None
-    message = f"the index of the worktree '{id_}' is {'missing' if is_missing else 'damaged'}"
-    return DamagedIndex(message, lambda: _rebuild(context, location, id_))
+    if required if is_missing else index_damage.is_damaged(location):
+        message = f"the index of the worktree '{id_}' is {'missing' if is_missing else 'damaged'}"
+        words = functools.partial(rebuild, context, location, id_)
+        yield repairable(id_, "worktree-damaged-index", "error", message, lambda: f"it is {words()}")
 
 
-def _rebuild(context: OpenWorktree, location: Location, id_: str) -> str:
+def rebuild(context: OpenWorktree, location: Location, id_: str) -> str:
+    """Rebuild the index; in words, what it holds now."""
     there = location if os.path.isdir(location.root) else location._replace(root=location.git_dir)
     inner = context.in_worktree(there)
     path = os.path.join(there.git_dir, "index")
@@ -59,7 +54,7 @@ def _rebuild(context: OpenWorktree, location: Location, id_: str) -> str:
             lockfile.release(held)
             raise
         lockfile.commit(held, path)
-    return f"it is {words} again" + damaged.describe(kept)
+    return f"{words} again" + damaged.describe(kept)
 
 
 def _build(inner: OpenWorktree, id_: str, new: str, scratch: str) -> str:

@@ -18,7 +18,6 @@ import contextlib
 import errno
 import json
 import os
-import time
 from typing import Any, NamedTuple
 
 from git_agentos.errors import LockedError, WorktreeError, system_reason
@@ -191,16 +190,8 @@ def _owner_path(path: str) -> str:
 
 
 def _take_lock(path: str) -> int | None:
-    """`_try_lock` for a while: a process that probes whether an owner is alive has the lock for a moment."""
-    deadline = time.monotonic() + _LOCK_TIMEOUT
-    while (owner := _try_lock(path)) is None and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return owner
-
-
-def _try_lock(path: str) -> int | None:
-    """The lock on the owner file of the journal at `path`; None where another process has it. The lock on worktrees
-    must be held."""
+    """The lock on the owner file of the journal at `path`; None where another process has it for more than the moment
+    in which one probes whether an owner is alive. The lock on worktrees must be held."""
     owner = _owner_path(path)
     while True:
         try:
@@ -212,7 +203,7 @@ def _try_lock(path: str) -> int | None:
                 continue
             raise
         try:
-            if not locks.try_acquire(descriptor):
+            if not locks.try_acquire(descriptor, patience=_LOCK_TIMEOUT):
                 os.close(descriptor)
                 return None
             if os.fstat(descriptor).st_nlink:
@@ -231,21 +222,19 @@ def _release(path: str, descriptor: int) -> None:
 
 def _read(path: str) -> WorktreeJournal:
     try:
-        body = json.loads(files.read(path, limit=_LONGEST).decode("utf-8", "surrogateescape"))
+        body = files.read_object(path, limit=_LONGEST)
         id_, operation, fields = body["id"], body["operation"], body["fields"]
+        if id_ != os.path.basename(path).removesuffix(".json") or not isinstance(operation, str):
+            raise ValueError("it is another journal's")
+        if not isinstance(fields, dict):
+            raise TypeError("its fields are no object")
+        return WorktreeJournal(path, id_, operation, fields)
     except FileNotFoundError:
         raise
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise _damaged(path) from error
-    if id_ != os.path.basename(path).removesuffix(".json") or not isinstance(operation, str):
-        raise _damaged(path)
-    if not isinstance(fields, dict):
-        raise _damaged(path)
-    return WorktreeJournal(path, id_, operation, fields)
-
-
-def _damaged(path: str) -> WorktreeError:
-    return WorktreeError(f"the record of an interrupted command '{path}' is damaged", "git agentos worktree repair")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise WorktreeError(
+            f"the record of an interrupted command '{path}' is damaged", "git agentos worktree repair"
+        ) from error
 
 
 def _write(journal: WorktreeJournal) -> None:

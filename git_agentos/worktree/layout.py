@@ -103,6 +103,8 @@ def choose_path(context: OpenWorktree, id_: str, branch: str, *, revived: bool =
     location = context.location
     ref = HEADS + branch
     _check_id_free(location, id_)
+    for kind, name in (("branch", ref), ("timeline", timeline.PREFIX + id_)):
+        _check_spelling(location, kind, name)
     if refs.resolve(location, ref) is None:
         _check_branch_name_free(location, ref)
     elif not revived:
@@ -125,16 +127,13 @@ def choose_path(context: OpenWorktree, id_: str, branch: str, *, revived: bool =
 
 def _path_exists_error(location: Location, path: str) -> WorktreeError:
     entry = worktrees.read_gitfile(path)
-    if entry is not None and not os.path.lexists(entry) and _is_inside(entry, location.common_dir):
+    entries = os.path.join(location.common_dir, "worktrees")
+    if entry is not None and not os.path.lexists(entry) and os.path.realpath(os.path.dirname(entry)) == entries:
         return WorktreeError(
             f"'{path}' is a worktree whose entry in the repository was removed (git worktree prune)",
             f"git agentos worktree repair rebuilds the entry; {UNCHANGED}",
         )
     return WorktreeError(f"'{path}' exists already", f"move it away, or choose another id; {UNCHANGED}")
-
-
-def _is_inside(entry: str, common_dir: str) -> bool:
-    return os.path.realpath(os.path.dirname(entry)) == os.path.join(common_dir, "worktrees")
 
 
 def _check_id_free(location: Location, id_: str) -> None:
@@ -145,13 +144,22 @@ def _check_id_free(location: Location, id_: str) -> None:
             raise WorktreeError(f"there is a worktree '{id_}' already{where}", f"choose another id; {UNCHANGED}")
 
 
+def _check_spelling(location: Location, kind: str, ref: str) -> None:
+    other = refs.same_file(location, ref)
+    if other is not None:
+        one, name = (each.removeprefix(HEADS).removeprefix(timeline.PREFIX) for each in (other, ref))
+        raise WorktreeError(
+            f"a {kind} '{one}' exists already, and this file system takes '{name}' for the same name",
+            f"choose another id; {UNCHANGED}",
+        )
+
+
 def branch_exists_error(context: OpenWorktree, id_: str, branch: str) -> WorktreeError:
     """The error for a new worktree whose branch exists already."""
     location = context.location
-    try:
-        _check_not_checked_out(location, branch)
-    except WorktreeError as error:
-        return error
+    users = worktrees.branch_users(location, HEADS + branch)
+    if users:
+        return WorktreeError(f"the branch '{branch}' is {describe_use(users[0])}", f"choose another id; {UNCHANGED}")
     if timeline.tip(location, id_) is not None:
         hint = f"`git agentos worktree create {id_} --revive` brings the worktree back; or choose another id"
         return WorktreeError(f"the branch '{branch}' of an earlier worktree '{id_}' exists already", hint)
@@ -165,11 +173,6 @@ def check_branch_name(context: OpenWorktree, branch: str) -> None:
     args = ["check-ref-format", "--branch", branch]
     if context.repository.git(*args, ok=(0, 128)) != os.fsencode(branch) + b"\n":
         raise UsageError(f"'{branch}' is not a valid branch name", UNCHANGED)
-
-
-def _check_not_checked_out(location: Location, branch: str) -> None:
-    for user in worktrees.branch_users(location, HEADS + branch):
-        raise WorktreeError(f"the branch '{branch}' is {describe_use(user)}", f"choose another id; {UNCHANGED}")
 
 
 def describe_use(user: BranchUser) -> str:
@@ -251,6 +254,14 @@ def _read(path: str) -> bytes:
         return files.read(path)
     except FileNotFoundError:
         return b""
+
+
+def worktree_inside(location: Location, folder: str, *, except_git_dir: str | None = None) -> str | None:
+    """A worktree of the repository that lies in a folder, or is the folder; None where there is none."""
+    roots = {each: worktrees.root_or_none(each) for each in worktrees.linked_git_dirs(location.common_dir)}
+    roots[location.common_dir] = main_folder(location)
+    roots.pop(except_git_dir or "", None)
+    return next((root for root in roots.values() if root is not None and is_inside(root, folder)), None)
 
 
 def is_inside(path: str, folder: str) -> bool:

@@ -1,4 +1,4 @@
-"""What goes with a worktree that is removed: it is saved in a checkpoint, and listed where it cannot be saved."""
+"""What is deleted with a worktree: it is saved in a checkpoint, and listed where it cannot be saved."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OID = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 @dataclass(frozen=True)
 class Losses:
-    """The five kinds of what goes with a worktree; all of it is in the checkpoint that was taken first.
+    """The five kinds of what is deleted with a worktree; all of it is in the checkpoint that was taken first.
 
     `dirty` are tracked paths with changes, `untracked` and `ignored` files, `commits` ids of commits that no other ref
     reaches, `submodules` the paths of submodules and nested repositories.

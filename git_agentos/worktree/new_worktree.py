@@ -35,6 +35,7 @@ from git_agentos.git.location import Location
 from git_agentos.git.refs import Head
 from git_agentos.git.scan import Scan
 from git_agentos.guard.setup import activation
+from git_agentos.util import times
 from git_agentos.worktree import creation_recovery, damaged, journal, layout, pool, record, setup
 from git_agentos.worktree.journal import WorktreeJournal
 from git_agentos.worktree.layout import NewPath
@@ -265,7 +266,7 @@ class NewWorktree:
             path=self._path.path,
             base_ref=spec.base_ref,
             base_sha=spec.base_sha,
-            created_at=record.now(),
+            created_at=times.now_text(),
             created_by=self._context.agent,
             task=spec.task,
             sparse=list(spec.sparse),
@@ -294,7 +295,7 @@ class NewWorktree:
         try:
             with worktrees.lock(self._common):
                 creation_recovery.abort_creation(self._common, self._journal)
-        except Exception as error:  # noqa: BLE001 (whatever it was, the user is told what is left)
+        except Exception as error:  # noqa: BLE001 (whatever it was, the error says what is left)
             journal.release(self._journal)
             raise WorktreeError(
                 f"{cause}; and what was made of the worktree '{self._spec.id}' could not all be removed: {error}",

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError
+from git_agentos.findings import Fixable, repairable
 from git_agentos.git import refs, state_dir, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard.setup import activation
@@ -72,7 +73,15 @@ def _record(context: OpenWorktree, id_: str) -> Record | None:
     return None
 
 
-def rebuild_entry(context: OpenWorktree, one: Pruned) -> str:
+def check(context: OpenWorktree, one: Pruned) -> Fixable:
+    """A worktree whose entry was pruned while its folder was away."""
+    message = (
+        f"the entry of the worktree '{one.id}' was removed (git worktree prune), and its folder is there: '{one.root}'"
+    )
+    return repairable(one.id, "worktree-pruned-entry", "warning", message, lambda: _rebuild_entry(context, one))
+
+
+def _rebuild_entry(context: OpenWorktree, one: Pruned) -> str:
     """Rebuild the entry; what was done, in words. The lock on worktrees must be held."""
     location = Location(one.root, one.git_dir, context.location.common_dir)
     head, words = _head(context, one, location)
@@ -85,8 +94,7 @@ def rebuild_entry(context: OpenWorktree, one: Pruned) -> str:
         record.write(new, made)
         os.rename(new, one.git_dir)
     worktrees.relink(one.git_dir, one.root)
-    fault = index_repair.examine(context, location, one.id, required=True)
-    index = f", its index {fault.fix().removeprefix('it is ').removesuffix(' again')}" if fault is not None else ""
+    index = f", its index {index_repair.rebuild(context, location, one.id).removesuffix(' again')}"
     guard = ""
     if activation.has_record(location):
         activation.enable_locked(location)

@@ -23,7 +23,8 @@ from git_agentos.errors import AgentosError, WorktreeError
 from git_agentos.git import worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
-from git_agentos.util import directories, files, times
+from git_agentos.util import directories, files
+from git_agentos.util.values import is_of_type
 
 BRANCHES = "agent/"
 RUN_BRANCHES = "agentos/"  # of the worktree of a run, whose id is `run-<run id>`
@@ -34,11 +35,6 @@ _LONGEST = 1 << 22
 _ID = "id"
 _RECORD = "worktree.json"
 ATTACHMENT = b"worktree.json"  # where a checkpoint carries it
-
-
-def now() -> str:
-    """The time as records have it."""
-    return times.now_text()
 
 
 @dataclass(frozen=True)
@@ -208,7 +204,7 @@ def from_fields(body: Any, source: str) -> Record:
         raise _damaged(source)
     fields = {key: value for key, value in body.items() if key in Record.__dataclass_fields__}
     for key, value in fields.items():
-        if not _is_of_type(value, str(Record.__dataclass_fields__[key].type)):
+        if not is_of_type(value, str(Record.__dataclass_fields__[key].type)):
             raise _damaged(source, f"'{key}' has a wrong type")
     try:
         found = Record(**fields)
@@ -216,13 +212,6 @@ def from_fields(body: Any, source: str) -> Record:
     except (TypeError, AgentosError) as error:
         raise _damaged(source) from error
     return found
-
-
-def _is_of_type(value: Any, type_: str) -> bool:
-    """Whether a JSON value fits the type of a field of `Record`."""
-    if type_ == "list[str]":
-        return isinstance(value, list) and all(isinstance(each, str) for each in value)
-    return isinstance(value, str) or (value is None and type_.endswith("None"))
 
 
 def agent_worktrees(common_dir: str) -> Iterator[AgentWorktree]:

@@ -1,4 +1,4 @@
-"""Removing a worktree: everything in it is saved, then it goes. `remove` and `archive` differ in what they record.
+"""Removing a worktree: everything in it is saved, then it is deleted. `remove` and `archive` differ in the record.
 
     1  the journal is written, and the checks are made (`removal_checks`)
     2  one checkpoint is taken of everything in it (`final_checkpoint`)
@@ -34,7 +34,7 @@ from git_agentos.guard import authorize
 from git_agentos.guard.setup import activation
 from git_agentos.process import occupants
 from git_agentos.worktree import journal, layout, losses, record, removal_checks, submodules, trash
-from git_agentos.worktree.final_checkpoint import FinalCheckpoint, Saved
+from git_agentos.worktree.final_checkpoint import FinalCheckpoint, RemovalRequest, Saved
 from git_agentos.worktree.journal import ARCHIVE, REMOVE, WorktreeJournal
 from git_agentos.worktree.losses import Losses
 from git_agentos.worktree.record import AgentWorktree
@@ -51,11 +51,11 @@ class Removal:
     """A worktree that is gone, and what is kept of it.
 
     `branch` is its own, which stays unless `branch_deleted`; `branch_sha` is where that is or was (None: there was
-    none). `checkpoint` holds everything in `losses`. `discarded` is gone for good: ignored files that could not be
-    saved, where that was asked for. `not_saved` is the rest of what the checkpoint does not have: sockets and pipes,
-    or what could not be read of a damaged worktree. `get_back` are the commands that bring things back. `revives` is
-    the checkpoint whose state `create --revive` brings back: `checkpoint`, or, where the folder was missing, the last
-    one before.
+    none). `checkpoint` holds everything in `losses`. `discarded` was deleted without being saved: ignored files that
+    could not be saved, with `discard_ignored`. `not_saved` is the rest of what the checkpoint does not have: sockets
+    and pipes, or what could not be read of a damaged worktree. `get_back` are the commands that restore things.
+    `revives` is the checkpoint whose state `create --revive` brings back: `checkpoint`, or, where the folder was
+    missing, the last one before.
     """
 
     id: str
@@ -84,8 +84,8 @@ class Recovered:
 def remove(context: OpenWorktree, id_: str, *, delete_branch: bool = False, discard_ignored: bool = False) -> Removal:
     """Save everything in the agent's worktree `id_` in a checkpoint, and remove it.
 
-    With `delete_branch` its branch goes as well; the timeline keeps the commits. With `discard_ignored`, ignored files
-    that cannot be saved are lost, and named in the result. Raises what `end_worktree` raises.
+    With `delete_branch` its branch is deleted as well; the timeline keeps the commits. With `discard_ignored`, ignored
+    files that cannot be saved are lost, and named in the result. Raises what `end_worktree` raises.
     """
     return end_worktree(context, id_, REMOVE, delete_branch=delete_branch, discard_ignored=discard_ignored)
 
@@ -113,20 +113,17 @@ def end_worktree(
     with converted_storage_errors():
         with worktrees.lock(context.location):
             begun = journal.start(context.location, id_, operation)
-        return _Removal(context, begun, delete_branch=delete_branch, discard_ignored=discard_ignored).run()
+        return _Removal(context, begun, RemovalRequest(operation, delete_branch, discard_ignored)).run()
 
 
 class _Removal:
     """One removal that is going on."""
 
-    def __init__(
-        self, context: OpenWorktree, begun: WorktreeJournal, *, delete_branch: bool, discard_ignored: bool
-    ) -> None:
+    def __init__(self, context: OpenWorktree, begun: WorktreeJournal, request: RemovalRequest) -> None:
         self.context = context
         self.location = context.location
         self.journal = begun
-        self.delete_branch = delete_branch
-        self.discard_ignored = discard_ignored
+        self.request = request
         self.worktree: AgentWorktree
         self.missing = False  # the folder is not there, or empty
         self.abort_failed = False  # neither gone nor back: the journal stays
@@ -160,8 +157,9 @@ class _Removal:
             raise
 
     def _check(self) -> None:
+        operation, delete_branch, _ = self.request
         self.missing = removal_checks.check_worktree(
-            self.location, self.worktree, self.journal.operation, delete_branch=self.delete_branch
+            self.location, self.worktree, operation, delete_branch=delete_branch
         )
 
     @contextlib.contextmanager
@@ -176,13 +174,7 @@ class _Removal:
     def _attempt(self) -> Removal | None:
         """Save the worktree, and remove it; None where something has changed meanwhile: all is as it was."""
         since = time.time_ns() - _TICK_NS
-        final = FinalCheckpoint(
-            self.context,
-            self.worktree,
-            self.journal.operation,
-            delete_branch=self.delete_branch,
-            discard_ignored=self.discard_ignored,
-        )
+        final = FinalCheckpoint(self.context, self.worktree, self.request)
         saved = final.save_without_folder() if self.missing else final.save()
         submodules.drop(self.kept_modules)
         self.kept_modules = submodules.keep(self.location, self.id, self.worktree.git_dir)
@@ -190,20 +182,15 @@ class _Removal:
         return self._result(saved, tip) if self._move_to_trash(since, tip) else None
 
     def _result(self, saved: Saved, tip: str | None) -> Removal:
-        branch = self.worktree.record.branch
+        branch, deleted = self.worktree.record.branch, tip if self.request.delete_branch else None
         return Removal(
             id=self.id,
             path=self.worktree.root,
             branch=branch,
             branch_sha=tip,
-            branch_deleted=self.delete_branch and tip is not None,
-            head_sha=saved.head,
-            checkpoint=saved.checkpoint,
-            losses=saved.losses,
-            discarded=saved.discarded,
-            not_saved=saved.not_saved,
-            get_back=_commands(self.id, saved.checkpoint, branch, tip if self.delete_branch else None),
-            revives=saved.revives,
+            branch_deleted=deleted is not None,
+            get_back=_commands(self.id, saved.checkpoint, branch, deleted),
+            **saved._asdict(),
         )
 
     def _move_to_trash(self, since: int, tip: str | None) -> bool:
@@ -219,7 +206,7 @@ class _Removal:
                 folder=entry.folder,
                 entry=entry.entry,
                 since=since,
-                ref=worktree.ref if self.delete_branch and tip is not None else None,
+                ref=worktree.ref if self.request.delete_branch and tip is not None else None,
                 tip=tip,
                 missing=self.missing,
             )
@@ -339,7 +326,7 @@ def _remove_unused_guard(location: Location) -> None:
 
 
 def _commands(id_: str, checkpoint: str, branch: str, deleted_tip: str | None) -> list[str]:
-    """The commands that bring back what a worktree had."""
+    """The commands that restore what a worktree had."""
     commands = [f"git agentos worktree create {id_} --revive"]
     beside = f"{id_[: config.LONGEST_ID - len(_BESIDE)].rstrip('.')}{_BESIDE}"
     commands.append(f"git agentos restore {checkpoint[:12]} --agent {id_} --worktree {beside}")

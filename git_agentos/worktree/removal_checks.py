@@ -160,17 +160,13 @@ def _check_branch_unused(location: Location, worktree: AgentWorktree) -> None:
 
 def _check_nothing_inside(location: Location, worktree: AgentWorktree) -> None:
     """No other worktree and no mount lies in the folder."""
-    common_dir, root = location.common_dir, worktree.root
-    others = {each: worktrees.root_or_none(each) for each in worktrees.linked_git_dirs(common_dir)}
-    others[common_dir] = layout.main_folder(location)
-    others.pop(worktree.git_dir, None)
-    inside = next((each for each in others.values() if each is not None and layout.is_inside(each, root)), None)
+    inside = layout.worktree_inside(location, worktree.root, except_git_dir=worktree.git_dir)
     if inside is not None:
         raise WorktreeError(
             f"another worktree lies inside of '{worktree.id}': '{inside}'",
             f"move it away first (git worktree move), or remove it; {UNCHANGED}",
         )
-    mounted = mounts.mounted_below(root)
+    mounted = mounts.mounted_below(worktree.root)
     if mounted:
         message = f"a file system is mounted inside of '{worktree.id}': '{mounted[0]}'"
         raise WorktreeError(message, f"umount it; {UNCHANGED}")

@@ -23,15 +23,24 @@ from dataclasses import dataclass, replace
 from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, LockedError, WorktreeError, converted_storage_errors
-from git_agentos.findings import DOCTOR_FIX, Finding, Fixable, fixable, reason_of, resolve
+from git_agentos.findings import DOCTOR_FIX, Finding, Fixable, fixable, reason_of, repairable, resolve
 from git_agentos.git import lockfile, stale_locks, state_dir, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard import authorize
 from git_agentos.guard.diagnosis import checks as guard
 from git_agentos.guard.setup import activation
 from git_agentos.util import files
-from git_agentos.worktree import creation_recovery, entry_checks, journal, layout, pruned, record, removal, trash
-from git_agentos.worktree.entry_checks import repairable
+from git_agentos.worktree import (
+    creation_recovery,
+    entry_checks,
+    index_repair,
+    journal,
+    layout,
+    pruned,
+    record,
+    removal,
+    trash,
+)
 from git_agentos.worktree.journal import WorktreeJournal
 from git_agentos.worktree.trash import TrashEntry
 
@@ -132,7 +141,7 @@ class _Repair:
         yield from self._guard()
         for one in list(pruned.find(self.context)):
             if one.id not in self.busy and self._selected(one.id):
-                yield one.id, entry_checks.check_pruned(self.context, one)
+                yield one.id, pruned.check(self.context, one)
         for git_dir in worktrees.linked_git_dirs(self.location.common_dir):
             yield from self._entry(git_dir)
         yield from self._other_indexes()
@@ -327,14 +336,13 @@ class _Repair:
 
     def _other_indexes(self) -> Iterator[_Located]:
         """The index of the main worktree, and of the one that the command was given in, where that is no agent's."""
-        values = self.context.settings.values.get("core.worktree", [])
-        for location in worktrees.list_existing(self.location, values[-1] if values else None):
+        for location in self.context.all_worktrees():
             is_concerned = location.is_main or location.git_dir == self.location.git_dir
             if not is_concerned or (not location.is_main and record.identify(location.git_dir) is not None):
                 continue
             id_ = timeline.worktree_id(location)
             if id_ not in self.busy and self._selected(id_):
-                for found in entry_checks.check_index(self.context, location, id_, required=False):
+                for found in index_repair.check(self.context, location, id_, required=False):
                     yield id_, found
 
     # -- the guard -------------------------------------------------------------------------------------------------

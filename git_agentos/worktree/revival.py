@@ -1,59 +1,164 @@
-"""Creating a worktree again that has ended: `worktree create ID --revive`.
+"""Creating a worktree again that has ended (`worktree create ID --revive`), in the newest state of it that was saved:
 
-The last checkpoint of an ended worktree carries, beside its state, `worktree.json` (its record) and `database/…` (log,
-memory, what the workflow database held). A worktree that was destroyed otherwise has its checkpoints too, and comes
-back from the last one (`last_state`).
+archived or removed      all of it, as it was left (`removal`)
+after a restore          what was restored; where that was a part, the state before with that part
+destroyed otherwise      the last checkpoint. One that is created when the folder is found to be missing names it
+                         (`STATE_OF`): it holds that state again, and the record of the worktree
+
+The last checkpoint of an archived or removed worktree carries, beside its state, `worktree.json` (its record) and
+`database/…` (log, memory, what the workflow database held).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from git_agentos import log
-from git_agentos.checkpoint import format
-from git_agentos.checkpoint.model import State
+from git_agentos.checkpoint import format, journal, timeline
+from git_agentos.checkpoint.model import Checkpoint, State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.restore import commands
 from git_agentos.checkpoint.restore.request import Restoration, RestoreOptions
-from git_agentos.errors import RestoreError, UsageError
+from git_agentos.errors import AgentosError, RestoreError, WorktreeError
 from git_agentos.git import trees
-from git_agentos.worktree import last_state, layout, new_worktree, submodules
-from git_agentos.worktree.last_state import Ended
+from git_agentos.git.location import Location
+from git_agentos.git.repository import Repository, Writer
+from git_agentos.worktree import layout, new_worktree, record, submodules
 from git_agentos.worktree.new_worktree import WorktreeSpec
+from git_agentos.worktree.record import Record
+
+# Keys of a checkpoint's `meta`, for one that was made when the folder was missing.
+FOLDER = "folder"
+MISSING = "missing"
+STATE_OF = "state_of"
+_ENDINGS = ("archive", "before_remove")
+
+
+class Saved(NamedTuple):
+    """Where the newest saved state is: in the checkpoint `state`; then, where `part` is not None, a restore of a part
+    of the checkpoint `of` was made. `newest` is the newest checkpoint, `meta` its metadata."""
+
+    newest: str
+    meta: Mapping[str, Any]
+    state: str
+    of: str | None = None
+    part: Mapping[str, Any] | None = None
+
+    @property
+    def source(self) -> str:
+        """The checkpoint that the state was first saved in."""
+        return dict(self.meta.get("meta") or {}).get(STATE_OF) or self.state
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A worktree that has ended: its record, its newest checkpoint, and where its last state is.
+
+    `source` is the checkpoint that this state was first saved in; `as_left` tells that everything was saved when the
+    worktree ended, so that nothing can have come after it.
+    """
+
+    record: Record
+    last: Checkpoint
+    saved: Saved
+    source: Checkpoint
+    as_left: bool
+
+
+def find_last_state(context: OpenWorktree, id_: str, location: Location | None = None) -> Saved | None:
+    """The newest state that is saved of a worktree; None where there is none. `location` is the worktree's, where it
+    has an entry still: that tells whether its last restore came to an end."""
+    repository = context.repository
+    newest = timeline.newest(repository, id_)
+    if newest is None:
+        return None
+    meta = format.open_checkpoint(repository, newest.checkpoint).meta
+    of, part = meta.get("restores"), meta.get("restored_part")
+    if of is None or (location is not None and _was_interrupted(location)):
+        return Saved(newest.checkpoint, meta, newest.checkpoint)
+    if part is None:
+        return Saved(newest.checkpoint, meta, of)
+    return Saved(newest.checkpoint, meta, newest.checkpoint, of, part)
+
+
+def covers(repository: Repository, writer: Writer, state: State, saved: Saved) -> bool:
+    """Whether everything in the saved state is in `state` (which `writer` has), too: so nothing is missing where that
+    is revived instead."""
+    last = format.read_state(repository, saved.state)
+    if saved.part is not None or last.operation or last.stages or last.ignored or last.nested or last.empty_directories:
+        return False
+    if last.head.commit is None or state.head.commit is None:
+        return last.head.commit == state.head.commit
+    if not repository.is_ancestor(last.head.commit, state.head.commit):
+        return False
+    last = format.with_visible_tree(repository, writer, last)
+    begun = repository.commit_tree(last.head.commit)
+    changed = [
+        *trees.diff(writer, begun, last.visible_tree).items(),
+        *trees.diff(writer, begun, last.index_tree).items(),
+    ]
+    return all(trees.find(writer, state.index_tree, path) == after for path, (_, after) in changed)
+
+
+def _was_interrupted(location: Location) -> bool:
+    try:
+        return journal.read(location) is not None
+    except (AgentosError, OSError):
+        return True
+
+
+def ended(context: OpenWorktree, id_: str) -> Ended:
+    """What is known of a worktree that was archived, removed or destroyed; WorktreeError where nothing is."""
+    saved = find_last_state(context, id_)
+    if saved is None:
+        raise WorktreeError(
+            f"there is nothing to revive: no worktree '{id_}' has left checkpoints",
+            f"git agentos worktree create {id_} makes a new one",
+        )
+    last = format.describe(saved.newest, saved.meta)
+    first = last
+    if saved.source != saved.newest:
+        with contextlib.suppress(AgentosError):
+            first = format.read(context.repository, saved.source)
+    as_left = last.trigger in _ENDINGS and last.meta.get(FOLDER) != MISSING
+    return Ended(last_record(context, id_), last, saved, first, as_left)
+
+
+def last_record(context: OpenWorktree, id_: str) -> Record:
+    """The newest record that a checkpoint of the worktree carries; made up from its checkpoints where none does."""
+    known = record.record_from_timeline(context.repository, id_)
+    if known is None:
+        raise WorktreeError(
+            f"nothing is known of the worktree '{id_}'", "git agentos worktree list shows what there is"
+        )
+    return known
+
+
+# -- reviving --------------------------------------------------------------------------------------------------------
+
+
+class Revived(NamedTuple):
+    """A worktree that was revived: what was known of it, and what was restored."""
+
+    ended: Ended
+    restored: Restoration
 
 
 def revive(
-    context: OpenWorktree,
-    id_: str,
-    *,
-    task: str | None = None,
-    sparse: Sequence[str] = (),
-    lock: bool = False,
-    guard: bool = True,
-) -> Restoration:
-    """Create the ended worktree `id_` again, in the newest state that is saved of it (`last_state`), with ignored
-    files, log and memory; `guard` enables the guard in it.
+    context: OpenWorktree, id_: str, *, task: str | None = None, lock: bool = False, guard: bool = True
+) -> Revived:
+    """Create the ended worktree `id_` again, in its last state, with ignored files, log and memory; `guard` enables the
+    guard in it.
 
     It is on its branch if that is where it was left, or gone; else on a new branch, as after a restore. On any error
     nothing is left.
     """
-    check(id_, sparse)
-    return revive_ended(context, last_state.ended(context, id_), id_, task=task, lock=lock, guard=guard)
-
-
-def check(id_: str, sparse: Sequence[str]) -> None:
-    """UsageError for arguments that `revive` does not take."""
     layout.check_id(id_)
-    if sparse:
-        raise UsageError("--sparse and --revive cannot be used together: the worktree comes back as it was")
-
-
-def revive_ended(
-    context: OpenWorktree, ended: Ended, id_: str, *, task: str | None = None, lock: bool = False, guard: bool = True
-) -> Restoration:
-    """`revive`, of what is known of the worktree."""
-    saved = ended.saved
+    known = ended(context, id_)
+    saved = known.saved
     target = format.read_state(context.repository, saved.state)
     if target.head.commit is None:
         raise RestoreError(
@@ -63,10 +168,10 @@ def revive_ended(
     move = commands.initial_head(context.location, saved.state, target)
     spec = WorktreeSpec(
         id_,
-        ended.record.base_ref,
+        known.record.base_ref,
         target.head.commit,
         lock=lock,
-        revived_record=replace(ended.record, task=task or ended.record.task),
+        revived_record=replace(known.record, task=task or known.record.task),
         creates_ref=move.head.ref if move.create else None,
         guard=guard,
         later=_later(context, target),
@@ -79,9 +184,9 @@ def revive_ended(
         if saved.part is not None and saved.of is not None:
             commands.restore(inner, metadata, saved.of, RestoreOptions.of_part(saved.part))
         log.revive(inner)
-        log.try_add(inner, "action", f"worktree {id_} revived", checkpoint_id=ended.source.id, task_id=spec.task)
+        log.try_add(inner, "action", f"worktree {id_} revived", checkpoint_id=known.source.id, task_id=spec.task)
     submodules.forget(context.location, id_)
-    return restored
+    return Revived(known, restored)
 
 
 def _later(context: OpenWorktree, target: State) -> frozenset[bytes]:

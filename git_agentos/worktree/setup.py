@@ -7,13 +7,12 @@
 `agentos.setup` comes from the user's own configuration (system, global, the repository's `config`, the command line),
 never from a file that a repository could contain: not from a worktree's `config.worktree`, which agents can write, and
 not from a file inside of a worktree that the configuration includes. Files are cloned where the
-file system can (FICLONE, ioctl_ficlonerange(2)), links stay links, and modes and times are kept.
+file system can, links stay links, and modes and times are kept.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import stat
@@ -26,10 +25,10 @@ from git_agentos.errors import ConfigurationError, GitCommandError, WorktreeErro
 from git_agentos.git import configuration, ignore, process, untracked, worktrees
 from git_agentos.git.location import Location, locate
 from git_agentos.process import programs
+from git_agentos.util import system
 from git_agentos.worktree.record import Record
 
 INCLUDE = ".worktreeinclude"
-_FICLONE = 0x40049409
 _MAX_OUTPUT_LINES = 20
 _OWN_SCOPES = ("system", "global", "local", "command")
 
@@ -139,25 +138,13 @@ def _copy(source: bytes, target: bytes) -> bool:
         if stat.S_ISLNK(found.st_mode):
             os.symlink(os.readlink(source), target)
         elif stat.S_ISREG(found.st_mode):
-            _copy_contents(source, target)
+            system.copy_contents(source, target)
         else:
             return False
     except FileNotFoundError:
         return False
     shutil.copystat(source, target, follow_symlinks=False)
     return True
-
-
-def _copy_contents(source: bytes, target: bytes) -> None:
-    with open(source, "rb", opener=_no_link) as old, open(target, "xb") as new:
-        try:
-            fcntl.ioctl(new.fileno(), _FICLONE, old.fileno())
-        except OSError:
-            shutil.copyfileobj(old, new, 1 << 20)
-
-
-def _no_link(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW)
 
 
 # -- submodules --------------------------------------------------------------------------------------------------------
@@ -218,7 +205,7 @@ def _update(root: str, which: _Submodule, url: str, owner: int) -> None:
     # Not by -c: a name may have a `=` in it.
     pairs = [(f"submodule.{which.name}.url", url), (f"submodule.{which.name}.active", "true")]
     env |= configuration.as_variables(pairs, behind=int(env.get("GIT_CONFIG_COUNT") or 0))
-    # A clone from a path is from our own disk here; git has to be told that this is allowed.
+    # A clone from a path is from our own disk here, which git allows only with this setting.
     local = ["-c", "protocol.file.allow=always"] if os.path.isabs(url) else []
     args = [*local, "submodule", "--quiet", "update", "--no-recommend-shallow", "--checkout", "--", which.path]
     process.run(args, cwd=root, env=env, pass_fds=[owner])

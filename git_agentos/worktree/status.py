@@ -1,6 +1,6 @@
 """The status of agents' worktrees: of those that exist, those that are broken, and those that are archived.
 
-How far a worktree is ahead of its base and behind it, and whether it is integrated, `integration` says. Sizes count
+How far a worktree is ahead of its base and behind it, and whether it is integrated, `base` says. Sizes count
 blocks on disk of the worktree's folder and its git directory, a file with several names once; objects, which all
 worktrees share, are not counted.
 """
@@ -11,7 +11,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from git_agentos.checkpoint import format, timeline
@@ -24,7 +24,7 @@ from git_agentos.guard.diagnosis import probe
 from git_agentos.process import occupants
 from git_agentos.process.occupants import Occupant
 from git_agentos.util import directories
-from git_agentos.worktree import integration, journal, layout, pruned, record
+from git_agentos.worktree import base, journal, layout, pruned, record
 from git_agentos.worktree.record import Record
 
 ARCHIVED = "archived"
@@ -230,24 +230,11 @@ def _read_status(
             dirty, size = (_dirty(location), None) if new else _counted(location)
     except (AgentosError, OSError):
         return _without_folder(context, known)
-    made = known.record
-    ahead, behind, integrated = integration.compare(context, head.commit, made)
-    return Worktree(
-        id=known.id,
-        branch=head.branch,
-        path=known.root,
-        base_ref=made.base_ref,
-        base_sha=made.base_sha,
-        head_sha=head.commit,
-        task=made.task,
-        state=made.state,
+    return replace(
+        _recorded(context, known, head.branch, head.commit, saved),
+        state=known.record.state,
         dirty=dirty,
-        ahead=ahead,
-        behind=behind,
-        integrated=integrated,
-        last_checkpoint=_last_checkpoint(context, known.id) if saved is None else describe_checkpoint(saved),
         last_log=_last_entry(context, location),
-        locked=os.path.exists(os.path.join(known.git_dir, "locked")),
         process=_first(there.get(known.root, [])),
         disk_bytes=size,
         guard=probe.state(location),
@@ -269,25 +256,35 @@ def _without_folder(context: OpenWorktree, known: _Source) -> Worktree:
     head = None
     with contextlib.suppress(RepositoryError, OSError):
         head = refs.resolve(context.location, layout.HEADS + branch)
-    ahead, behind, integrated = integration.compare(context, head, made) if made is not None else (None, None, None)
+    found = _recorded(context, known, branch if head is not None else None, head)
+    size = directories.disk_usage(known.git_dir) if known.git_dir is not None else None
+    return replace(found, state=ARCHIVED if known.git_dir is None else BROKEN, disk_bytes=size)
+
+
+def _recorded(
+    context: OpenWorktree, known: _Source, branch: str | None, head: str | None, saved: Checkpoint | None = None
+) -> Worktree:
+    """What is known of a worktree without its files."""
+    made = known.record
+    ahead, behind, integrated = base.compare(context, head, made) if made is not None else (None, None, None)
     return Worktree(
         id=known.id,
-        branch=branch if head is not None else None,
+        branch=branch,
         path=known.root or (made.path if made is not None else None),
         base_ref=made.base_ref if made is not None else None,
         base_sha=made.base_sha if made is not None else None,
         head_sha=head,
         task=made.task if made is not None else None,
-        state=ARCHIVED if known.git_dir is None else BROKEN,
+        state=BROKEN,
         dirty=None,
         ahead=ahead,
         behind=behind,
         integrated=integrated,
-        last_checkpoint=_last_checkpoint(context, known.id),
+        last_checkpoint=_last_checkpoint(context, known.id) if saved is None else describe_checkpoint(saved),
         last_log=None,
         locked=known.git_dir is not None and os.path.exists(os.path.join(known.git_dir, "locked")),
         process=None,
-        disk_bytes=directories.disk_usage(known.git_dir) if known.git_dir is not None else None,
+        disk_bytes=None,
     )
 
 
@@ -328,7 +325,7 @@ def _saved(found: Checkpoint) -> Dirty:
 def _last_entry(context: OpenWorktree, location: Location) -> LastEntry | None:
     from git_agentos import log  # loads the database's driver
 
-    found = log.last(location, context.settings, context.repository)
+    found = log.last(context, location)
     return LastEntry(found.timestamp, found.type, found.summary) if found is not None else None
 
 

@@ -1,4 +1,4 @@
-"""Git directories of submodules that are not checked out, when their worktree goes.
+"""Git directories of submodules that are not checked out, when their worktree is removed.
 
 A submodule's git directory lies in that of its worktree (`<git dir>/modules/<name>`), and goes with it. All that a
 submodule has that is checked out is in the worktree's last checkpoint. The others may have commits of their own that no

@@ -80,9 +80,9 @@ def remove_empty_folders(entry: TrashEntry) -> None:
 
 
 def delete(entries: list[TrashEntry]) -> None:
-    """Delete what is in the trash, in a process that goes on when this one has ended.
+    """Delete what is in the trash, in a process that outlives this one.
 
-    Where that cannot be started, it stays, and `repair` and `doctor` tell of it.
+    If that cannot be started, it stays, and `repair` and `doctor` report it.
     """
     for entry in entries:
         with contextlib.suppress(OSError):

@@ -17,6 +17,7 @@ from tests.support.repo import Repo
 from tests.support.state import assert_same, assert_unchanged, complete_state
 from tests.support.tool import IN_PROCESS, run, run_ok
 
+_LONG_AGO = 1_700_000_000
 _ROT13 = "tr A-Za-z N-ZA-Mn-za-m"
 _RULES = {
     "rot": "*.x filter=rot\n",
@@ -135,6 +136,12 @@ _CASES = [
     *((source, "rot", between) for source in ("tracked", "excluded") for between in ("_driver_goes", "_driver_breaks")),
     *(("tracked", kind, "_rules_change") for kind in _RULES),
 ]
+# Between them, git has every reason to call the files of the wrecked state unmodified: it does not look into them.
+_UNSEEN_CASES = [
+    *((source, "rot", "_rules_go") for source in _SOURCES if source != "visible"),
+    *(("excluded", kind, "_rules_change") for kind in _RULES),
+    *((source, "rot", between) for source in ("tracked", "excluded") for between in ("_driver_goes", "_driver_breaks")),
+]
 _FILES = ("box/edited.x", "box/staged.x", "box/both.x", "box/new.x")
 
 
@@ -149,7 +156,7 @@ def _build(repo: Repo, source: str, kind: str) -> None:
     _SOURCES[source](repo, _RULES[kind])
     for name in ("kept", "edited", "both"):
         repo.write(f"box/{name}.x", _content(kind, "committed"))
-        os.utime(repo.at(f"box/{name}.x"), (1_700_000_000, 1_700_000_000))  # git need not look into it again
+        os.utime(repo.at(f"box/{name}.x"), (_LONG_AGO, _LONG_AGO))  # git need not look into it again
         repo.git("add", "-f", f"box/{name}.x")
     repo.git("commit", "-q", "-m", "converted")
     repo.write("box/edited.x", _content(kind, "edited"))
@@ -160,14 +167,22 @@ def _build(repo: Repo, source: str, kind: str) -> None:
     repo.write("box/new.x", _content(kind, "untracked"))
 
 
-@pytest.mark.parametrize(("source", "kind", "between"), dict.fromkeys(_CASES))
-def test_own_bytes_come_back(repo: Repo, source: str, kind: str, between: str) -> None:
+@pytest.mark.parametrize(
+    ("source", "kind", "between", "seen"),
+    [*((*case, True) for case in dict.fromkeys(_CASES)), *((*case, False) for case in _UNSEEN_CASES)],
+)
+def test_own_bytes_come_back(repo: Repo, source: str, kind: str, between: str, seen: bool) -> None:
+    """`seen`: git looks into the files of the wrecked state; else their stat data tells it that they are unmodified."""
     _build(repo, source, kind)
     before = complete_state(repo.path)
     taken = IN_PROCESS.checkpoint(repo.path)
     repo.git("reset", "-q", "--hard")
     repo.remove("box/new.x")
     repo.write("box/staged.x", "another\n")
+    for name in ("box/edited.x", "box/both.x"):
+        os.utime(repo.at(name), (_LONG_AGO, _LONG_AGO))
+    if not seen:
+        repo.git("update-index", "-q", "--refresh")
     wrecked = {name: repo.read(name) for name in _FILES if repo.exists(name)}
     _BETWEEN[between](repo)
     IN_PROCESS.restore(repo.path, taken["id"])
@@ -254,13 +269,28 @@ def test_file_committed_since_has_its_bytes_of_the_checkpoint(repo: Repo, change
     assert_same(wrecked, complete_state(repo.path), "undo", permissions="all")
 
 
-def test_a_worktree_that_is_revived_has_the_bytes_that_git_called_unmodified(repo: Repo) -> None:
-    """They were checked out before core.autocrlf was set, and there is no file with attributes."""
+@pytest.mark.parametrize("since", ["set", "unset", "filter gone"])
+def test_a_worktree_that_is_revived_has_the_bytes_that_git_called_unmodified(repo: Repo, since: str) -> None:
+    """They were checked out by other settings than the current ones, and there is no file with attributes."""
+    if since == "unset":
+        repo.config("core.autocrlf", "true")
+    if since == "filter gone":
+        repo.config("filter.rot.clean", _ROT13)
+        repo.config("filter.rot.smudge", _ROT13)
+        _info(repo, _RULES["rot"].replace("x", "txt"))
     made = Path(run_ok(repo.path, "worktree", "create", "dev-1")["path"])
     there = Repo(made)
     there.write("other.txt", "one\r\ntwo\r\n")
-    repo.config("core.autocrlf", "true")
+    os.utime(there.at("notes.txt"), (_LONG_AGO, _LONG_AGO))
+    there.git("update-index", "-q", "--refresh")
+    if since == "set":
+        repo.config("core.autocrlf", "true")
+    if since == "unset":
+        repo.git("config", "--unset", "core.autocrlf")
+    if since == "filter gone":
+        _rules_go(repo)
     before = complete_state(made)
+    assert since == "set" or before.files[b"notes.txt"].data != repo.read("notes.txt")
     run_ok(repo.path, "worktree", "archive", "dev-1")
     run_ok(repo.path, "worktree", "create", "dev-1", "--revive")
     assert_same(before, complete_state(made), "revive", branch="any")

@@ -19,7 +19,7 @@ from git_agentos.checkpoint import log_sync
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosWarning, CheckpointNotFound, UsageError
 from git_agentos.log import Entry
-from git_agentos.store import database, entries, rows
+from git_agentos.store import database, rows
 from tests.support.agents import agent_worktree
 from tests.support.repo import Repo
 from tests.support.signals import with_default_handlers
@@ -201,7 +201,7 @@ def test_a_kill_between_checkpoint_and_mark_loses_and_repeats_nothing(repo: Repo
 def test_one_entry_in_two_checkpoints_is_one(repo: Repo) -> None:
     """Two checkpoints made at the same moment may both carry it."""
     made = log.add(context_of(repo), "action", "one")
-    both = log_sync.PendingLog([rows.PendingRow(1, entries.line(made))], [])
+    both = log_sync.PendingLog([rows.PendingRow(1, rows.line(made))], [])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_sync, "pending", lambda *_: both)
         checkpoints = [open_workspace(repo.path).checkpoint(name).id for name in ("first", "second")]
@@ -365,13 +365,13 @@ def test_a_file_that_worktrees_and_repositories_share(
 
 
 def test_last(repo: Repo) -> None:
-    location = context_of(repo).location
-    assert log.last(location) is None
-    log.add(context_of(repo), "action", "one")
-    two = log.add(context_of(repo), "error", "two")
-    assert log.last(location) == two
+    context = context_of(repo)
+    assert log.last(context, context.location) is None
+    log.add(context, "action", "one")
+    two = log.add(context, "error", "two")
+    assert log.last(context, context.location) == two
     repo.write(FILE, b"garbage" * 100)
-    assert log.last(location) is None
+    assert log.last(context, context.location) is None
 
 
 # -- rebuild, archive, retention --------------------------------------------------------------------------------------
@@ -558,4 +558,4 @@ def test_output_cannot_harm_the_terminal(repo: Repo) -> None:
     out = run(repo.path, "log", "list").out
     assert b"\x1b" not in out
     assert b"red" in out
-    assert b"second" not in out
+    assert b"second line" not in out

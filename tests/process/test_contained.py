@@ -21,7 +21,7 @@ from git_agentos.git.location import Location, locate
 from git_agentos.guard.exec import launch
 from git_agentos.process import contained, table
 from git_agentos.process.contained import Command, Result
-from git_agentos.run import environment as environments
+from git_agentos.run import step
 from tests.support.repo import Repo
 from tests.support.waiting import wait_until
 
@@ -61,7 +61,7 @@ def living(number: str) -> list[int]:
 
 def environment(mark: str = "", **extra: str) -> dict[str, str]:
     mark = mark or uuid.uuid4().hex
-    return environments.for_command({**os.environ, **extra}, run_id="r1", agent="run-r1", task=None, mark=mark)
+    return step.command_environment({**os.environ, **extra}, run_id="r1", agent="run-r1", task=None, mark=mark)
 
 
 class Said:
@@ -139,8 +139,8 @@ def test_the_environment() -> None:
     }  # fmt: skip
     kept = {"PATH": "/bin", "HOME": "/h"}
     identity = {"AGENTOS_AGENT_ID": "a", "AGENTOS_RUN_ID": "r", "AGENTOS_RUN_MARK": "m"}
-    assert environments.for_command(base, run_id="r", agent="a", task=None, mark="m") == kept | identity
-    with_task = environments.for_command(base, run_id="r", agent="a", task="T-1", mark="m")
+    assert step.command_environment(base, run_id="r", agent="a", task=None, mark="m") == kept | identity
+    with_task = step.command_environment(base, run_id="r", agent="a", task="T-1", mark="m")
     assert with_task == kept | identity | {"AGENTOS_TASK_ID": "T-1"}
 
 
@@ -299,11 +299,11 @@ def test_an_error_of_ours_ends_it_too(place: Location, number: str, where: str) 
 KERNEL = """
 import io, os, sys
 from git_agentos.process import contained
-from git_agentos.run import environment as environments
+from git_agentos.run import step
 
 contained.GRACE = 0.3
 where, command, mark, limit = sys.argv[1:]
-env = environments.for_command(os.environ, run_id="r1", agent="run-r1", task=None, mark=mark)
+env = step.command_environment(os.environ, run_id="r1", agent="run-r1", task=None, mark=mark)
 words = contained.shell(command)
 command = contained.Command(words, os.path.realpath(where), env, float(limit) or None)
 contained.run(command, io.BytesIO(), io.BytesIO(), show=lambda line: None, stop=lambda: False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos.process import deletion, lock_holders, mounts, occupants, programs, table
+from git_agentos.process import deletion, mounts, occupants, programs, table
 from tests.support.repo import Repo
 from tests.support.waiting import running_process, wait_until
 
+_NO_PROCESS = 2**22 + 1
 _ENV = {"PATH": os.environ["PATH"]}
 
 
@@ -35,8 +37,53 @@ def test_a_process_that_stands_in_a_folder_or_has_a_file_open_is_inside(tmp_path
     wait_until(lambda: occupants.find(str(folder)) == [], "they have ended")
 
 
+def test_ps_says_what_proc_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What macOS has instead of /proc."""
+    marked = {**os.environ, "AGENTOS_TEST_MARK": "a=b c"}
+    script = f"{shutil.which('sleep')} 600 & echo $!; wait"
+    with subprocess.Popen(["/bin/sh", "-c", script], cwd=tmp_path, env=marked, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        below = int(child.stdout.readline())
+
+        def seen() -> tuple[object, ...]:
+            return (
+                table.parents(below)[:2],
+                table.children(child.pid),
+                table.descendants(child.pid),
+                table.with_variable("AGENTOS_TEST_MARK", "a=b c"),
+                table.argv(below),
+                table.name(below),
+                (table.environment(below) or {}).get("AGENTOS_TEST_MARK"),
+                table.identify(below) == table.identify(below),
+                {os.getpid(), child.pid, below} <= set(table.pids()),
+                [table.is_alive(pid) for pid in (below, _NO_PROCESS)],
+                table.identify(_NO_PROCESS),
+            )
+
+        proc = seen()
+        monkeypatch.setattr(table, "_PROC", str(tmp_path / "no proc"))
+        assert not table.has_proc()
+        assert seen() == proc
+        os.kill(below, signal.SIGKILL)
+        child.wait()
+    assert not table.is_alive(below)
+
+
+def test_output_of_mount_is_parsed() -> None:
+    out = (
+        "/dev/disk3s1s1 on / (apfs, sealed, local, read-only, journaled)\n"
+        "/dev/disk5 on /Volumes/My Disk (1) (exfat, local)\n"
+        "/dev/wd0a on /usr type ffs (local)\n"
+        "map auto_home on /System/Volumes/Data/home (autofs, automounted)\n"
+    )
+    assert list(mounts.parse_mount(out)) == [
+        (b"/", "apfs"), (b"/Volumes/My Disk (1)", "exfat"), (b"/usr", "ffs"), (b"/System/Volumes/Data/home", "autofs"),
+    ]  # fmt: skip
+
+
 def test_lsof_output_is_parsed() -> None:
-    out = b"p1\ncinit\nfcwd\nn/\np77\ncbash\nfcwd\nn/w/tree/deep\nftxt\nn/bin/bash\np78\ncvim\nfcwd\nn/w/tree-beside\n"
+    assert occupants.parse_lsof("p7\ncsh\nfcwd\nn/t/a\\xff", os.fsdecode(b"/t/a\xff"), set())[0].pid == 7
+    out = "p1\ncinit\nfcwd\nn/\np77\ncbash\nfcwd\nn/w/tree/deep\nftxt\nn/bin/bash\np78\ncvim\nfcwd\nn/w/tree-beside\n"
     found = occupants.parse_lsof(out, "/w/tree", {77})
     assert found == [occupants.Occupant(77, "bash", "cwd", "/w/tree/deep", True)]
 
@@ -44,14 +91,14 @@ def test_lsof_output_is_parsed() -> None:
 def test_a_lock_that_nobody_can_have_made_is_stale(repo: Repo) -> None:
     lock = repo.path / ".git/index.lock"
     lock.write_bytes(b"")
-    assert lock_holders.why_not_stale(str(lock), [str(repo.path)]) is None
+    assert occupants.why_not_stale(str(lock), [str(repo.path)]) is None
 
 
 def test_a_lock_that_a_process_has_open_is_not_stale(repo: Repo) -> None:
     lock = repo.path / ".git/index.lock"
     with open(lock, "w") as file, running_process("sleep", "600", cwd=Path("/"), pass_fds=[file.fileno()]) as child:
         file.close()
-        reason = lock_holders.why_not_stale(str(lock), [str(repo.path)])
+        reason = occupants.why_not_stale(str(lock), [str(repo.path)])
         assert reason is not None
         assert f"process {child.pid}" in reason
 
@@ -67,19 +114,19 @@ def test_a_lock_is_not_stale_while_a_git_works_in_the_repository(repo: Repo, tmp
     cwd = repo.path if where == "cwd" else tmp_path
     child = subprocess.Popen(git, cwd=cwd, env=env, stdin=reader, stdout=subprocess.DEVNULL)
     try:
-        wait_until(lambda: "at work" in str(lock_holders.why_not_stale(str(lock), [str(repo.path)])), "git works there")
+        wait_until(lambda: "at work" in str(occupants.why_not_stale(str(lock), [str(repo.path)])), "git works there")
     finally:
         os.close(writer)
         os.close(reader)
         child.wait()
-    assert lock_holders.why_not_stale(str(lock), [str(repo.path)]) is None
+    assert occupants.why_not_stale(str(lock), [str(repo.path)]) is None
 
 
 def test_a_lock_is_not_stale_where_other_machines_may_hold_it(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = repo.path / ".git/index.lock"
     lock.write_bytes(b"")
     monkeypatch.setattr(mounts, "file_system_of", lambda path: "nfs4")
-    assert "other machines" in str(lock_holders.why_not_stale(str(lock), [str(repo.path)]))
+    assert "other machines" in str(occupants.why_not_stale(str(lock), [str(repo.path)]))
 
 
 def test_a_command_says_how_it_ended(tmp_path: Path) -> None:
@@ -90,7 +137,7 @@ def test_a_command_says_how_it_ended(tmp_path: Path) -> None:
 
 def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     script = "sleep 600 & echo $! >pid; echo begun; wait"
-    ended = programs.run_shell(script, cwd=str(tmp_path), env=_ENV, timeout=1)
+    ended = programs.run_shell(script, cwd=str(tmp_path), env=_ENV, timeout=5)
     assert ended.timed_out
     pid = int((tmp_path / "pid").read_text())
     wait_until(lambda: not _alive(pid), "the process that it started has ended")

@@ -20,7 +20,8 @@ from pathlib import Path
 import pytest
 
 import git_agentos
-from git_agentos import api, config, errors, run, workspace
+from git_agentos import config, errors, run, workspace
+from git_agentos.api import results
 from git_agentos.guard.configuration import settings
 from tests.support.documents import (
     DATA,
@@ -204,13 +205,13 @@ def test_format_is_readable_with_plain_git(scratch: Path, env: dict[str, str]) -
 
 
 NOUNS = {
-    "repo.": api.OpenRepository,
-    "repo.checkpoints.": api.Checkpoints,
-    "repo.worktrees.": api.Worktrees,
-    "repo.runs.": api.Runs,
-    "repo.log.": api.Log,
-    "repo.guard.": api.Guard,
-    "repo.approvals.": api.Approvals,
+    "repo.": git_agentos.OpenRepository,
+    "repo.checkpoints.": git_agentos.Checkpoints,
+    "repo.worktrees.": git_agentos.Worktrees,
+    "repo.runs.": git_agentos.Runs,
+    "repo.log.": git_agentos.Log,
+    "repo.guard.": git_agentos.Guard,
+    "repo.approvals.": git_agentos.Approvals,
 }
 
 
@@ -276,7 +277,7 @@ def test_api_lists_every_field() -> None:
     documented = {_code(name)[0]: _code(fields) for name, fields in table(API, "Results")}
     for name, names in documented.items():
         assert names == [field.name for field in dataclasses.fields(getattr(git_agentos, name))], name
-    assert {name for name in api.__all__ if dataclasses.is_dataclass(getattr(api, name))} <= documented.keys()
+    assert {name for name, each in vars(results).items() if dataclasses.is_dataclass(each)} <= documented.keys()
 
 
 def test_api_lists_every_error() -> None:

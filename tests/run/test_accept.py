@@ -14,7 +14,7 @@ from git_agentos import GitWorktreeWorkspaceService, open_workspace
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import LockedError, RunError, UsageError, WorktreeError
 from git_agentos.run import accept, evidence_store, lock, sealing
-from git_agentos.run.events import Run, run_of
+from git_agentos.run.events import Run, state_of
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.snapshot import run_context
 from git_agentos.worktree import agent_merge
@@ -59,7 +59,7 @@ class Site:
 
     @property
     def run(self) -> Run:
-        return run_of("r", self.kept.folder, self.kept.events(), alive=False)
+        return state_of("r", self.kept.events()).run(self.kept.folder, alive=False)
 
     def refs(self) -> bytes:
         return self.repo.git("for-each-ref", "refs/heads", "refs/tags")

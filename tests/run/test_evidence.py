@@ -35,7 +35,7 @@ def context_of(repo: Repo) -> OpenWorktree:
 
 
 def folded(kept: Evidence, *, alive: bool = False) -> Run:
-    return events.run_of(kept.run_id, kept.folder, kept.events(), alive=alive)
+    return events.state_of(kept.run_id, kept.events()).run(kept.folder, alive=alive)
 
 
 @pytest.fixture
@@ -187,7 +187,7 @@ def test_run_is_locked_by_one_process(repo: Repo) -> None:
         assert lock.holder(location, "r") == os.getpid()
         with (
             pytest.raises(LockedError, match=rf"run 'r' is running \(process {os.getpid()}\)"),
-            lock.hold(location, "r", patience=0),
+            lock.hold(location, "r"),
         ):
             pass
         with lock.hold(location, "other"):
@@ -270,7 +270,7 @@ _FIELDS = {"number": 1, "n": 1, "kind": "agent", "attempt": 1, "state": "passed"
 def test_any_prefix_of_a_record_is_a_run_or_an_error(names: list[str], alive: bool) -> None:
     told = [{"event": name, "at": f"t{n}", **_FIELDS} for n, name in enumerate(names)]
     try:
-        run = events.run_of("r", "/e", told, alive=alive)
+        run = events.state_of("r", told).run("/e", alive=alive)
     except RunError:
         return
     if run.state == "running":

@@ -14,7 +14,7 @@ from git_agentos import GitWorktreeWorkspaceService, NullWorkspaceService, Works
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import RunError, UsageError, WorktreeError
 from git_agentos.git import refs
-from git_agentos.run import accept, commands, doctor, evidence_store, lock, sealing
+from git_agentos.run import accept, commands, evidence_store, lock, query, sealing
 from git_agentos.run.accept import NotAsValidated
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.snapshot import run_context
@@ -177,14 +177,14 @@ def test_run_stays_open_between_calls(driven: Driven) -> None:
     context = driven.context
     run = commands.show(context, "r")
     assert (run.state, run.tool, run.is_external, run.reason, run.process) == ("open", "tdd", True, None, None)
-    assert (doctor.interrupted(context), [*doctor.examine(context)], doctor.open_(context)) == ([], [], ["r"])
-    assert doctor.open_(context, "another") == []
+    assert (query.interrupted(context), [*query.examine(context)], query.open_(context)) == ([], [], ["r"])
+    assert query.open_(context, "another") == []
     with lock.hold(context.location, "r"):
-        assert (commands.show(context, "r").state, doctor.open_(context)) == ("running", ["r"])
+        assert (commands.show(context, "r").state, query.open_(context)) == ("running", ["r"])
     driven.kept.event("interrupted", signal="SIGTERM")
     assert commands.show(context, "r").state == "open"
     driven.kept.event("ended", state="cancelled", reason="aborted")
-    assert (commands.show(context, "r").state, doctor.open_(context)) == ("cancelled", [])
+    assert (commands.show(context, "r").state, query.open_(context)) == ("cancelled", [])
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from git_agentos import GitWorktreeWorkspaceService, NullWorkspaceService
 from git_agentos.errors import LockedError, RunError, UsageError
-from git_agentos.run import accept, commands, evidence_store, external, lock
+from git_agentos.run import accept, commands, evidence_store, lock, workspace
 from git_agentos.run.events import Run
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.workspace import WorkspaceService
@@ -81,8 +81,8 @@ def test_ended(repo: Repo, state: str, roll_back: bool) -> None:
 def test_accepted_after_a_kill(repo: Repo, monkeypatch: pytest.MonkeyPatch, done: str) -> None:
     """It is killed when some of it is done; the next call finishes that, and merges nothing twice."""
     service, _ = drive(repo)
-    steps = {"nothing": (external, "merge_validated"), "merged": (Evidence, "event"), "ended": (Evidence, "event")}
-    owner, name = steps.get(done, (external, "seal_run"))
+    steps = {"nothing": (workspace, "merge_validated"), "merged": (Evidence, "event"), "ended": (Evidence, "event")}
+    owner, name = steps.get(done, (workspace, "seal_run"))
     real, calls = getattr(owner, name), [done == "ended"]
 
     def strike(*args: Any, **fields: Any) -> Any:

@@ -10,7 +10,7 @@ import pytest
 
 from git_agentos.git.location import locate
 from git_agentos.git.repository import Repository
-from git_agentos.run import patches, query
+from git_agentos.run import patches
 from tests.support.repo import Repo
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
@@ -31,7 +31,7 @@ def redacted(repo: Repo, before: dict[str, str | bytes], after: dict[str, str | 
         repo.git("add", "-A")
         trees.append(repo.text("write-tree"))
     store = Repository(locate(str(repo.path)))
-    plain = query.patch(store, trees[0], trees[1])
+    plain = patches.patch(store, trees[0], trees[1])
     return plain, patches.without_secrets(store, plain, frozenset([VALUE]))
 
 
@@ -124,7 +124,7 @@ def test_a_submodule(repo: Repo) -> None:
     Repo.init(repo.path / "sub").git("commit", "-q", "--allow-empty", "-m", "x")
     repo.git("add", "sub")
     store = Repository(locate(str(repo.path)))
-    plain = query.patch(store, "HEAD", repo.text("write-tree"))
+    plain = patches.patch(store, "HEAD", repo.text("write-tree"))
     assert b"+Subproject commit" in plain
     assert patches.without_secrets(store, plain, frozenset([VALUE])) == plain
 

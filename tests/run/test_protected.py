@@ -13,7 +13,7 @@ from git_agentos import GitWorktreeWorkspaceService, WorkspaceContext, open_work
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.guard.assessment import assessor
 from git_agentos.guard.call import Call
-from git_agentos.guard.configuration import settings
+from git_agentos.guard.configuration import run_protection, settings
 from git_agentos.guard.identity import Identity
 from git_agentos.run import branches
 from git_agentos.worktree import record
@@ -51,7 +51,7 @@ def test_the_patterns_in_force(repo: Repo) -> None:
     [("main", True), ("maintenance", False), ("release/1", True), ("release/1/2", True), ("release", False)],
 )
 def test_a_pattern(branch: str, closed: bool) -> None:
-    assert branches.matches(branch, CLOSED) is closed
+    assert run_protection.is_protected(branch, CLOSED) is closed
 
 
 def test_looking(repo: Repo) -> None:

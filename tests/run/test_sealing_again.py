@@ -10,7 +10,7 @@ import pytest
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError
-from git_agentos.run import accept, commands, doctor, evidence_store
+from git_agentos.run import accept, commands, evidence_store, query
 from tests.support.repo import Repo
 from tests.support.runs import context_of, events, start
 
@@ -44,7 +44,7 @@ def test_unsealed_run_is_accepted(repo: Repo, still_there: bool) -> None:
 
 def test_unsealed_run_is_resumed(repo: Repo) -> None:
     unsealed(repo)
-    assert doctor.interrupted(context_of(repo)) == []
+    assert query.interrupted(context_of(repo)) == []
     assert commands.resume(context_of(repo), "T-1").state == "passed"
     assert evidence_store.verify(context_of(repo), "T-1").problems == []
     with pytest.raises(RunError, match="has ended: passed"):

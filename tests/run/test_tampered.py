@@ -345,12 +345,12 @@ def _passed_by_hand(folder: Path) -> None:
     )
     path.write_text("".join(text.splitlines(keepends=True)[:-1]))
     kept = evidence.Evidence(str(folder), "T-1")
-    found = journal.parse(path.read_bytes(), "T-1")
+    found = journal.parse_events(path.read_bytes(), "T-1")
     from git_agentos.run import events
 
     kept.record = lambda: journal.Record([], found, None, None)  # type: ignore[method-assign]
     kept.event = lambda *_, **__: None  # type: ignore[method-assign]
-    run = events.run_of("T-1", str(folder), found, alive=False)
+    run = events.state_of("T-1", found).run(str(folder), alive=False)
     assert run.context is not None
 
     sealing.seal(run_context(context_of(repo), run.context), kept, run)

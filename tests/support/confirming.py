@@ -10,10 +10,11 @@ from tests.support.repo import Repo
 
 def confirm(where: Path) -> None:
     """Confirm what is set for the repository at `where`, as `git agentos guard confirm` does in a terminal."""
-    from git_agentos.guard.configuration import confirmation, settings
+    from git_agentos.guard import signing
+    from git_agentos.guard.configuration import settings
 
-    applied, _ = settings.review(str(where), os.environ)
-    confirmation.confirm(applied.settings, os.environ, by="terminal")
+    signing.key(os.environ)  # is there also where nothing is to be confirmed
+    settings.confirm(str(where), os.environ, (), by="terminal")
 
 
 def set_up(repo: Repo, key: str, value: str) -> None:

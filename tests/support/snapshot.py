@@ -11,7 +11,7 @@ from tests.support.repo import Repo
 # Objects that nothing names are no trace; nor are our empty folders and the files that turns are taken on, and what the
 # guard's scripts note of the configuration.
 _NO_TRACE = re.compile(
-    r"\.git/objects(/|$)|\.git/agentos/guard/(chain|passed)(/|$)|\.git/agentos(/(locks|tmp|worktrees|runs)?)?$|\.git/agentos/(.*\.turn|loose-objects|repository-id)$"
+    r"\.git/objects(/|$)|\.git/agentos/guard/(chain|passed)(/|$)|\.git/agentos(/(locks|tmp|worktrees|runs)?)?$|\.git/agentos/(.*\.turn|loose-objects|repository-id|(worktree-)?filesystem\.json)$"
 )
 # git looks at files, and notes what it saw; it leaves empty folders where refs were.
 _FLEETING = re.compile(r"\.git/(index|(logs/)?refs(/.*)?)$")

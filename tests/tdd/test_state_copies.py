@@ -48,7 +48,7 @@ def test_waiting_workflow(repo: Repo, tmp_path: Path) -> None:
     agent = script(tmp_path)
     waiting = start(code, agent)
     assert waiting.state == "waiting"
-    kept = evidence_copy.find_copy(context_of(code).location, waiting.id, "")
+    kept = evidence_copy.find_copy(context_of(code).location, waiting.id)
     assert kept is not None
     for lose in LOSSES.values():
         lose(code)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from git_agentos.util.values import parse_boolean, parse_days, parse_duration, parse_size
+from git_agentos.util.values import is_of_type, parse_boolean, parse_days, parse_duration, parse_size
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,15 @@ def test_booleans(text: str, value: bool | None) -> None:
 )
 def test_sizes(text: str, value: int | None) -> None:
     assert parse_size(text) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "type_", "fits"),
+    [
+        ("a", "str", True), (None, "str", False), (None, "str | None", True), (1, "str | None", False),
+        (["a"], "list[str]", True), (["a", 1], "list[str]", False), ("a", "list[str]", False), ([], "list[str]", True),
+        ({"a": 1}, "dict[str, Any]", True), ([], "dict[str, Any]", False), (1, "int", True), ("1", "int", False),
+    ],
+)  # fmt: skip
+def test_types_of_fields(value: object, type_: str, fits: bool) -> None:
+    assert is_of_type(value, type_) is fits

@@ -122,11 +122,19 @@ def test_push(repo: Repo, tmp_path: Path) -> None:
     assert there.text("rev-parse", "--abbrev-ref", "@{upstream}") == "origin/agent/dev-001"
 
 
+def test_a_push_goes_to_origin_among_several_remotes(repo: Repo, tmp_path: Path) -> None:
+    for name in ("elsewhere", "origin"):
+        git_run(tmp_path, "init", "-q", "--bare", f"{name}.git")
+        repo.git("remote", "add", name, str(tmp_path / f"{name}.git"))
+    make(repo).commit("work")
+    assert run_ok(repo.path, "worktree", "complete", "dev-001", "--push")["pushed_to"] == "origin"
+
+
 def test_a_push_that_fails_is_told_and_the_worktree_is_complete(repo: Repo, tmp_path: Path) -> None:
     make(repo)
     done = run(repo.path, "worktree", "complete", "dev-001", "--push")
     assert done.code == 1
-    assert b"no remote to push to" in done.err
+    assert b"no remote to push to (git remote add origin URL)" in done.err
     repo.git("remote", "add", "origin", str(tmp_path / "nowhere"))
     done = run(repo.path, "--json", "worktree", "complete", "dev-001", "--push")
     assert done.code == 1

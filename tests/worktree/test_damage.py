@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from git_agentos.worktree import agent_merge, conflicts, creation, journal, pool
 from tests.support.repo import Repo, filled
 from tests.support.state import complete_state, differences
 from tests.support.tool import run
+from tests.support.waiting import wait_until
 
 ENTRY = "repo/.git/worktrees/dev-001"
 FILES = {
@@ -97,11 +97,11 @@ def repo(template: Path) -> Iterator[Repo]:
 
 def _wait_for_deletions(place: Path) -> None:
     """Until no process in the background deletes below `place`, where the next test has its repository."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and any(
-        os.fsencode(f"{place}/") in _command_line(each) for each in Path("/proc").glob("[0-9]*") if each.name != _SELF
-    ):
-        time.sleep(0.02)
+    wait_until(lambda: not _is_named_by_others(os.fsencode(f"{place}/")), f"nothing deletes below {place}")
+
+
+def _is_named_by_others(place: bytes) -> bool:
+    return any(place in _command_line(each) for each in Path("/proc").glob("[0-9]*") if each.name != _SELF)
 
 
 def _command_line(process: Path) -> bytes:

@@ -6,17 +6,18 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from git_agentos import open_workspace
+from git_agentos.errors import LockedError
 from git_agentos.git.location import locate
 from git_agentos.worktree import creation, journal, pool, pool_filling, record, setup, status
 from tests.support.repo import Repo
 from tests.support.snapshot import assert_nothing_left, snapshot
 from tests.support.tool import run, run_ok
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -170,9 +171,7 @@ def test_filling_that_was_killed_is_cleaned_up(repo: Repo) -> None:
     left = journal.find_all(locate(str(repo.path)))
     assert len(left) == 1
     # The git that was started lives on for a moment, and what it does is still under way.
-    deadline = time.monotonic() + 60
-    while journal.owner_is_alive(left[0]) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_until(lambda: not journal.owner_is_alive(left[0]), "the git that was started has ended")
     repo.config("agentos.pool", "0")
     assert fill_pool(repo) == 0
     repo.config("agentos.pool", "1")
@@ -194,26 +193,27 @@ def test_claims_at_once(repo: Repo) -> None:
     workers = [subprocess.Popen([sys.executable, "-c", script, str(repo.path), f"dev-{n}"]) for n in range(6)]
     assert [worker.wait(timeout=120) for worker in workers] == [0] * 6
     found = status.list_worktrees(open_workspace(repo.path).context).worktrees
-    assert [(each.id, each.state, bool(each.dirty)) for each in found] == [
-        (f"dev-{n}", "active", False) for n in range(6)
+    assert [(each.id, each.state, each.dirty) for each in found] == [
+        (f"dev-{n}", "active", status.Dirty(0, 0, 0, 0)) for n in range(6)
     ]
     assert len({record.find(str(repo.git_dir), each.id).git_dir for each in found}) == 6
     assert waiting(repo) == []
     assert repo.git("worktree", "list", "--porcelain").count(b"worktree ") == 7
 
 
+def _is_being_filled(repo: Repo) -> bool:
+    try:
+        with pool.filling(locate(str(repo.path))):
+            return False
+    except LockedError:
+        return True
+
+
 def test_a_creation_fills_it_again(repo: Repo) -> None:
     repo.config("agentos.pool", "2")
     run_ok(repo.path, "worktree", "create", "dev")
-    deadline = time.monotonic() + 60
-    while len(waiting(repo)) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_until(lambda: len(waiting(repo)) >= 2, "the pool is filled")
     assert len(waiting(repo)) == 2
-    # Wait for its end: it must not write into a folder that the test's end removes.
-    while time.monotonic() < deadline:
-        try:
-            with pool.filling(locate(str(repo.path))):
-                break
-        except Exception:  # noqa: BLE001 (it is at work still)
-            time.sleep(0.05)
+    # It must not write into a folder that the test's end removes.
+    wait_until(lambda: not _is_being_filled(repo), "the pool's filling has ended")
     assert os.path.isdir(waiting(repo)[0].path)

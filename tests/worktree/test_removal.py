@@ -223,7 +223,7 @@ def test_a_branch_that_has_moved_on_is_left_alone(repo: Repo) -> None:
     left = there.oid()
     removal.archive(context(repo), "dev-001")
     repo.git("branch", "-f", "agent/dev-001", "other")
-    back = revival.revive(context(repo), "dev-001")
+    back = revival.revive(context(repo), "dev-001").restored
     assert back.branch is not None
     assert back.branch.startswith("restore/")
     assert (there.oid(), repo.oid("agent/dev-001")) == (left, repo.oid("other"))
@@ -234,7 +234,7 @@ def test_a_branch_that_is_checked_out_elsewhere_is_left_alone(repo: Repo) -> Non
     there = make(repo)
     removal.archive(context(repo), "dev-001")
     repo.git("checkout", "-q", "agent/dev-001")
-    back = revival.revive(context(repo), "dev-001")
+    back = revival.revive(context(repo), "dev-001").restored
     assert back.branch is not None
     assert back.branch.startswith("restore/")
     assert repo.text("symbolic-ref", "HEAD") == "refs/heads/agent/dev-001"

@@ -12,7 +12,7 @@ import functools
 import os
 import stat
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from git_agentos.checkpoint.capture.stat_cache import StatCache, now_ns, row
 from git_agentos.checkpoint.model import Skipped, SkipReason, State
@@ -23,7 +23,7 @@ from git_agentos.git import filters, state_dir, trees
 from git_agentos.git.pack import FileChanged
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.trees import Entry
-from git_agentos.util import directories
+from git_agentos.util import directories, system
 
 _STREAM_FROM = 8 << 20
 _ATTEMPTS = 6
@@ -52,7 +52,7 @@ class Contents:
         self.raw: dict[bytes, str] = {}
         self.crlf: set[bytes] = set()
         self.as_stored: set[bytes] = set()
-        self.umask = _umask()
+        self.umask = system.umask()
 
     def at(self, path: bytes) -> bytes:
         return self._below + path
@@ -212,29 +212,32 @@ class Contents:
 
     def compare(self, blobs: Mapping[bytes, str], *, plain: bool = False) -> None:
         """Keep the bytes on disk of files that a checkout of their blob would not give; with `plain`, also of files
-        that git would not convert."""
+        that git does not convert now, but did when they were checked out."""
         converted = self.converted(list(blobs))
         lossy = self._lossy({path: blobs[path] for path in converted}) if converted else set()
-        for path in blobs:
-            if path in lossy or (plain and path not in converted):
-                own = self._plain(path, self.at(path))
-                if own and (path in lossy or own != blobs[path]):
-                    self.raw[path] = own
+        if plain:
+            lossy |= {path for path in blobs.keys() - converted if not Form(blobs[path]).is_at(self.at(path))}
+        for path in lossy:
+            own = self._plain(path, self.at(path))
+            if own:
+                self.raw[path] = own
 
     def keep(self, blobs: Mapping[bytes, str]) -> None:
         """Record the bytes of files whose blob (path -> oid) is in the index already."""
         self.compare(blobs)
+        for path in self.perhaps_converted([path for path in blobs if path not in self.raw], blobs):
+            self._keep(path, blobs[path])
+
+    def perhaps_converted(self, paths: Iterable[bytes], blobs: Mapping[bytes, str]) -> list[bytes]:
+        """Those of `paths` whose file may have other bytes than its blob; no file is read."""
+        # Without a filter driver, every conversion that changes bytes also changes the size.
         drivers = any(key.startswith("filter.") for key in self.config)
-        for path, oid in blobs.items():
-            if path in self.raw:
-                continue
-            # Without a filter driver, every conversion that changes bytes also changes the size.
-            if drivers or self.repository.size(oid) != _size(self.at(path)):
-                self._keep(path, oid)
+        return [path for path in paths if drivers or self.repository.size(blobs[path]) != _size(self.at(path))]
 
     def note_forms(self, blobs: Mapping[bytes, str]) -> None:
-        """Record which unmodified files that git converts have the bytes of their blob, or those with CRLF."""
-        self.compare(blobs)
+        """Keep the bytes of unmodified files that a checkout would not give, and record which of those that git
+        converts have the bytes of their blob, or those with CRLF."""
+        self.compare(blobs, plain=True)
         for path in self.converted([path for path in blobs if path not in self.raw]):
             form = self._form(path, blobs[path])
             if form is not None:
@@ -373,14 +376,3 @@ def _read(descriptor: int, size: int) -> bytes:
     while chunk := os.read(descriptor, max(size + 1, 4096)):
         parts.append(chunk)
     return b"".join(parts)
-
-
-def _umask() -> int:
-    """The process's umask, read without setting it if the kernel shows it."""
-    with contextlib.suppress(OSError, ValueError), open("/proc/self/status", "rb") as file:
-        for line in file:
-            if line.startswith(b"Umask:"):
-                return int(line.split()[1], 8)
-    value = os.umask(0o022)
-    os.umask(value)
-    return value

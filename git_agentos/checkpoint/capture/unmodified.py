@@ -67,9 +67,12 @@ def _below_changed_attributes(
 
 
 def _all(contents: Contents, index_tree: str, seen: Collection[bytes]) -> None:
-    blobs = _files(trees.walk(contents.writer, index_tree), seen)
+    found = _files(trees.walk(contents.writer, index_tree), seen)
+    blobs = {path: oid for path, oid in found.items() if contents.is_file(path)}
     converted = contents.converted(list(blobs))
-    contents.compare({path: blobs[path] for path in converted if contents.is_file(path)})
+    contents.compare({path: blobs[path] for path in converted})
+    others = contents.perhaps_converted(blobs.keys() - converted, blobs)
+    contents.compare({path: blobs[path] for path in others}, plain=True)
 
 
 def _files(entries: Iterator[tuple[bytes, Entry]], seen: Collection[bytes]) -> dict[bytes, str]:

@@ -5,10 +5,11 @@ request              what the transaction is asked for, and the result
 transaction          its stages, from the first lock to the last record; the errors by which it refuses
 
 planner              computes the plan; `plan` is the result, `difference` the paths, `file_steps` steps for files
+spelling             names that the file system takes for one: what must be renamed, what it cannot have
 obstacles            what is in the way: files that the steps would overwrite and that no checkpoint holds
 ignore_rules         what ignore rules hide before and after
 index_plan           how the index changes
-undo_check           whose work an undo would take back
+undo_check           whose work an undo would undo
 
 application          applies a plan to the files, and can revert it
 verification         whether files and index are those of the target, before the restore is final

@@ -24,9 +24,11 @@ from git_agentos.checkpoint.restore.plan import Plan
 from git_agentos.config import boolean
 from git_agentos.git import trees
 from git_agentos.git.repository import Repository, Writer
-from git_agentos.util import directories
+from git_agentos.util import directories, files
 
 _STREAM_FROM = 32 << 20
+# What a name begins with while it is respelled by two renames; `spelling` finds it after a kill.
+RENAMING = b".agentos-renaming-"
 
 
 class Prepared:
@@ -107,7 +109,7 @@ def prepare(
                 continue
             place = prepared.files[path] = prepared.scratch_path()
             os.rename(through_git[path], place)
-            os.chmod(place, file.permissions)
+            files.set_mode(place, file.permissions)
         elif not _is_file(os.path.join(root, path)) or not form.is_at(os.path.join(root, path)):
             place = prepared.files[path] = prepared.scratch_path()
             _write_file(repository, form, place, file.permissions)
@@ -139,7 +141,7 @@ def _write_file(repository: Repository, form: Form, place: bytes, permissions: i
                 data = data[os.write(descriptor, data) :]
         found = os.fstat(descriptor)
         if stat.S_IMODE(found.st_mode) != permissions:
-            os.fchmod(descriptor, permissions)
+            files.set_mode(descriptor, permissions)
         return found
     finally:
         os.close(descriptor)
@@ -175,6 +177,8 @@ class Application:
         for path in sorted(plan.remove_directories, key=len, reverse=True):
             self._remove_tree_of_directories(path)
         self._remove_emptied([*plan.remove, *plan.remove_directories, *plan.aside])
+        for old, new in plan.renames:
+            self._respell(os.path.join(self.root, old), os.path.join(self.root, new))
         for path in self.prepared.files:
             self._make_parents(path)
             self._put(path)
@@ -260,6 +264,22 @@ class Application:
         except (FileNotFoundError, NotADirectoryError):
             return
         self._undo.append(lambda: _rename(place, source))
+
+    def _respell(self, source: bytes, target: bytes) -> None:
+        """Rename a file or folder to a name that is the same for the file system. Some do nothing then: so by way of
+        another name."""
+        folder, name = os.path.split(target)
+        try:
+            os.rename(source, target)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        if name in os.listdir(folder):
+            self._undo.append(lambda: os.rename(target, source))
+            return
+        between = os.path.join(folder, RENAMING + name)
+        for old, new in ((source, between), (between, target)):
+            os.rename(old, new)
+            self._undo.append(functools.partial(os.rename, new, old))
 
     def _put(self, path: bytes) -> None:
         target = self._below + path
@@ -380,7 +400,7 @@ def _remover(full: bytes) -> Callable[[], None]:
 
 def _make_directory(full: bytes, mode: int) -> None:
     os.mkdir(full)
-    os.chmod(full, mode)
+    files.set_mode(full, mode)
 
 
 def _rename(source: bytes, target: bytes) -> None:

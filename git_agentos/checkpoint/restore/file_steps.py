@@ -89,7 +89,7 @@ class FileSteps:
         for path in concerned | changed_there:
             if (path in write and not write[path].recheck) or path in known or not self.in_scope(path):
                 continue
-            found = self.disk.mode(path)
+            found = self.disk.mode(self.disk.place(path))
             if found is None or not stat.S_ISREG(found):
                 continue
             if path not in concerned and stat.S_IMODE(found) in usual:

@@ -65,6 +65,7 @@ def new_branch_head(location: Location, checkpoint: str, target: State, wanted: 
         return HeadTarget(target.head, create=False)
     if wanted is not None:
         ref = BRANCHES + wanted
+        _check_spelling(location, ref)
         if refs.resolve(location, ref) is not None:
             raise RestoreError(f"a branch named '{wanted}' exists already", "choose another name; nothing was changed")
     else:
@@ -79,6 +80,7 @@ def new_branch_head(location: Location, checkpoint: str, target: State, wanted: 
 
 def check_ref_conflict(location: Location, ref: str) -> None:
     """RestoreError if another branch blocks `ref`, as `restore` blocks `restore/…`."""
+    _check_spelling(location, ref)
     parent = ref.rpartition("/")[0]
     while parent.startswith(BRANCHES):
         if refs.resolve(location, parent) is not None:
@@ -91,6 +93,17 @@ def check_ref_conflict(location: Location, ref: str) -> None:
     if refs.list_refs(location, ref + "/"):
         name = ref.removeprefix(BRANCHES)
         raise RestoreError(f"branches below '{name}/' are in the way of '{name}'", "choose another name")
+
+
+def _check_spelling(location: Location, ref: str) -> None:
+    """RestoreError if the file system takes another branch for `ref`."""
+    other = refs.same_file(location, ref)
+    if other is not None:
+        one, name = (each.removeprefix(BRANCHES) for each in (other, ref))
+        raise RestoreError(
+            f"a branch '{one}' exists already, and this file system takes '{name}' for the same name",
+            "choose another name; nothing was changed",
+        )
 
 
 def original_head(

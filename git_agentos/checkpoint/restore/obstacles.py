@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -54,13 +54,14 @@ class Obstacles:
 
 
 class Present(NamedTuple):
-    """The current worktree: the files on disk, their `state`, and the paths that no checkpoint can hold (`unsaved`),
-    with the reason."""
+    """The current worktree: the files on disk, their `state`, the paths that no checkpoint can hold (`unsaved`), with
+    the reason, and whether the state has something visible at a path (`has`)."""
 
     disk: Disk
     store: Writer
     state: State
     unsaved: Mapping[bytes, Skipped]
+    has: Callable[[bytes], bool]
 
 
 def find(
@@ -91,7 +92,7 @@ def find(
 
 class _Search:
     def __init__(self, present: Present, leaving: Removals) -> None:
-        self.disk, self.store, self.now, self.unsaved = present
+        self.disk, self.store, self.now, self.unsaved, self.has = present
         self.leaving = leaving
         self.in_the_way: set[bytes] = set()
         self.emptied: list[bytes] = []
@@ -113,14 +114,19 @@ class _Search:
         """Find what is in the place of files to write; returns the files that are right already."""
         met: list[bytes] = []
         for path, file in write.items():
-            found = self.disk.mode(path)
+            place = self.disk.place(path)
+            found = self.disk.mode(place)
             if found is None:
                 continue
             if stat.S_ISDIR(found):
-                self._inside(path)
+                self._inside(place)
                 continue
-            saved = self.is_visible_now(path)
-            if saved and path not in self.now.ignored:
+            saved = self.is_visible_now(place)
+            if saved and place not in self.now.ignored:
+                continue
+            if place != path:
+                if not saved and place not in self.leaving.removed:
+                    self._obstacle(place)
                 continue
             if self._holds(path, found, file):
                 met.append(path)
@@ -138,9 +144,10 @@ class _Search:
     def is_visible_now(self, path: bytes) -> bool:
         if path in self.unsaved and self.unsaved[path].kind is not SkipReason.TORN:
             return False
-        return path in self.now.ignored or trees.find(self.store, self.now.visible_tree, path) is not None
+        return path in self.now.ignored or self.has(path)
 
     def _no_directory(self, path: bytes) -> None:
+        path = self.disk.place(path)
         found = self.disk.mode(path)
         if found is not None and not stat.S_ISDIR(found) and path not in self.leaving.removed:
             self._obstacle(path)

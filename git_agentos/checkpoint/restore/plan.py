@@ -61,6 +61,8 @@ class Plan:
     aside: Sequence[bytes] = ()  # nested repositories that are moved aside
     nested: Mapping[bytes, str] = field(default_factory=dict)  # those that are restored: path -> description
     folders: Folders | None = None  # of an exact plan: permission bits of directories
+    renames: Sequence[tuple[bytes, bytes]] = ()  # what is spelled in another way, and how it must be spelled
+    unwritten: frozenset[bytes] = frozenset()  # paths that this file system cannot have; their index entries stay
     special: Sequence[bytes] = ()  # of an exact plan: special files to remove
     index: index.IndexEdit = field(default_factory=index.IndexEdit)  # the changes of the index
     skipped: Sequence[Skipped] = ()  # what is not restored, and why
@@ -70,7 +72,12 @@ class Plan:
         """Paths whose content will change."""
         return sorted(
             os.fsdecode(path)
-            for path in {*(p for p, f in self.write.items() if not f.recheck), *self.chmod, *self.nested}
+            for path in {
+                *(p for p, f in self.write.items() if not f.recheck),
+                *self.chmod,
+                *self.nested,
+                *(new for _, new in self.renames),
+            }
         )
 
     @property

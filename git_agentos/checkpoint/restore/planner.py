@@ -12,15 +12,16 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from git_agentos.checkpoint.capture.listing import Listing
-from git_agentos.checkpoint.disk import Disk
+from git_agentos.checkpoint.disk import Disk, FoldingDisk
 from git_agentos.checkpoint.model import Skipped, SkipReason, State
 from git_agentos.checkpoint.paths import check, covers, may_touch
 from git_agentos.checkpoint.restore import ignore_rules, index_plan, obstacles
 from git_agentos.checkpoint.restore.difference import Difference, worktree_difference
 from git_agentos.checkpoint.restore.file_steps import FileSteps
 from git_agentos.checkpoint.restore.plan import FileWrite, Folders, Plan
+from git_agentos.checkpoint.restore.spelling import Spelling
 from git_agentos.errors import RestoreError
-from git_agentos.git import ignore, trees, untracked
+from git_agentos.git import filesystem, ignore, trees, untracked
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.trees import Entry
 
@@ -82,7 +83,10 @@ class _Planner:
         self.outside = outside
         self.outside_then = ignore_rules.outside_then(repository, target, outside)
         self.rules_differ = False
-        self.disk = Disk(os.fsencode(repository.location.root))
+        self.names = filesystem.names(repository.location)
+        root = os.fsencode(repository.location.root)
+        self.disk = Disk(root) if self.names.are_distinct else FoldingDisk(root, self.names)
+        self.spelling = Spelling(self.names, store, self.disk, target)
         self.skipped: list[Skipped] = []
         self.aside: dict[bytes, None] = {}
         self.unsaved = {os.fsencode(item.path).rstrip(b"/"): item for item in now.skipped}
@@ -105,6 +109,7 @@ class _Planner:
         self.files.add_own_bytes(steps.write, delta)
         self.files.add_rechecked(steps.write, delta, exact=self.exact is not None)
         self._add_ignored(steps)
+        unwritten = self._drop_impossible(steps)
         self._add_removals(steps)
         self.skipped += [item for item in self.now.skipped if item.kind is not SkipReason.TORN]
         nested = self._nested()
@@ -145,6 +150,8 @@ class _Planner:
             index=index_plan.plan_index(self.store, self.now, self.target, self.paths),
             skipped=self.skipped,
             folders=self._folders(),
+            renames=[] if self.names.are_distinct else self.spelling.renames(steps.write, self.in_scope),
+            unwritten=unwritten,
             special=special,
         )
 
@@ -185,12 +192,35 @@ class _Planner:
                 steps.write[path] = self.files.write(path, entry)
         steps.remove += [path for path in self.now.ignored if self._not_in_target(path) and self.in_scope(path)]
 
+    def _drop_impossible(self, steps: _Steps) -> frozenset[bytes]:
+        """Do not write paths that this file system cannot have, and return them. Their index entries are restored."""
+        if self.names.are_plain:
+            return frozenset()
+        found: dict[bytes, SkipReason] = {}
+        for path in [*steps.write, *steps.make_directories]:
+            if not self.names.allows(path):
+                found[path] = SkipReason.NAME_REFUSED
+        steps.make_directories = [path for path in steps.make_directories if path not in found]
+        if not self.names.are_distinct:
+            clashes = self.spelling.clashes(steps.write)
+            found |= dict.fromkeys(clashes.lost, SkipReason.NAME_TAKEN)
+            steps.write = {path: file for path, file in steps.write.items() if path not in clashes.same}
+        steps.write = {path: file for path, file in steps.write.items() if path not in found}
+        self.skipped += [Skipped(os.fsdecode(path), reason) for path, reason in sorted(found.items())]
+        return frozenset(found)
+
+    def _has_now(self, path: bytes) -> bool:
+        """Whether the current state has something visible at a path."""
+        tree = self.now.visible_tree
+        return trees.find(self.store, tree, path) is not None or bool(self.spelling.in_tree(tree, path).files)
+
     def _add_removals(self, steps: _Steps) -> None:
         """Remove also files that git does not report; keep files that the target's rules ignore or the target
         skipped."""
-        unseen = self._known_absent()
+        unseen = self.spelling.without_target(self._known_absent(), steps.write, self.in_scope)
         remove = [path for path in [*steps.remove, *unseen] if path not in self.left_out]
         remove = [path for path in dict.fromkeys(remove) if path not in steps.write and path not in self.target.ignored]
+        remove = self.spelling.without_target(remove, steps.write, self.in_scope)
         remove = self._keep_ignored(remove)
         rules = self._hiding_rules(steps.write, remove)
         steps.remove, steps.unseen = [*remove, *rules], [*unseen, *rules]
@@ -209,7 +239,7 @@ class _Planner:
     ) -> obstacles.Obstacles:
         """What is in the way. Files that are right already are not written."""
         self._spare_identical(steps.write, removals)
-        present = obstacles.Present(self.disk, self.store, self.now, self.unsaved)
+        present = obstacles.Present(self.disk, self.store, self.now, self.unsaved, self._has_now)
         found = obstacles.find(present, steps.write, removals, directories)
         for path in found.met:
             del steps.write[path]
@@ -360,15 +390,16 @@ class _Planner:
         """Of the folders above paths to write: those that will be created, and those that exist and are empty."""
         made, filled = [], []
         for folder in trees.folders_above(coming) - {b""}:
-            found = self.disk.mode(folder)
+            place = self.disk.place(folder)
+            found = self.disk.mode(place)
             if found is None:
                 made.append(folder)
             elif (
                 stat.S_ISDIR(found)
-                and trees.find(self.store, self.now.visible_tree, folder) is None
-                and not os.listdir(self.disk.at(folder))
+                and trees.find(self.store, self.now.visible_tree, place) is None
+                and not os.listdir(self.disk.at(place))
             ):
-                filled.append(folder)
+                filled.append(place)
         return made, filled
 
     # -- the worktree ---------------------------------------------------------------------------------------
@@ -400,7 +431,7 @@ class _Planner:
     def _blocking_directories(self, write: Mapping[bytes, FileWrite]) -> list[bytes]:
         """Directories in the place of files to write."""
         found = []
-        for path in write:
+        for path in map(self.disk.place, write):
             mode = self.disk.mode(path)
             if mode is not None and stat.S_ISDIR(mode):
                 found.append(path)
@@ -417,7 +448,7 @@ class _Planner:
     # -- nested repositories --------------------------------------------------------------------------------
 
     def _nested(self) -> dict[bytes, str]:
-        """The repositories to restore; those that the target does not have are put aside."""
+        """The repositories to restore; those that the target does not have are moved aside."""
         for path in self.now.nested:
             if path in self.target.nested or path in self.hidden or not self.in_scope(path):
                 continue

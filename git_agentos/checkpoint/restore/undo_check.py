@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.journal import LastRestore
 from git_agentos.checkpoint.model import Metadata
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, CheckpointFormatError, MissingObjectsError, RestoreError
 from git_agentos.git.repository import Repository
-from git_agentos.store import database_path
 
 _SAVES = ("before_restore", "before_rollback")
 
@@ -63,21 +60,20 @@ def _checkpoint_of_others(repository: Repository, metadata: Metadata, last: Last
 
 def _entry_of_others(worktree: OpenWorktree, metadata: Metadata, last: LastRestore) -> tuple[str, str] | None:
     """Agent and summary of the first entry about files that another agent wrote since, if there is one."""
-    if not os.path.lexists(database_path.path_of(worktree.location, worktree.settings.workflow_db)):
+    if not worktree.has_database:
         return None
     from git_agentos.checkpoint import log_sync
-    from git_agentos.store import entries
+    from git_agentos.store import rows
     from git_agentos.store.database import Connection
-    from git_agentos.store.entries import Entry
-    from git_agentos.store.rows import RowOwner
+    from git_agentos.store.rows import Entry, RowOwner
 
     after = format.read(worktree.repository, last.saved).created_at
 
-    def look(connection: Connection, scope: RowOwner) -> Entry | None:
-        return entries.first_by_other_agent(connection, scope, metadata.created_by, after)
+    def look(connection: Connection, owner: RowOwner) -> Entry | None:
+        return rows.first_by_other_agent(connection, owner, metadata.created_by, after)
 
     try:
-        found = log_sync.with_database(worktree.repository, worktree.settings, metadata.worktree_id, look, make=False)
+        found = log_sync.with_database(worktree, look, make=False)
     except (AgentosError, OSError) as error:
         log_sync.warn(f"cannot read from the log whether other agents have worked here: {error}")
         return None

@@ -78,7 +78,7 @@ class Verification:
     def unmodified(self, writer: Writer, plan: Plan) -> dict[bytes, trees.Entry]:
         """Files that were written or prepared, and that are unmodified in the target: their stat data in the index is
         stale."""
-        apart = {*self.target.assume_unchanged, *self.target.skip_worktree, *self.target.stages}
+        apart = {*self.target.assume_unchanged, *self.target.skip_worktree, *self.target.stages, *plan.unwritten}
         narrowing = None if self.paths is None else frozenset(self.paths)
         return {
             path: entry

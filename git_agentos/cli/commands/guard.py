@@ -122,18 +122,18 @@ def confirm(
     applies to agents only after a person has confirmed it; until then the stricter value applies. Confirms all pending
     settings, or only KEY. Not for agents: needs a terminal or agentos.approvalKey.
     """
-    from git_agentos.guard.approval import weaker_settings
+    from git_agentos.guard.configuration import settings
 
     if list_ and keys:
         raise UsageError("--list and KEY cannot be used together")
     location = ctx.workspace().context.location
     if list_:
-        result = weaker_settings.review(location.root, os.environ)
+        result = settings.review(location.root, os.environ)
         ctx.output.show("confirm", result, lambda style: render.settings(result, style))
         return
     by = authorization.require_operator(ctx, location, "confirming")
-    before = weaker_settings.review(location.root, os.environ).pending
-    result = weaker_settings.confirm(location.root, os.environ, keys or (), by=by)
+    before = settings.review(location.root, os.environ).pending
+    result = settings.confirm(location.root, os.environ, keys or (), by=by)
     confirmed = [each for each in before if each not in result.pending]
     ctx.output.show("confirm", result, lambda style: render.confirmed(result, confirmed, style))
 

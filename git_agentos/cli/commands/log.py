@@ -43,7 +43,7 @@ class Filter(NamedTuple):
 
 
 class NewEntry(NamedTuple):
-    """What an entry records beside its type and summary."""
+    """What an entry records besides its type and summary."""
 
     detail: Annotated[list[str] | None, typer.Option("--detail", metavar="K=V", help="Detail; repeatable.")] = None
     json_details: Annotated[
@@ -101,17 +101,11 @@ def list_(
     Lists those of this worktree unless --agent or --all is given. --follow prints the oldest first; with --json, one
     document per line.
     """
-    from git_agentos import log as domain
-
-    maximum = number(limit)
     workspace = ctx.workspace()
-    query = filter_.query(workspace)
+    query = filter_.query(workspace) | {"limit": number(limit)}
     if follow:
-        raise typer.Exit(_follow(ctx, workspace, query, maximum))
-    result = domain.read(workspace.context, limit=maximum, **query)
-    result.report(empty=not result.entries and maximum != 0)
-    fields = {"entries": result.entries, "complete": result.complete}
-    ctx.output.show("log-list", fields, lambda style: render.entries(result.entries, style))
+        raise typer.Exit(_follow(ctx, workspace, query))
+    _show(ctx, workspace, query, empty="no entries")
 
 
 @log.command()
@@ -126,14 +120,9 @@ def search(
 
     Searches summaries, details, files, tasks and ids, ignoring case.
     """
-    from git_agentos import log as domain
-
-    maximum = number(limit)
     workspace = ctx.workspace()
-    result = domain.read(workspace.context, limit=maximum, text=text, **filter_.query(workspace))
-    result.report(empty=not result.entries and maximum != 0)
-    fields = {"entries": result.entries, "complete": result.complete}
-    ctx.output.show("log-list", fields, lambda style: render.entries(result.entries, style, empty="no entry matches"))
+    query = filter_.query(workspace) | {"limit": number(limit), "text": text}
+    _show(ctx, workspace, query, empty="no entry matches")
 
 
 @log.command()
@@ -200,11 +189,21 @@ def review(ctx: Invocation, agent: Agent = None, html: Html = None) -> None:
     ctx.output.show("log-review", {**vars(result), "html": path}, lambda style: render.review(result, style, path))
 
 
-def _follow(ctx: Invocation, workspace: "Workspace", query: dict[str, Any], maximum: int | None) -> int:
+def _show(ctx: Invocation, workspace: "Workspace", query: dict[str, Any], *, empty: str) -> None:
+    """Print the entries that match; `empty` if there are none."""
+    from git_agentos import log as domain
+
+    result = domain.read(workspace.context, **query)
+    result.report(empty=not result.rows and query["limit"] != 0)
+    fields = {"entries": result.rows, "complete": result.complete}
+    ctx.output.show("log-list", fields, lambda style: render.entries(result.rows, style, empty=empty))
+
+
+def _follow(ctx: Invocation, workspace: "Workspace", query: dict[str, Any]) -> int:
     """Print entries until the reader is gone or the user interrupts; returns the exit code."""
     from git_agentos import log as domain
 
-    entries = domain.follow(workspace.context, limit=maximum, stop=lambda: not ctx.output.stdout_is_open(), **query)
+    entries = domain.follow(workspace.context, stop=lambda: not ctx.output.stdout_is_open(), **query)
     try:
         for entry in entries:
             ctx.output.show("log-entry", entry, lambda style: render.entries([entry], style))  # noqa: B023 (at once)

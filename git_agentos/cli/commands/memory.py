@@ -79,6 +79,6 @@ def list_(
     from git_agentos import memory as domain
 
     result = domain.read(ctx.workspace().context, agent=agent, every=all_worktrees)
-    result.report()
-    fields = {"items": result.items, "complete": result.complete}
-    ctx.output.show("memory-list", fields, lambda style: render.memory(result.items, style))
+    result.report(empty=not result.rows)
+    fields = {"items": result.rows, "complete": result.complete}
+    ctx.output.show("memory-list", fields, lambda style: render.memory(result.rows, style))

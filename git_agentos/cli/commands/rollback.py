@@ -8,7 +8,7 @@ from git_agentos.cli.command import command
 from git_agentos.cli.commands.run import runs_context
 from git_agentos.cli.invocation import Invocation
 from git_agentos.cli.options import DryRun
-from git_agentos.cli.render.text import rollback as render
+from git_agentos.cli.render.text import run_end as render
 
 
 @command()

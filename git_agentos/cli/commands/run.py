@@ -258,12 +258,13 @@ def runs_context(ctx: Invocation) -> "OpenWorktree":
 
     First rebuilds evidence that `git clean -fdx` has removed, and copies evidence into git that has no copy there.
     """
+    from git_agentos.run import context as run_context
     from git_agentos.run import evidence_store
 
     context = ctx.workspace().context
     rebuilt = evidence_store.rebuild_folders(context.location)
     if rebuilt:
-        folder = evidence_store.runs_folder(context.location)
+        folder = run_context.runs_folder(context.location)
         count = "one run" if len(rebuilt) == 1 else f"{len(rebuilt)} runs"
         evidence_store.warn(f"'{folder}' was missing: the evidence of {count} was rebuilt from git")
     evidence_store.copy_missing(context.location)

@@ -339,8 +339,8 @@ def _exit_code(workflow: "Workflow", requested: str | None) -> int:
 
 
 def _check_gate(ctx: Invocation, name: str, tests: list[str], options: GateOptions) -> None:
+    from git_agentos.run.lock import Stop
     from git_agentos.run.spec import duration
-    from git_agentos.run.stop import Stop
     from git_agentos.tdd.gate import command
     from git_agentos.tdd.gate.pytest_run import Control
 

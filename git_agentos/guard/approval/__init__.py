@@ -1,1 +1,1 @@
-"""Approval requests: filed, granted or denied, and who may decide about them."""
+"""Approval requests: filed, granted or denied, and whether a person uses the terminal."""

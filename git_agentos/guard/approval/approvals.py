@@ -4,7 +4,7 @@
       requests/<id>.json   a request: operation, command line, folder, HEAD, environment, agent (`requests`)
       grants/<id>.json     the decision: granted or denied, by whom, until when; with a copy of the request
       used/<id>.json       that a grant was used, and by which process: a grant is good for one run
-      used/<id>.told       that a harness was told of the grant; the command that it then starts uses the grant
+      used/<id>.told       that a harness has received the grant; the command that it then starts uses the grant
       running/<process>    the grant that a running process has used: it covers the process and all below it
 
 No file is ever changed (`documents`): so a grant cannot be used twice, and a kill leaves nothing half done. The id of a
@@ -150,7 +150,7 @@ def use(store: Store, approval: Approval, process: Process) -> bool:
         return False
     body = {
         "pid": process.pid, "start": process.start, "bound": filed.request.command_digest,
-        "boot": documents.boot_id(), "folder": store.folder,
+        "boot": table.boot_id(), "folder": store.folder,
     }  # fmt: skip
     if not documents.create(store, "used", approval.id, body):
         return False
@@ -160,14 +160,14 @@ def use(store: Store, approval: Approval, process: Process) -> bool:
 
 
 def end_use(common_dir: str, process: Process) -> None:
-    """End what a grant covers in `process`, which goes on running."""
+    """End what a grant covers in `process`, which keeps running."""
     store = Store(os.path.join(common_dir, "agentos", "approvals"), None)
     with contextlib.suppress(OSError):
         os.unlink(documents.path(store, "running", documents.process_name(process)))
 
 
 def note_harness_use(store: Store, approval: Approval) -> bool:
-    """Note that a harness was told of a grant; false where one was told before."""
+    """Record that a harness has received a grant; false if one had received it before."""
     return documents.create(store, "used", approval.id, {}, suffix=".told")
 
 
@@ -185,7 +185,7 @@ def active_grant(common_dir: str, pid: int, environment: Mapping[str, str]) -> A
             continue
         store = store or Store(folder, signing.key(environment, make=False))
         body = documents.read(store, "running", documents.process_name(process))
-        if body is not None and (body.get("boot"), body.get("folder")) == (documents.boot_id(), folder):
+        if body is not None and (body.get("boot"), body.get("folder")) == (table.boot_id(), folder):
             id_ = str(body.get("id"))
             granted = documents.read(store, "grants", id_)
             if granted is not None and granted.get("decision") == GRANTED:

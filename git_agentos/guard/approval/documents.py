@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 from git_agentos.errors import AgentosWarning, GuardError
 from git_agentos.guard import signing
+from git_agentos.guard.configuration.strictness import DEFAULT_EXPIRY
 from git_agentos.process import mounts, table
 from git_agentos.process.table import Process
 from git_agentos.util import directories, files
 
-DEFAULT_EXPIRY = 3600.0
 LIMIT = 1 << 20  # bytes of a document
 FOLDERS = ("requests", "grants", "used", "running")
 _MAX_AGE = 30 * 86400  # seconds; older files are removed when a request is filed
@@ -70,7 +70,7 @@ def create(store: Store, kind: str, name: str, body: Mapping[str, Any], *, suffi
 
 
 def read(store: Store, kind: str, name: str, *, require_mac: bool = True) -> dict[str, Any] | None:
-    """A document that has the form and the MAC of ours; None for any other. `mac` is its MAC.
+    """A document with the expected form and our MAC; None for any other. `mac` is its MAC.
 
     Without `require_mac`, one that has no MAC is returned as well: the id of a request proves its content.
     """
@@ -92,15 +92,6 @@ def read(store: Store, kind: str, name: str, *, require_mac: bool = True) -> dic
 def process_name(process: Process) -> str:
     """The name of the document of a running process."""
     return f"{process.pid}-{''.join(c for c in process.start if c.isalnum())}"
-
-
-def boot_id() -> str:
-    """The id of this start of the system: after the next one, process numbers and start times begin again."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read(64).strip()
-    except OSError:
-        return ""
 
 
 # -- damaged and old files ---------------------------------------------------------------------------------------------

@@ -3,8 +3,8 @@ like a person once it has left its worktree and emptied its environment.
 
 Two things have to hold:
 
-* The process at the other end of the terminal is an ancestor of ours. (That of a login often belongs to another user
-  and cannot be examined. Then the leader of our session stands for it: an ancestor of ours with this terminal.) An
+* The process at the other end of the terminal is our ancestor. (That of a login often belongs to another user
+  and cannot be examined. Then the leader of our session is examined in its place: our ancestor with this terminal.) An
   orphan has no such ancestor, whichever terminal it has opened.
 * That process is older than the oldest agent's worktree here, so it is not an agent's; or it is below a login or a
   desktop, is a terminal program that the user's service manager runs as its own unit, or a multiplexer (tmux, screen)
@@ -29,7 +29,7 @@ from typing import NamedTuple
 from git_agentos.git import worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard import ancestry, identity
-from git_agentos.process import table
+from git_agentos.process import ps, table
 
 _PTY_SLAVE = 136  # the major number of /dev/pts/*
 _DEPTH = 3  # terminals in multiplexers in terminals
@@ -290,8 +290,8 @@ def _name(pid: int) -> str:
 
 def _without_proc() -> str | None:
     """`problem` where only parents are known, as on macOS."""
-    for pid in table.parents(os.getpid()):
-        uid, _, program = table.ps(pid, "uid", "comm").strip().partition(" ")
-        if uid == "0" and os.path.basename(program.strip()) in _LOGINS:
-            return None
+    rows = {row.pid: row for row in ps.rows()}
+    above = [rows[pid] for pid in table.parents(os.getpid()) if pid in rows]
+    if any(row.uid == 0 and os.path.basename(row.name) in _LOGINS for row in above):
+        return None
     return "there is no login of the system above this process"

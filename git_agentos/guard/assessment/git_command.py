@@ -22,7 +22,7 @@ from git_agentos.guard.decision import Operation
 from git_agentos.guard.identity import Identity
 from git_agentos.guard.ownership import Caller
 from git_agentos.guard.paths import is_really_below
-from git_agentos.guard.policy import config_keys, git_line, subcommands, variables
+from git_agentos.guard.policy import config_keys, git_line, subcommands
 from git_agentos.guard.policy.analysis import Analysis
 from git_agentos.guard.policy.facts import Facts
 from git_agentos.guard.policy.own_work import NO_EARLIER_COMMANDS, BranchMove, EarlierCommands
@@ -146,7 +146,7 @@ class GitCommandReader:
         line = self.line
         if line.overrides or line.unknown_options or line.exec_path or self.call.environment.get("GIT_EXEC_PATH"):
             return False
-        if not variables.are_plain(self.call.environment, self.users_environment):
+        if not config_keys.are_plain_variables(self.call.environment, self.users_environment):
             return False
         return line.command is None or (
             subcommands.only_reads(line.command, line.args) and not subcommands.may_be_alias(line.command)
@@ -188,7 +188,7 @@ class GitCommandReader:
 
     def _read_overrides(self) -> None:
         """Read the configuration that comes with the command."""
-        overrides = variables.brought(self.call, self.line.location_options, self.users_environment)
+        overrides = config_keys.chosen_configuration(self.call, self.line.location_options, self.users_environment)
         for override in (*self.line.overrides, *overrides):
             effect = config_keys.effect_of_override(override)
             if effect.operation is not None:
@@ -213,12 +213,12 @@ class GitCommandReader:
         path = self.line.exec_path or environment.get("GIT_EXEC_PATH")
         if path and os.path.realpath(os.path.join(self.call.cwd, path)) != self.facts.exec_path:
             self.operations.append(Operation("exec-path", path))
-        for name in variables.that_run(environment, self.users_environment):
+        for name in config_keys.variables_that_run(environment, self.users_environment):
             self.operations.append(Operation("run-command", f"{name}={environment[name]}".replace(UNKNOWN, "…")))
             self._add_shell_text(environment[name])
-        if variables.allow_programs_as_urls(environment):
+        if config_keys.allow_programs_as_urls(environment):
             self.operations.append(Operation("run-command", "GIT_ALLOW_PROTOCOL"))
-        for trace in variables.traces(environment):
+        for trace in config_keys.trace_files(environment):
             self._read_trace(trace)
 
     def _read_trace(self, path: str) -> None:
@@ -290,4 +290,4 @@ class GitCommandReader:
 
     def _inner_environment(self) -> dict[str, str]:
         """The environment of inner commands, without the variables that were read as commands already."""
-        return {key: value for key, value in self.call.environment.items() if key not in variables.COMMANDS}
+        return {key: value for key, value in self.call.environment.items() if key not in config_keys.VARIABLES}

@@ -25,7 +25,7 @@ from git_agentos.guard.paths import worktree_root
 from git_agentos.guard.policy import operations
 from git_agentos.guard.policy.commands import stash
 from git_agentos.guard.policy.own_work import NO_EARLIER_COMMANDS, EarlierCommands
-from git_agentos.guard.shell import builtins, file_programs, interpreters, program_output, runners
+from git_agentos.guard.shell import builtins, file_programs, interpreters, runners
 from git_agentos.guard.shell.reader import Program, Reader
 from git_agentos.guard.shell.runners import RunCommand
 from git_agentos.guard.shell.state import State
@@ -156,7 +156,7 @@ class ShellTextReader:
         if inner:
             return [self._run(program, each, program.stdin) for each in inner][-1]
         self._read_code(name, program)
-        return program_output.of_program(name, program)
+        return file_programs.printed_by(name, program)
 
     def _read_code(self, name: str, program: Program) -> None:
         """Read the code that an interpreter is given."""
@@ -251,7 +251,7 @@ class ShellTextReader:
         relevant = _git_variables(call.environment)
         key = (call.argv, call.cwd, program.cwd_unknown, self._earlier, *map(call.environment.get, relevant))
         if key in self._assessed:
-            return program_output.of_git(program)
+            return file_programs.printed_by_git(program)
         self._assessed.add(key)
         if len(self._assessed) > _MOST_GIT_COMMANDS:
             raise ShellError("it runs git too often")
@@ -265,7 +265,7 @@ class ShellTextReader:
         if program.cwd_unknown and decision.decision == ALLOW and depends:
             self._add(program, [Operation("unresolved", "where it runs")])
         self._add_assessment(call, assessment)
-        return program_output.of_git(program)
+        return file_programs.printed_by_git(program)
 
     # -- files -----------------------------------------------------------------------------------------------------
 

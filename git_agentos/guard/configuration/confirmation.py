@@ -61,6 +61,15 @@ class Unconfirmed:
     source: str
 
 
+@dataclass(frozen=True)
+class Confirmation:
+    """The settings that do not count yet, and those that were confirmed; the fields are the keys of JSON kind
+    `confirm`."""
+
+    pending: list[Unconfirmed]
+    confirmed: list[Unconfirmed]
+
+
 class Place(NamedTuple):
     """Where a command reads configuration: `top` is the folder from which git names files, `common_dir` its repository
     (None outside of one), `user_files` the user's own configuration files; `local`: the repository's own configuration
@@ -213,6 +222,23 @@ def _text(entry: Entry | None) -> str | None:
     if entry is None:
         return None
     return "true" if entry.value is None else entry.value
+
+
+# -- messages ----------------------------------------------------------------------------------------------------------
+
+
+def format_setting(each: Unconfirmed) -> str:
+    """A setting as text: `agentos.guard.mode = save`."""
+    return f"{each.key} (removed)" if each.value is None else f"{each.key} = {each.value}"
+
+
+def notice(pending: Sequence[Unconfirmed]) -> str:
+    """The message at the next guarded operation; empty where nothing is pending."""
+    if not pending:
+        return ""
+    shown = ", ".join(f"{format_setting(each)} (in '{each.source}')" for each in pending[:3])
+    more = f" and {len(pending) - 3} more" if len(pending) > 3 else ""
+    return f"not confirmed, so the stricter value holds: {shown}{more} (git agentos guard confirm, by a person)"
 
 
 # -- what is known -----------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
     agentos.guard.mode            strict (default): what policy does not allow is stopped; save: it is saved, and runs
     agentos.guard.preset          strict (default), recoverable: what an agent may do in its own worktree because it can
-                                  be undone (`policy.effects`)
+                                  be undone (`policy.operations`)
     agentos.guard.everyone        true: save before people's commands too (these are never stopped)
     agentos.policy.<operation>    allow, approve or forbid (docs/guard-operations.md has the names)
     agentos.protected             branches (glob patterns) that agents neither commit to, move nor push to; those in the
@@ -27,23 +27,23 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from git_agentos.errors import ConfigurationError, GitCommandError, UnreadableConfiguration
+from git_agentos.errors import ConfigurationError, GitCommandError, GuardError, UnreadableConfiguration
 from git_agentos.git import configuration, gitfile, process, worktrees
 from git_agentos.git.configuration import Entry
 from git_agentos.guard import ancestry
 from git_agentos.guard.configuration import confirmation, run_protection
-from git_agentos.guard.configuration.confirmation import Applied, Place, Unconfirmed
+from git_agentos.guard.configuration.confirmation import Applied, Confirmation, Place, Unconfirmed
 from git_agentos.guard.configuration.strictness import DEFAULT_EXPIRY
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID
 from git_agentos.util.values import parse_boolean, parse_duration
 
 __all__ = [
-    "DEFAULT_EXPIRY", "PLACES", "SAVE", "STRICT", "Entry", "GuardSettings", "Remote", "Rule", "Unconfirmed",
-    "interpret", "read", "review", "user_files",
+    "PLACES", "SAVE", "STRICT", "Entry", "GuardSettings", "Remote", "Rule", "Unconfirmed",
+    "confirm", "interpret", "read", "review", "user_files",
 ]  # fmt: skip
 
 STRICT, SAVE = "strict", "save"
-RECOVERABLE = "recoverable"  # a preset; `policy.effects` says what it means
+RECOVERABLE = "recoverable"  # a preset; `policy.operations` says what it means
 _LONGEST_EXPIRY = 10 * 365 * 86400.0
 # Variables that say which files are the system's and the user's configuration.
 PLACES = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
@@ -90,7 +90,7 @@ class GuardSettings(NamedTuple):
     auto_of_people: Mapping[str, bool] = {}
 
     def is_protected(self, branch: str) -> bool:
-        """Whether a branch (short) is protected from the one who is at work."""
+        """Whether a branch (short) is protected from the caller."""
         return branch != self.own_branch and run_protection.is_protected(branch, self.protected)
 
     def auto_on(self, name: str, *, person: bool = False) -> bool:
@@ -121,10 +121,29 @@ def read(
     )
 
 
-def review(cwd: str, environment: Mapping[str, str]) -> tuple[Applied, Place]:
-    """What counts in `cwd` and what is pending, and where it was read."""
+def review(cwd: str, environment: Mapping[str, str]) -> Confirmation:
+    """The settings that make the guard weaker where `cwd` is: those that are pending, and those that were confirmed."""
     _, applied, _, place = _read(cwd, environment, (), trust_local=True)
-    return applied, place or _place(cwd, process.environment(base=environment), ())
+    place = place or _place(cwd, process.environment(base=environment), ())
+    known = confirmation.load(environment)
+    return Confirmation(list(applied.pending), confirmation.confirmed(known, place))
+
+
+def confirm(cwd: str, environment: Mapping[str, str], keys: Sequence[str], *, by: str) -> Confirmation:
+    """Confirm the pending settings, or only those of `keys`. GuardError where nothing is pending for one of them, or
+    there is no key to sign the confirmation."""
+    pending = _read(cwd, environment, (), trust_local=True)[1].settings
+    if keys:
+        wanted = {key.lower() for key in keys}
+        pending = tuple(each for each in pending if each[0].key.lower() in wanted)
+        missing = wanted - {each.key.lower() for each, _ in pending}
+        if missing:
+            raise GuardError(
+                f"no setting waits for confirmation for '{min(missing)}'", "git agentos guard confirm --list"
+            )
+    if pending:
+        confirmation.confirm(pending, environment, by=by)
+    return review(cwd, environment)
 
 
 def _read(

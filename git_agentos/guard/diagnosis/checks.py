@@ -16,11 +16,13 @@ from git_agentos.git.location import Location
 from git_agentos.git.user_hooks import UserHooks
 from git_agentos.guard import identity, signing, tampering
 from git_agentos.guard.ancestry import MARKER
-from git_agentos.guard.approval import documents, weaker_settings
+from git_agentos.guard.approval import documents
 from git_agentos.guard.configuration import confirmation, settings
-from git_agentos.guard.diagnosis import harness_checks, probe
+from git_agentos.guard.diagnosis import probe
 from git_agentos.guard.diagnosis.probe import Layer
 from git_agentos.guard.enforcement.safeguard import FSMONITOR, HOOK
+from git_agentos.guard.harness import integration, recording, requirements, settings_files
+from git_agentos.guard.harness.adapters import HARNESSES
 from git_agentos.guard.setup import activation, manifest, own_files, repository_hooks, scripts
 from git_agentos.guard.shell import syntax
 from git_agentos.util import files
@@ -35,8 +37,8 @@ _KEY_HINT = "chmod go-w it if nobody else has written to it; else remove it, and
 class GuardStatus:
     """The guard of one worktree; the fields are the keys of JSON kind `guard-status`.
 
-    `id` is the worktree's, `enabled` tells of `guard enable`, `mode` and `everyone` are from the configuration.
-    `layers` are the layers as they were tried here, empty where the guard is not enabled.
+    `id` is the worktree's, `enabled` says whether `guard enable` was run, `mode` and `everyone` are from the
+    configuration. `layers` are the layers as they were tried here, empty where the guard is not enabled.
     """
 
     id: str
@@ -73,7 +75,7 @@ def guard_status(location: Location, environment: Mapping[str, str]) -> GuardSta
     on = _enabled(location)
     layers = probe.try_layers(location, environment) if on else []
     findings = [*_setup_findings(location, environment), *_inactive_layers(layers), *_shim(location, environment)]
-    findings += report(harness_checks.examine(location, environment), fix=False)
+    findings += report(harnesses(location, environment), fix=False)
     findings += [*_inactive_elsewhere(location, environment), *_unconfirmed(read)]
     name = timeline.worktree_id(location)
     return GuardStatus(name, location.root, on, read.mode, read.everyone, layers, findings)
@@ -110,7 +112,7 @@ def examine(location: Location, environment: Mapping[str, str], *, fix: bool) ->
         yield from _inactive_layers(probe.try_layers(location, environment))
     yield from _inactive_elsewhere(location, environment)
     yield from _shim(location, environment)
-    yield from report(harness_checks.examine(location, environment), fix=fix)
+    yield from report(harnesses(location, environment), fix=fix)
     yield from _shell_reader()
     yield from _unguarded_worktrees(location)
     yield from _settings(location, environment)
@@ -191,7 +193,7 @@ def problems(location: Location, environment: Mapping[str, str]) -> list[Finding
         message = f"the guard of {names} leads to the former path of the repository, and does not act"
         found.append(Finding(MOVED, "error", message, DOCTOR_FIX))
     messages = tampering.in_repository(location)
-    found += [Finding("guard-tampered", "error", each, _ENABLE, False) for each in messages]
+    found += [Finding("guard-tampered", "error", each, _ENABLE) for each in messages]
     reason = probe.program_problem(location.common_dir, environment)
     if reason is not None:
         found.append(Finding("guard-program", "error", f"the guard cannot decide or save: {reason}", DOCTOR_FIX))
@@ -210,13 +212,13 @@ def _setup_findings(location: Location, environment: Mapping[str, str]) -> Itera
         if not any(each.code == MOVED for each in found):
             for message in here:
                 if message not in said:
-                    yield Finding("guard-tampered", "error", message, _ENABLE, False)
+                    yield Finding("guard-tampered", "error", message, _ENABLE)
         if set_up and not found and scripts.outdated(location.common_dir):
             message = "the guard's scripts are those of another version"
             yield Finding("guard-outdated", "warning", message, DOCTOR_FIX)
     except AgentosError as error:
         set_up = True
-        yield Finding("guard-tampered", "error", error.message, error.hint, False)
+        yield Finding("guard-tampered", "error", error.message, error.hint)
     yield from _hooks_path(location, environment)
     if set_up:
         yield from _fsmonitor(location, environment)
@@ -233,7 +235,6 @@ def _hooks_path(location: Location, environment: Mapping[str, str]) -> Iterator[
             "error",
             f"git takes hooks from '{effective}': those of git-agentos do not run",
             "git config --show-origin --show-scope --get-all core.hooksPath shows where it is set",
-            False,
         )
     default = os.path.join(location.common_dir, "hooks")
     if not _is_same_path(users.hooks, default):
@@ -246,7 +247,6 @@ def _hooks_path(location: Location, environment: Mapping[str, str]) -> Iterator[
                 f"{', '.join(silenced)} in '{default}' {'do' if len(silenced) > 1 else 'does'} not run:"
                 f" {manager} makes git take hooks from '{users.hooks}'",
                 "move them to that folder, or git config --unset core.hooksPath",
-                False,
             )
         if not os.path.isdir(users.hooks):
             yield Finding(
@@ -254,22 +254,21 @@ def _hooks_path(location: Location, environment: Mapping[str, str]) -> Iterator[
                 "warning",
                 f"core.hooksPath names '{users.hooks}', which does not exist: none of your own hooks runs here",
                 "a relative path is resolved in each worktree: make it absolute, or create the folder",
-                False,
             )
     for name, runs in _hooks_in(users.hooks):
         if not runs:
             path = os.path.join(users.hooks, name)
-            yield Finding("hook-not-executable", "warning", f"git does not run '{path}'", f"chmod +x '{path}'", False)
+            yield Finding("hook-not-executable", "warning", f"git does not run '{path}'", f"chmod +x '{path}'")
 
 
 def _fsmonitor(location: Location, environment: Mapping[str, str]) -> Iterator[Finding]:
     users = _user_hooks(location, environment)
     if users.version == user_hooks.BUILTIN:
         message = "git's built-in file system monitor (core.fsmonitor) is not used in guarded worktrees"
-        yield Finding("other-fsmonitor", "info", message, None, False)
+        yield Finding("other-fsmonitor", "info", message)
     elif users.version != user_hooks.NONE:
         message = f"your file system monitor is used through the guard's: {users.fsmonitor}"
-        yield Finding("other-fsmonitor", "info", message, None, False)
+        yield Finding("other-fsmonitor", "info", message)
 
 
 def _inactive_layers(layers: list[Layer]) -> Iterator[Finding]:
@@ -301,14 +300,14 @@ def _shim(location: Location, environment: Mapping[str, str]) -> Iterator[Findin
         found = probe.shim_on_path(location, environment)
         if not found.acts:
             message = f"the guard's git is not the first on PATH below guard exec: {found.reason}"
-            yield Finding("guard-shim", "warning", message, "another folder was put in front of it", False)
+            yield Finding("guard-shim", "warning", message, "another folder was put in front of it")
 
 
 def _shell_reader() -> Iterator[Finding]:
     """Whether shell text can be read: otherwise every command of an integrated harness is denied."""
     if syntax.program() is None:
         error = syntax.missing()
-        yield Finding("guard-shell", "error", error.message, error.hint, False)
+        yield Finding("guard-shell", "error", error.message, error.hint)
 
 
 def _unguarded_worktrees(location: Location) -> Iterator[Finding]:
@@ -325,16 +324,53 @@ def _settings(location: Location, environment: Mapping[str, str]) -> Iterator[Fi
     """Settings that do not count, and the file of those that do."""
     wrong = confirmation.problem(environment)
     if wrong is not None:
-        yield Finding("confirmations-damaged", "warning", wrong, "remove it, and git agentos guard confirm", False)
+        yield Finding("confirmations-damaged", "warning", wrong, "remove it, and git agentos guard confirm")
     with contextlib.suppress(ConfigurationError):  # every command that needs the value reports it
         yield from _unconfirmed(settings.read(location.root, environment))
 
 
 def _unconfirmed(read: settings.GuardSettings) -> Iterator[Finding]:
     for each in read.pending:
-        setting = weaker_settings.format_setting(each)
+        setting = confirmation.format_setting(each)
         message = f"{setting} in '{each.source}' makes the guard weaker, and is not confirmed"
-        yield Finding("unconfirmed-setting", "warning", message, _CONFIRM, False)
+        yield Finding("unconfirmed-setting", "warning", message, _CONFIRM)
+
+
+# -- harnesses ---------------------------------------------------------------------------------------------------------
+
+
+def harnesses(location: Location, environment: Mapping[str, str]) -> Iterator[Finding | Fixable]:
+    """Settings that lack our hooks, or that the harness does not read, and harnesses that should run below `guard
+    exec`."""
+    for name, path in list(integration.missing(location.root, environment)):
+        message = f"our hooks are no longer in '{path}': {name} does not ask the guard"
+        hint = f"git agentos doctor --fix, or git agentos guard integrate {name} --remove if they are not wanted"
+        add = functools.partial(_add_again, name, location.root, environment)
+        yield fixable("harness-missing", "warning", message, add, hint)
+    home = environment.get("HOME") or os.path.expanduser("~")
+    for name in HARNESSES:
+        path_read = settings_files.effective(name, location.root, home)
+        if path_read is None:
+            continue
+        for requirement in requirements.unmet(name, location.root, path_read, environment):
+            yield Finding("harness-unread", "warning", f"{name} does not ask the guard here: {requirement}")
+        yield from _override(name, location)
+
+
+def _add_again(name: str, root: str, environment: Mapping[str, str]) -> str:
+    integration.add(name, root, environment)
+    return ""
+
+
+def _override(name: str, location: Location) -> Iterator[Finding]:
+    """A harness whose shell switches the guard off inside git, and that does not run below `guard exec`."""
+    if not HARNESSES[name].override_variable:
+        return
+    last = recording.last_contact(name, location.git_dir)
+    if last is None or not last.below_exec:
+        state = "has not asked the guard here yet" if last is None else "was not started by 'git agentos guard exec'"
+        message = f"{name} switches the guard off inside git and {state}: only commands that its hook sees are guarded"
+        yield Finding("harness-without-exec", "info", message, f"git agentos guard exec -- {name}")
 
 
 # -- inside ------------------------------------------------------------------------------------------------------------

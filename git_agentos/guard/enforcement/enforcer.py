@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from git_agentos.errors import AgentosError, GuardError
 from git_agentos.git.location import Location, locate
 from git_agentos.guard import messages
-from git_agentos.guard.approval import approvals, weaker_settings
+from git_agentos.guard.approval import approvals
+from git_agentos.guard.configuration import confirmation
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Assessment, Decision, SaveScope
 from git_agentos.guard.enforcement import safeguard
 from git_agentos.guard.enforcement.safeguard import FSMONITOR, HARNESS, SHIM, LayerCall, Safeguard, SavePlan
@@ -364,7 +365,7 @@ class _Enforcement:
         return messages.recovery_lines(saved.id, self.decision.operations, commits)
 
     def _verdict(self, run: bool, approval: str | None = None, message: str = "") -> Verdict:
-        notice = weaker_settings.notice(self.layer.settings.pending) if self.identity.agent is not None else ""
+        notice = confirmation.notice(self.layer.settings.pending) if self.identity.agent is not None else ""
         if notice:
             notice = messages.printable(notice)
             message = f"{message}\n  {notice}" if message else messages.message(notice)
@@ -403,7 +404,7 @@ class _Enforcement:
             return
         from git_agentos import log
 
-        if self.identity.agent is None and not log.is_open(context):
+        if self.identity.agent is None and not context.has_database:
             return
         names = ", ".join(self.decision.operations) or self.decision.decision
         summary = f"guard: {outcome}: {names}: {self._command}"

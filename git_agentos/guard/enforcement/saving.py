@@ -50,7 +50,7 @@ def log_error(
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             context = context_at(location, agent, environment)
-            if agent is not None or worktree_agent_id(location.git_dir) is not None or log.is_open(context):
+            if agent is not None or worktree_agent_id(location.git_dir) is not None or context.has_database:
                 log.try_add(context, "error", summary, details=details)
     except (AgentosError, OSError) as error:
         return str(error)

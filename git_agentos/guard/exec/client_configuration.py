@@ -1,14 +1,19 @@
 """The configuration that a harness puts into the environment of every git that it starts, by GIT_CONFIG_COUNT.
 
-Gemini CLI and Copilot CLI set `core.fsmonitor` (and the first `core.hooksPath`) to nothing, since both make git run
-programs of the repository. That switches the guard off as well, so the shim removes these pairs, and git runs with the
-guard's settings. A command that sets such a pair itself counts as one that avoids the guard. The difference is which
-process was started with the pairs first.
+Gemini CLI and Copilot CLI set `core.fsmonitor` to nothing, since it makes git run programs of the repository (Gemini:
+`core.hooksPath` too, and GIT_CONFIG_GLOBAL=/dev/null). That switches the guard off as well. Two layers undo it:
+
+* The shim removes these pairs, and git runs with the guard's settings. A command that sets such a pair itself counts as
+  one that avoids the guard. The difference is which process was started with the pairs first.
+* The harness's hook may replace the command. So each command gets a prefix that restores git's environment as it was
+  when the harness was started. Then the layers below act again, also in scripts, and git reads the user's configuration
+  with its policy. An agent is not judged by these variables, since it did not set them.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 
 from git_agentos.git import configuration
@@ -20,11 +25,17 @@ from git_agentos.util.values import parse_boolean
 _OF_GUARD = frozenset({"core.fsmonitor", "core.hookspath", "core.fsmonitorhookversion"})
 _COUNT, _KEY, _VALUE = "GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"
 _MAX_PAIRS = 10_000
+# What the prefix of a command restores, and how it ends.
+_VARIABLES = ("GIT_CONFIG_COUNT", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
+_END = ": git-agentos; "
 # Programs that start other programs; a harness is none of them.
 _STARTERS = frozenset(
     "sh bash dash zsh ksh mksh ash fish busybox env nice nohup setsid timeout stdbuf script xargs find sudo bwrap uv "
     "npm npx npm-cli.js npx-cli.js pnpm pnpx yarn bunx".split()
 )
+
+
+# -- the shim ----------------------------------------------------------------------------------------------------------
 
 
 def without_guard_pairs(environment: Mapping[str, str]) -> dict[str, str] | None:
@@ -105,3 +116,33 @@ def _pairs(environment: Mapping[str, str]) -> list[tuple[str, str]] | None:
     if any(key not in environment or value not in environment for key, value in names):
         return None
     return [(environment[key], environment[value]) for key, value in names]
+
+
+# -- the hook of a harness ---------------------------------------------------------------------------------------------
+
+
+def inherited(environment: Mapping[str, str]) -> dict[str, str]:
+    """The hook's `environment` without what the harness has added to it."""
+    rest = {key: value for key, value in environment.items() if not key.startswith((_KEY, _VALUE))}
+    rest.pop(_COUNT, None)
+    if rest.get("GIT_CONFIG_GLOBAL") == os.devnull:
+        for name in _VARIABLES:
+            rest.pop(name, None)
+    return rest
+
+
+def prefixed(command: str, environment: Mapping[str, str]) -> str:
+    """`command` with the prefix that makes the guard's layers act; `environment` is the hook's."""
+    rest = inherited(environment)
+    values = [f"{name}={shlex.quote(rest[name])}" for name in _VARIABLES if name in rest]
+    # The harness's configuration also keeps git from starting an editor, in which the command would hang.
+    values += [] if "GIT_EDITOR" in rest else ["GIT_EDITOR=:"]
+    unset = [name for name in _VARIABLES if name not in rest]
+    exported = f"export {' '.join(values)}; " if values else ""
+    return f"unset {' '.join(unset)}; {exported}{_END}{command}"
+
+
+def original(command: str) -> str:
+    """`command` without the prefix that `prefixed` adds."""
+    before, separator, after = command.partition(_END)
+    return after if separator and before.startswith("unset GIT_CONFIG_COUNT") else command

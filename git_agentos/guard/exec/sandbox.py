@@ -33,7 +33,7 @@ from git_agentos.guard import signing
 from git_agentos.guard.approval import documents
 from git_agentos.guard.configuration import confirmation, settings
 from git_agentos.guard.setup import scripts
-from git_agentos.process import bubblewrap
+from git_agentos.process import programs
 from git_agentos.util import files
 
 # Our folders in the common git directory that every checkpoint or request writes to.
@@ -49,7 +49,7 @@ def bwrap_argv(location: Location, environment: Mapping[str, str], approval_key:
 
     GuardError where bubblewrap is missing, or cannot make a sandbox.
     """
-    program = bubblewrap.find(environment, GuardError)
+    program = programs.find_bubblewrap(environment, GuardError)
     scripts.install(location)  # only what exists can be mounted
     documents.open_store(location.common_dir, environment)
     # A user namespace, for root too: else the files outside can be reached by /proc/PID/root of other processes.
@@ -67,7 +67,7 @@ def bwrap_argv(location: Location, environment: Mapping[str, str], approval_key:
     if approval_key is not None and os.path.exists(approval_key):
         words += ["--ro-bind", "/dev/null", os.path.realpath(approval_key)]
     words += ["--chdir", cwd, "--"]
-    bubblewrap.require(words, environment, GuardError)
+    programs.require_sandbox(words, environment, GuardError)
     return words
 
 

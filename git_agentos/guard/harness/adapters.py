@@ -10,7 +10,7 @@ A hook never replies `allow`: with that, a harness would skip the questions that
                   turns a failure to start into 2.
     Codex         as Claude Code, but `allow` and `ask` count as failures of the hook, after which the command runs.
                   `apply_patch` has its patch in `command`.
-    Gemini CLI    only JSON may be on stdout. Its shell overrides git's configuration (`overrides`).
+    Gemini CLI    only JSON may be on stdout. Its shell overrides git's configuration (`client_configuration`).
     Cursor        `failClosed` makes a hook that fails block.
     Copilot CLI   its events do not have a name: their fields tell them apart. It also sends the form of Claude Code,
                   which it shares with VS Code. Its shell overrides git's configuration too.
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from git_agentos.errors import UsageError
-from git_agentos.guard.harness import overrides
+from git_agentos.guard.exec import client_configuration
 from git_agentos.guard.harness.events import (
     OTHER,
     PROMPT,
@@ -120,7 +120,7 @@ class Harness:
             return before_tool(event, object_of(body, self.fields.input), self.tools)
         event = event._replace(tool=text_of(body, self.fields.tool) or "")
         event = after_tool(event, object_of(body, self.fields.input), self.tools)
-        return event._replace(text=overrides.original(event.text)) if self.rewrite is not None else event
+        return event._replace(text=client_configuration.original(event.text)) if self.rewrite is not None else event
 
 
 # -- Claude Code and Codex ---------------------------------------------------------------------------------------------

@@ -22,7 +22,8 @@ from git_agentos.guard.configuration import settings as configuration
 from git_agentos.guard.configuration.settings import GuardSettings
 from git_agentos.guard.decision import ALLOW, FORBID, Assessment, Operation, SaveScope
 from git_agentos.guard.enforcement import enforcer as enforcing
-from git_agentos.guard.harness import adapters, contact, events, overrides, recording
+from git_agentos.guard.exec import client_configuration
+from git_agentos.guard.harness import adapters, events, recording
 from git_agentos.guard.harness.adapters import Harness
 from git_agentos.guard.harness.events import Event, HookReply, InvalidEvent
 from git_agentos.guard.identity import Identity
@@ -68,11 +69,11 @@ def refusal(name: str, reason: str) -> HookReply:
 def _respond_to(harness: Harness, event: Event, caller: Caller) -> HookReply:
     folder = nearest_folder(event.cwd)
     git_dir = identity.find_git_dir(folder)
-    contact.note(harness.name, git_dir, caller.environment)
+    recording.note_contact(harness.name, git_dir, caller.environment)
     hook_environment = caller.environment
     overrides_git = harness.override_variable in hook_environment
     if overrides_git:
-        caller = caller._replace(environment=overrides.inherited(hook_environment))
+        caller = caller._replace(environment=client_configuration.inherited(hook_environment))
     if event.kind == events.OTHER:
         return harness.no_objection(event, "")
     who = identity.identify(caller.environment, git_dir, caller.pid, caller.explicit)
@@ -89,7 +90,7 @@ def _respond_to(harness: Harness, event: Event, caller: Caller) -> HookReply:
     if harness.rewrite is not None and overrides_git and event.kind == events.SHELL and event.text:
         recorded = recording.record(harness.name, event, folder, who, caller.environment)
         message = "\n".join(each for each in (message, recorded) if each)
-        reply = harness.rewrite(event, overrides.prefixed(event.text, hook_environment))
+        reply = harness.rewrite(event, client_configuration.prefixed(event.text, hook_environment))
         return reply._replace(stderr=message)
     return harness.no_objection(event, message)
 

@@ -1,4 +1,10 @@
-"""Checkpoints of what an agent does in a harness: after an edit or a command, and before and after each turn."""
+"""What the hook records: checkpoints of what an agent does in a harness (after an edit or a command, before and after
+each turn), and the last time that the harness called our hook in a worktree, which proves that it reads our settings.
+
+    <git directory of the worktree>/agentos/harness/<name>.asked    {"at": seconds, "below_exec": true}
+
+No decision depends on that file, so it is neither signed nor written durably.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +12,15 @@ import contextlib
 import hashlib
 import json
 import os
+import time
 import warnings
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from git_agentos.errors import AgentosError
 from git_agentos.git.location import Location, locate
 from git_agentos.guard import messages
+from git_agentos.guard.ancestry import MARKER
 from git_agentos.guard.configuration import settings as configuration
 from git_agentos.guard.harness import events
 from git_agentos.guard.harness.events import Event
@@ -98,3 +107,38 @@ def _prompt(location: Location, event: Event) -> str:
     except (OSError, ValueError):
         return ""
     return stored if isinstance(stored, str) else ""
+
+
+# -- contact -----------------------------------------------------------------------------------------------------------
+
+
+class Contact(NamedTuple):
+    """A call of the hook: `at` is in seconds since the epoch, `below_exec` whether the harness ran below `guard
+    exec`."""
+
+    at: float
+    below_exec: bool
+
+
+def note_contact(name: str, git_dir: str | None, environment: Mapping[str, str]) -> None:
+    """Note that harness `name` called the hook in the worktree with this git directory, if we have state there."""
+    if git_dir is None or not os.path.isdir(os.path.join(git_dir, "agentos")):
+        return
+    path = _contact_path(name, git_dir)
+    with contextlib.suppress(OSError):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        body = {"at": time.time(), "below_exec": MARKER in environment}
+        files.replace(path, json.dumps(body).encode("ascii"), mode=0o600, durable=False)
+
+
+def last_contact(name: str, git_dir: str) -> Contact | None:
+    """The last call; None where there was none."""
+    try:
+        body = files.read_object(_contact_path(name, git_dir), limit=1 << 12)
+        return Contact(float(body["at"]), body["below_exec"] is True)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _contact_path(name: str, git_dir: str) -> str:
+    return os.path.join(git_dir, "agentos", "harness", f"{name}.asked")

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from git_agentos.guard.harness import settings_files
+from git_agentos.guard.paths import is_below
 from git_agentos.util import files
 
 _COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
@@ -128,8 +129,7 @@ def _disabled_hooks(paths: Iterable[str]) -> Iterator[str]:
 
 
 def _is_below(path: str, folders: Iterable[str]) -> bool:
-    real = os.path.realpath(path)
-    return any(real == top or real.startswith(os.path.join(top, "")) for top in map(os.path.realpath, folders))
+    return any(is_below(os.path.realpath(path), top) for top in map(os.path.realpath, folders))
 
 
 def _home(environment: Mapping[str, str], name: str) -> str:

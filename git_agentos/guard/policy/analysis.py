@@ -186,7 +186,7 @@ class Analysis:
 
     def keep_only_programs(self) -> None:
         """Remove what was added, apart from programs that the command runs in any case (a dry run of a push starts its
-        transport). Files that it writes are added after this (`written_files`)."""
+        transport). Files that it writes are added after this (`commands.output`)."""
         self.operations[:] = [each for each in self.operations if each.name == "run-command"]
         self.shell_texts.clear()
         self.commands.clear()

@@ -11,9 +11,9 @@ The target says whose it is what the command changes:
     person      a decision that is never an agent's, whatever policy says; the operation names it for `guard check`
 
 The next two columns are operations of the table in `operation_table`, for a target that is the caller's own and for any
-other. `repository` and `person` are nobody's own. Options that take a value end with `=`. `--push:push` means: with
+other. `repository` and `person` have no owner. Options that take a value end with `=`. `--push:push` means: with
 `--push` it is the operation `push` in place of the third column; `--dry-run:!agentos` that it is `agentos` and nothing
-else, whoever's the target is.
+else, whether the target is the caller's own or not.
 
 `guard check`, the shim and the harness hooks (`families_agentos`), and the commands themselves (`guard.authorize`) all
 read this table. A command without a row is refused to agents.
@@ -113,7 +113,7 @@ completion | repository | look | look | |
 
 class Command(NamedTuple):
     """One row. `valued` and `flags` are its own options; `variants` are the operations that some of them make of it,
-    and `alone` those of them that count whoever's the target is."""
+    and `alone` those of them that count for any target."""
 
     path: tuple[str, ...]
     target: str

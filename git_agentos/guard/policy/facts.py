@@ -281,7 +281,7 @@ class Facts:
                 fields = record.split(b" ", 8 if record[:1] == b"1" else 10)
                 state = fields[1].decode("ascii", "replace")
                 found.append(StatusEntry(fields[-1], state[0], state[1], record[:1] == b"u"))
-        # status does not list changes of files that git is told to skip.
+        # status does not list changes of files with assume-unchanged or skip-worktree.
         status, out = self.git("ls-files", "-v", "-z", "--", *pathspecs)
         for record in out.split(b"\0") if status == 0 else ():
             tag, _, path = record.partition(b" ")

@@ -1,4 +1,4 @@
-"""Programs that git may be told to run and that change nothing, by what git runs them for.
+"""Programs that git can be configured to run and that change nothing, by what git runs them for.
 
 git runs the programs that configuration, variables and options name: a pager reads its input, an editor edits the one
 file that git gives it, a viewer is given files of the worktree. A program that is not known here needs approval.

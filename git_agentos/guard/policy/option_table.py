@@ -159,7 +159,7 @@ SPECS = {
 # `stash show`, `bisect view`), so they count for all commands.
 EVERYWHERE = "output="
 # The files that a command writes because its command line names them: an option with a value (`name=`, `letter=`), `@`
-# for all operands, `@1` for the first. A folder that is written into is `name/`: `written_files` knows the names.
+# for all operands, `@1` for the first. A folder that is written into is `name/`: `commands.output` knows the names.
 WRITES = {
     "apply": "build-fake-ancestor=",
     "archive": "output= o=",

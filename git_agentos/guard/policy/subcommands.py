@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from git_agentos.guard.policy import written_files
 from git_agentos.guard.policy.analysis import Analysis, ReadOnly
-from git_agentos.guard.policy.commands import agentos, files, history, index, output, refs, remote, stash, store
+from git_agentos.guard.policy.commands import agentos, files, history, output, refs, remote, stash, store
 from git_agentos.guard.policy.option_table import WRITES
 
 Handler = Callable[[Analysis], None]
@@ -54,7 +53,6 @@ _SIMPLE: Mapping[str, str] = {
 }
 _HANDLERS: Mapping[str, Handler] = {
     **files.HANDLERS,
-    **index.HANDLERS,
     **stash.HANDLERS,
     **refs.HANDLERS,
     **history.HANDLERS,
@@ -111,6 +109,6 @@ def read(analysis: Analysis) -> None:
             analysis.add("unknown-command", command)
     except ReadOnly:
         analysis.keep_only_programs()
-    written_files.add_written_files(analysis)
+    output.add_written_files(analysis)
     if not (analysis.operations or analysis.shell_texts or analysis.commands):
         analysis.add("look")

@@ -285,7 +285,7 @@ def _path(location: Location) -> str:
     return os.path.join(location.git_dir, "config.worktree")
 
 
-def _config_worktrees(location: Location) -> list[str]:
+def config_worktrees(location: Location) -> list[str]:
     """The paths of all worktrees' own configuration, which need not exist."""
     git_dirs = (location.common_dir, *worktrees.linked_git_dirs(location.common_dir))
     return [os.path.join(git_dir, "config.worktree") for git_dir in git_dirs]
@@ -346,7 +346,7 @@ def _update(location: Location, edit: ConfigEdit) -> ConfigEdit:
 
 def _unrecorded(location: Location, recorded: Collection[str]) -> Iterator[str]:
     """The worktrees' own configuration files that have a block of git-agentos and are not in the manifest."""
-    for path in _config_worktrees(location):
+    for path in config_worktrees(location):
         with contextlib.suppress(OSError, GuardError):
             if path not in recorded and config_edit.has_block(path, COMMENT):
                 yield path
@@ -382,7 +382,7 @@ def _unregister(location: Location, record: Manifest, git_dir: str) -> Manifest:
 
 def _drop_gone(location: Location, record: Manifest) -> Manifest:
     """The manifest without worktrees that are gone."""
-    keys = {manifest.key_of(location.common_dir, os.path.dirname(path)) for path in _config_worktrees(location)}
+    keys = {manifest.key_of(location.common_dir, os.path.dirname(path)) for path in config_worktrees(location)}
     return record._replace(worktrees={key: edit for key, edit in record.worktrees.items() if key in keys})
 
 
@@ -417,7 +417,7 @@ def _share(location: Location, record: Manifest) -> Manifest:
 def _remove_if_unused(location: Location, record: Manifest) -> None:
     record = _drop_gone(location, record)
     if not record.worktrees:
-        for path in _config_worktrees(location):
+        for path in config_worktrees(location):
             _remove_unrecorded(location, path)
         if record.shared is not None:
             if not any((config_edit.read(path) or b"").strip() for path in _users_files(location, record)):
@@ -433,6 +433,6 @@ def _remove_if_unused(location: Location, record: Manifest) -> None:
 def _users_files(location: Location, record: Manifest) -> Iterator[str]:
     """The worktrees' own configuration files, without the one that holds nothing but settings that `enable` has moved
     there."""
-    for path in _config_worktrees(location):
+    for path in config_worktrees(location):
         if record.main is None or record.main.path != path or record.main.after != config_edit.read(path):
             yield path

@@ -101,7 +101,7 @@ def plan(
 
 
 def plan_new(path: str, values: Sequence[Setting], comment: str) -> ConfigEdit:
-    """The edit that makes the file at `path` one of ours, whatever is in it; nothing is written."""
+    """The edit that replaces the file at `path` by one with only these values; nothing is written."""
     block = _block(b"", values, comment)
     return ConfigEdit(path, None, block, block, tuple(values))
 

@@ -80,8 +80,7 @@ def uninstall(location: Location) -> None:
 def _read_later(location: Location) -> Iterator[str]:
     """The config.worktree files that set one of our keys to another value."""
     ours = {each.name.lower(): each.value for each in activation.values(location)}
-    for git_dir in (location.common_dir, *worktrees.linked_git_dirs(location.common_dir)):
-        path = os.path.join(git_dir, "config.worktree")
+    for path in activation.config_worktrees(location):
         actual = configuration.read_file(path, includes=True)
         if any(actual.get(key, [value])[-1] != value for key, value in ours.items()):
             yield path

@@ -7,7 +7,7 @@
     <common dir>/agentos/guard/manifest.json    what was set in configuration (`manifest`)
 
 They are copies of the package's scripts, with the start of our Python filled in. `install` may be called at any time:
-each file is replaced by one rename, and a script that is running goes on with its old content.
+each file is replaced by one rename, and a script that is running continues with its old content.
 
 An agent that edits a script and its sum in `files.json` is noticed, since it cannot sign that file.
 """
@@ -52,9 +52,11 @@ _CHAINED_HOOKS = (
 # The existence of these changes what git does, or they run very often: chained only where the user has such a hook.
 _CHAINED_WHERE_PRESENT = ("proc-receive", "push-to-checkout", "post-index-change")
 # These are one script, under the name of each.
-_SHORT_HOOKS = "pre-commit pre-merge-commit pre-rebase post-checkout post-commit post-merge post-rewrite".split()
+_SHORT_HOOKS = (
+    "pre-commit pre-merge-commit pre-rebase pre-push post-checkout post-commit post-merge post-rewrite"
+).split()
 _SHORT_HOOK_SCRIPT = "hook"
-OURS = (*_SHORT_HOOKS, "pre-push", "reference-transaction")
+OURS = (*_SHORT_HOOKS, "reference-transaction")
 EVERY_HOOK = frozenset((*OURS, *_CHAINED_HOOKS, *_CHAINED_WHERE_PRESENT))
 _MARK = b"# git-agentos: "
 # Hook managers, each with a mark in the hooks that it writes. (git's own samples contain 'pre-commit', too.)

@@ -1,4 +1,4 @@
-"""What programs other than git do to files: which they write to or delete, as far as their command line says.
+"""What programs do to files: which they write to or delete, and what they print, as far as their command line says.
 
 Named targets decide whether a command may run, and which ignored files are saved first. A program that may change other
 files (`may_write`) is preceded by a checkpoint in any case. Words are taken as the shell passes them; `*` is expanded.
@@ -13,12 +13,14 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from git_agentos.git import gitfile
 from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.paths import is_below, is_device, is_in_git_directory
 from git_agentos.guard.shell.interpreters import AWK
-from git_agentos.guard.shell.options import split_options, values_of
+from git_agentos.guard.shell.reader import Program
 from git_agentos.guard.shell.runners import base, find_line, names_a_git_directory
-from git_agentos.guard.shell.words import known
+from git_agentos.guard.shell.words import FILE, known, split_options, values_of
+from git_agentos.util import files
 
 _ALL = frozenset(
     "rm rmdir unlink shred srm trash trash-put gio truncate touch mkdir chmod chown chgrp chattr setfacl tee sponge "
@@ -288,3 +290,48 @@ def named(word: str, directory: str) -> list[str]:
     path = os.path.join(directory, word)
     names = glob.glob(path) if glob.has_magic(word) else []
     return [os.path.normpath(name) for name in (names or [path])]
+
+
+# -- output: the next command is often given it ------------------------------------------------------------------------
+
+_CURRENT_BRANCH = (
+    ["branch", "--show-current"],
+    ["rev-parse", "--abbrev-ref", "HEAD"],
+    ["symbolic-ref", "--short", "HEAD"],
+)
+_BRANCH = b"ref: refs/heads/"
+
+
+def printed_by(name: str, program: Program) -> str:
+    """What a harmless program prints."""
+    operands = [word for word in program.argv[1:] if not word.startswith("-")]
+    if name in ("cat", "tee"):
+        return (program.stdin or "") if not operands or name == "tee" else FILE
+    if name in ("which", "whence", "type") and len(operands) == 1:
+        return operands[0] + "\n"
+    if name in ("dirname", "basename") and operands and known(operands[0]):
+        return (os.path.dirname(operands[0]) or "." if name == "dirname" else os.path.basename(operands[0])) + "\n"
+    return UNKNOWN
+
+
+def printed_by_git(program: Program) -> str:
+    """What git prints about the place where it runs."""
+    words = list(program.argv[1:])
+    is_given = any(key in program.environment for key in ("GIT_DIR", "GIT_WORK_TREE"))
+    found = None if program.cwd_unknown or is_given else gitfile.find(program.directory)
+    if found is None or not words:
+        return UNKNOWN
+    root, git_dir = found
+    if words == ["rev-parse", "--show-toplevel"]:
+        return root + "\n"
+    if words in (["rev-parse", "--git-dir"], ["rev-parse", "--absolute-git-dir"]):
+        return git_dir + "\n"
+    if words == ["rev-parse", "--git-common-dir"]:
+        return gitfile.common_dir(git_dir) + "\n"
+    if words in _CURRENT_BRANCH:
+        try:
+            head = files.read(os.path.join(git_dir, "HEAD"), limit=gitfile.LONGEST)
+        except OSError:
+            return UNKNOWN
+        return os.fsdecode(head.removeprefix(_BRANCH)) if head.startswith(_BRANCH) else UNKNOWN
+    return UNKNOWN

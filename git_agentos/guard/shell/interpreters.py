@@ -11,9 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from git_agentos.guard.call import UNKNOWN
-from git_agentos.guard.shell.options import split_options
 from git_agentos.guard.shell.runners import RunCommand, base
-from git_agentos.guard.shell.words import ansi, known
+from git_agentos.guard.shell.words import ansi, known, split_options
 
 _INTERPRETERS = frozenset(
     """python pypy ipython perl ruby node nodejs bun deno php lua luajit Rscript R osascript tclsh elixir erl ghc guile

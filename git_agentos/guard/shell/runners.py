@@ -14,8 +14,7 @@ from itertools import islice, pairwise, product
 from typing import NamedTuple
 
 from git_agentos.guard.call import UNKNOWN
-from git_agentos.guard.shell.options import split_options, values_of
-from git_agentos.guard.shell.words import ansi, known
+from git_agentos.guard.shell.words import ansi, known, split_options, values_of
 
 
 class RunCommand(NamedTuple):

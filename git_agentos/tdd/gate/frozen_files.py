@@ -243,7 +243,7 @@ def _is_environment(folder: str) -> bool:
 
 
 def _add_file(root: str, path: str, is_link: bool, hashes: dict[str, str]) -> None:
-    """Record a file; of a link its target, and what is there if that is in the worktree."""
+    """Record a file; of a link its target, and the file there if that is in the worktree."""
     if path in hashes:
         return
     full = os.path.join(root, path)

@@ -66,7 +66,7 @@ class _WorktreeFinder:
 
 
 class _SourceLoader(machinery.SourceFileLoader):
-    """Ignores compiled files: whoever can write to `__pycache__` could replace the source."""
+    """Ignores compiled files: a process that can write to `__pycache__` could replace the source."""
 
     def get_code(self, fullname: str) -> Any:
         path = self.get_filename(fullname)

@@ -22,7 +22,7 @@ from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import TddError
 from git_agentos.git import authorship, worktrees
 from git_agentos.git.location import Location
-from git_agentos.process import bubblewrap
+from git_agentos.process import programs
 from git_agentos.process.contained import MARK
 from git_agentos.tdd.gate import python
 from git_agentos.tdd.gate.python import Interpreter
@@ -130,8 +130,8 @@ def _main_root(location: Location) -> str | None:
 
 def _find_bubblewrap(environment: Mapping[str, str]) -> str:
     """The path of bubblewrap. TddError if it is missing, or cannot make a sandbox."""
-    found = bubblewrap.find(environment, TddError)
-    bubblewrap.require([found, *_bare()], environment, TddError)
+    found = programs.find_bubblewrap(environment, TddError)
+    programs.require_sandbox([found, *_bare()], environment, TddError)
     return found
 
 

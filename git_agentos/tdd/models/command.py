@@ -19,8 +19,8 @@ from git_agentos.git import authorship, process
 from git_agentos.guard.exec import launch
 from git_agentos.process import contained
 from git_agentos.redact import redact
-from git_agentos.run import environment as run_environment
 from git_agentos.run import rebuild
+from git_agentos.run.step import command_environment
 from git_agentos.tdd.models import transcript
 from git_agentos.tdd.models.model import COMMAND, ModelResult, Request
 from git_agentos.tdd.models.transcript import Transcript
@@ -82,9 +82,7 @@ def environment_of(request: Request, base: Mapping[str, str]) -> dict[str, str]:
     mine = {key: value for key, value in base.items() if key not in process.LOCATION_VARIABLES}
     if "://" in mine.get(_DATABASE, ""):
         del mine[_DATABASE]
-    found = run_environment.for_command(
-        mine, run_id=run.run_id, agent=run.agent_id, task=run.task_id, mark=request.mark
-    )
+    found = command_environment(mine, run_id=run.run_id, agent=run.agent_id, task=run.task_id, mark=request.mark)
     found |= authorship.variables(request.worktree.location.root, mine, found)
     return found | {NODE: request.node, ATTEMPT: str(request.attempt + 1), "PWD": request.worktree.location.root}
 

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from tests.support.repo import Repo
 from tests.support.runs import IS_RIGHT, LEARNS
 from tests.support.signals import with_default_handlers
 from tests.support.tool import run, run_ok
+from tests.support.waiting import wait_until
 
 RIGHT = "echo right > answer.txt"
 WRECK = "rm -rf ./* && echo junk > junk"
@@ -291,9 +291,8 @@ def started(repo: Repo, *words: str) -> subprocess.Popen[bytes]:
 
 
 def wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
-    while not path.exists():
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.02)
+    wait_until(lambda: path.exists() or process.poll() is not None, f"{path} is there")
+    assert process.poll() is None, process.communicate()
 
 
 @pytest.mark.slow

@@ -10,11 +10,10 @@ from datetime import datetime
 import pytest
 
 from git_agentos.checkpoint.model import Skipped
-from git_agentos.cli import status_line
+from git_agentos.cli import progress
 from git_agentos.cli.output import Output
 from git_agentos.cli.progress import RunProgress
 from git_agentos.cli.render.text import layout, run_end
-from git_agentos.cli.render.text import rollback as text_rollback
 from git_agentos.cli.render.text import run as text_run
 from git_agentos.cli.text import Style, Text
 from git_agentos.run.events import Attempt, Left, Run, Step
@@ -352,7 +351,7 @@ def test_verified() -> None:
 
 
 def test_rolled_back() -> None:
-    said = text_rollback.rolled_back(BACK)
+    said = run_end.rolled_back(BACK)
     assert lines(said) == [
         "Run r-1 was reset to its base: 1 path written, 2 removed.",
         "/home/ada/app.worktrees/run-r-1 is on branch 'agentos/run-r-1' at aaaaaaaa.",
@@ -360,29 +359,29 @@ def test_rolled_back() -> None:
     ]
     assert said.hints == ("'git -C /home/ada/app.worktrees/run-r-1 agentos undo' restores it",)
     assert said.quiet == "bbbbbbbb\n"
-    step = text_rollback.rolled_back(replace(BACK, point="step:2", changed=[], removed=[], branch=None))
+    step = run_end.rolled_back(replace(BACK, point="step:2", changed=[], removed=[], branch=None))
     assert lines(step)[:2] == [
         "Run r-1 was reset to step:2: no file had to change.",
         "HEAD in /home/ada/app.worktrees/run-r-1 is detached at aaaaaaaa.",
     ]
-    assert "reset to cccccccc:" in lines(text_rollback.rolled_back(replace(BACK, point=C)))[0]
+    assert "reset to cccccccc:" in lines(run_end.rolled_back(replace(BACK, point=C)))[0]
 
 
 def test_rolled_back_from_a_damaged_worktree_names_what_was_not_saved() -> None:
     damaged = replace(BACK, recreated=True, not_saved=[Skipped(HOSTILE, "cannot be read")])
-    said = text_rollback.rolled_back(damaged)
+    said = run_end.rolled_back(damaged)
     assert "Its worktree was damaged or missing, and was rebuilt: /home/ada/app.worktrees/run-r-1" in lines(said)
     assert lines(said)[-1] == "What could be read of the state before is saved as bbbbbbbb."
     assert said.hints == (
         "'git -C /home/ada/app.worktrees/run-r-1 agentos undo' restores what could be read",
         "'git agentos checkpoint list --agent run-r-1' lists its earlier checkpoints",
     )
-    assert len(text_rollback.rolled_back(replace(damaged, saved=None)).hints) == 1
+    assert len(run_end.rolled_back(replace(damaged, saved=None)).hints) == 1
     assert said.warnings == ('could not be saved: "bad\\033[31m\\n\\377\\342\\200\\256" (cannot be read)',)
 
 
 def test_a_dry_run_says_that_nothing_was_changed() -> None:
-    said = text_rollback.rolled_back(replace(BACK, dry_run=True, saved=None))
+    said = run_end.rolled_back(replace(BACK, dry_run=True, saved=None))
     assert lines(said) == [
         "Would reset run r-1 to its base: 1 path written, 2 removed.",
         "  write   price.sh",
@@ -413,8 +412,8 @@ def test_output_of_commands_cannot_harm_the_terminal() -> None:
         run_end.accepted(run, merge, PLAIN),
         run_end.accepted(run, replace(merge, merged=False), PLAIN),
         text_run.verified(Verification("r", False, None, None, 0, 0, [HOSTILE]), PLAIN),
-        text_rollback.rolled_back(back),
-        text_rollback.rolled_back(replace(back, dry_run=True)),
+        run_end.rolled_back(back),
+        run_end.rolled_back(replace(back, dry_run=True)),
         Text(text_run.run_header(run) + text_run.step_started(run, step) + text_run.step_ended(run, step, PLAIN)),
     ]
     for each in said:
@@ -469,7 +468,7 @@ def test_quiet_prints_nothing_while_the_run_goes(kind: type[io.TextIOWrapper], m
 def test_on_a_terminal_one_line_is_written_over_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setattr(status_line, "_REDRAW", 0.01)
+    monkeypatch.setattr(progress, "_REDRAW", 0.01)
     output, err = streams(_Terminal)
     with RunProgress(output) as watcher:
         watcher.step_begins(RUN, AGENT)
@@ -507,7 +506,7 @@ def test_a_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> No
     [("plain", 10, "plain"), ("plain", 3, "pla"), ("日本語", 5, "日本"), ("e\u0301e\u0301", 1, "e\u0301"), ("", 0, "")],
 )
 def test_a_line_is_cut_by_columns(line: str, columns: int, kept: str) -> None:
-    assert status_line.truncate(line, columns) == kept
+    assert progress.truncate(line, columns) == kept
 
 
 @pytest.mark.parametrize(

@@ -217,7 +217,7 @@ def test_forged_pass_does_not_count(store: Store, repo: Repo) -> None:
     (Path(store.folder) / "running" / name).write_text(json.dumps(body))
     assert approvals.active_grant(str(repo.git_dir), os.getpid(), os.environ) is None
     # Where there is no key, as in a sandbox, the grant has to be one all the same.
-    boot = documents.boot_id()
+    boot = table.boot_id()
     (Path(store.folder) / "running" / name).write_text(json.dumps({**body, "boot": boot}))
     (Path(store.folder) / "grants" / f"{body['id']}.json").write_text(json.dumps({"decision": "granted", "mac": None}))
     assert approvals.active_grant(str(repo.git_dir), os.getpid(), {"XDG_CONFIG_HOME": "/nowhere"}) is None

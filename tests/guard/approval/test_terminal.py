@@ -8,7 +8,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from tests.support.agents import agent_worktree
 from tests.support.guard.approvals import AGENT, approve, at_terminal, run_by
 from tests.support.repo import Repo
 from tests.support.tool import run, run_ok
+from tests.support.waiting import wait_until
 
 TOOL = f"{sys.executable} -m git_agentos"
 EMPTY = f"env -i HOME={os.environ['HOME']} PATH={os.environ['PATH']} PYTHONPATH={os.environ.get('PYTHONPATH', '')}"
@@ -131,10 +131,7 @@ class Attacker:
 
     def code(self, name: str) -> tuple[int, str]:
         path = self.folder / f"{name}.code"
-        end = time.monotonic() + _PATIENCE
-        while not path.exists():
-            assert time.monotonic() < end, f"{name} did not end"
-            time.sleep(0.05)
+        wait_until(path.exists, f"{name} has ended")
         return int(path.read_text()), (self.folder / f"{name}.out").read_text()
 
 

@@ -14,7 +14,7 @@ from git_agentos.errors import ConfigurationError
 from git_agentos.guard.assessment import assessor as judging
 from git_agentos.guard.assessment.hook_events import RefUpdate
 from git_agentos.guard.call import UNKNOWN, Call
-from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Assessment, Decision, SaveScope
+from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Assessment, Decision, Operation, SaveScope
 from git_agentos.guard.identity import PERSON, Identity
 from git_agentos.guard.policy import operations, subcommands
 from git_agentos.guard.policy.operations import OPERATIONS
@@ -481,6 +481,7 @@ def test_every_command_line_is_judged(
     found = judging.assess_git(asked, AGENT)
     assert found.decision.operations
     assert set(found.decision.operations) <= set(OPERATIONS)
-    assert found.decision.decision == operations.decide_by_name(found.decision.operations, None)[0]
+    each = [Operation(name) for name in found.decision.operations]
+    assert found.decision.decision == operations.decide(each, None).decision
     assert (found.decision.reason is None) == (found.decision.decision == ALLOW)
     assert found.save is not None or not found.fully_saved

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos.guard.assessment import ignored_files
+from git_agentos.guard.assessment import named_files
 from git_agentos.guard.harness import handler
 from tests.support.agents import agent_worktree
 from tests.support.guard import shell_lines
@@ -260,7 +260,7 @@ def test_unchanged_worktree_imports_no_checkpoint_code(world: World) -> None:
 
 
 def test_ignored_files_beyond_the_bounds_are_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ignored_files, "MOST_FILES", 2)
+    monkeypatch.setattr(named_files, "MOST_FILES", 2)
     for n in range(4):
         world.own.write(f"build/{n}", "x" * n)
     reason, said = world.ask("rm -rf build .env")

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from tests.support.repo import Repo, git_run
 from tests.support.signals import with_default_handlers
 from tests.support.state import complete_state
 from tests.support.tool import Result, run, run_ok
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -130,8 +130,7 @@ def test_the_command_ends_with_its_supervisor(dev: Repo) -> None:
         pid = int(child.stdout.readline())
         child.kill()
     stat = Path(f"/proc/{pid}/stat")
-    while stat.exists() and b") Z" not in stat.read_bytes():
-        time.sleep(0.02)
+    wait_until(lambda: not stat.exists() or b") Z" in stat.read_bytes(), "the command has ended")
 
 
 def test_outside_of_a_repository(tmp_path: Path) -> None:

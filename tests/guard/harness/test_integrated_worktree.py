@@ -15,8 +15,9 @@ import pytest
 
 from git_agentos import findings
 from git_agentos.git.location import Location, locate
-from git_agentos.guard.diagnosis import harness_checks
-from git_agentos.guard.harness import contact, handler, integration, overrides, requirements, settings_files
+from git_agentos.guard.diagnosis import checks
+from git_agentos.guard.exec import client_configuration
+from git_agentos.guard.harness import handler, integration, recording, requirements, settings_files
 from git_agentos.guard.harness.adapters import HARNESSES
 from tests.support.guard.guarded_worktree import guarded
 from tests.support.repo import Repo
@@ -26,8 +27,8 @@ NAMES = list(HARNESSES)
 
 
 def _codes(location: Location, environment: dict[str, str]) -> list[str]:
-    checks = harness_checks.examine(location, environment)
-    return [each.code for each in findings.report(checks, fix=False)]
+    found = checks.harnesses(location, environment)
+    return [each.code for each in findings.report(found, fix=False)]
 
 
 def exclude_of(repo: Repo) -> Path:
@@ -172,12 +173,12 @@ def test_settings_without_our_hooks_are_for_doctor(repo: Repo) -> None:
     path.write_text("{}\n")
     location = locate(str(repo.path), use_environment=False)
     assert list(integration.restore_removed(str(repo.path), os.environ)) == []
-    (found,) = findings.report(harness_checks.examine(location, os.environ), fix=False)
+    (found,) = findings.report(checks.harnesses(location, os.environ), fix=False)
     assert (found.code, found.severity, found.fixed) == ("harness-missing", "warning", False)
-    (found,) = findings.report(harness_checks.examine(location, os.environ), fix=True)
+    (found,) = findings.report(checks.harnesses(location, os.environ), fix=True)
     assert found.fixed
     assert settings_files.has_hooks(str(path))
-    assert list(findings.report(harness_checks.examine(location, os.environ), fix=False)) == []
+    assert list(findings.report(checks.harnesses(location, os.environ), fix=False)) == []
 
 
 # -- what a harness needs to read it -----------------------------------------------------------------------------------
@@ -312,7 +313,7 @@ def test_a_script_below_a_client_that_switches_the_guard_off_loses_nothing(
     assert "deny" not in json.dumps(answer)
     answer = ask(name, event(name, "git -c core.fsmonitor= reset --hard", made.path), made.path, {**own, **shell})
     assert "deny" in json.dumps(answer)
-    assert contact.last(name, made.text("rev-parse", "--absolute-git-dir")) is not None
+    assert recording.last_contact(name, made.text("rev-parse", "--absolute-git-dir")) is not None
 
 
 def test_the_prefix_restores_what_the_client_was_started_with() -> None:
@@ -323,12 +324,12 @@ def test_the_prefix_restores_what_the_client_was_started_with() -> None:
         ({}, "GIT_EDITOR=:\n"),
         (_GEMINI, "GIT_EDITOR=:\n"),
     ):
-        text = overrides.prefixed(show, hook)
+        text = client_configuration.prefixed(show, hook)
         environment = {"PATH": os.environ["PATH"], **{k: v for k, v in hook.items() if k == "GIT_EDITOR"}, **_GEMINI}
         done = subprocess.run(["bash", "-c", text], env=environment, capture_output=True, text=True, check=True)
         pairs = [
             line for line in done.stdout.splitlines(keepends=True) if "_KEY_" not in line and "_VALUE_" not in line
         ]
         assert "".join(pairs) == wanted
-        assert overrides.original(text) == show
-    assert overrides.original("unset GIT_CONFIG_COUNT; ls") == "unset GIT_CONFIG_COUNT; ls"
+        assert client_configuration.original(text) == show
+    assert client_configuration.original("unset GIT_CONFIG_COUNT; ls") == "unset GIT_CONFIG_COUNT; ls"

@@ -8,8 +8,8 @@ import pytest
 
 from git_agentos.guard.configuration.settings import GuardSettings, Rule
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Decision, Operation
-from git_agentos.guard.operation_table import EFFECTS
-from git_agentos.guard.policy import effects, operations
+from git_agentos.guard.operation_table import EFFECT_ROWS
+from git_agentos.guard.policy import operations
 from git_agentos.guard.policy.operations import OPERATIONS, OperationSpec
 from tests.support.env import PROJECT_ROOT
 
@@ -40,9 +40,9 @@ def test_the_page_is_the_table() -> None:
 
 
 def test_every_operation_has_one_effect_and_the_page_says_which() -> None:
-    listed = [name for line in EFFECTS.strip().splitlines() for name in line.split()[1:]]
+    listed = [name for line in EFFECT_ROWS.strip().splitlines() for name in line.split()[1:]]
     assert sorted(listed) == sorted(OPERATIONS)
-    assert {known.effect for known in OPERATIONS.values()} == set(effects.EFFECTS)
+    assert {known.effect for known in OPERATIONS.values()} == set(operations.EFFECTS)
     page = (PROJECT_ROOT / "docs" / "guard-operations.md").read_text()
     rows = dict(re.findall(r"^\| ([a-z-]+) \| [^|]* \| (`[^|]*) \|$", page, re.MULTILINE))
     assert {name: effect for effect, text in rows.items() for name in re.findall(r"`([a-z-]+)`", text)} == {
@@ -50,10 +50,10 @@ def test_every_operation_has_one_effect_and_the_page_says_which() -> None:
     }
 
 
-@pytest.mark.parametrize("effect", effects.EFFECTS)
+@pytest.mark.parametrize("effect", operations.EFFECTS)
 def test_effect_decides(effect: str) -> None:
     def recoverable(preset: str, **facts: bool) -> bool:
-        return effects.is_recoverable(
+        return operations.is_effect_recoverable(
             effect, **{"fully_saved": True, "own": True, "limited": True, **facts}, preset=preset
         )
 
@@ -110,11 +110,16 @@ def test_configuration_decides_and_is_named() -> None:
             "reset-hard": Rule(APPROVE, "agentos.policy.reset-hard"),
         }
     )
-    assert operations.decide_by_name(["push"], settings) == (ALLOW, "agentos.policy.push")
-    assert operations.decide_by_name(["push", "commit"], settings) == (FORBID, "agentos.policy.commit")
-    assert operations.decide_by_name(["push", "reset-hard"], settings) == (APPROVE, "agentos.policy.reset-hard")
-    assert operations.decide_by_name(["clean", "commit"], settings)[0] == FORBID
-    assert operations.decide_by_name([], settings) == (ALLOW, None)
+
+    def decided(*names: str) -> tuple[str, str | None]:
+        found = operations.decide([Operation(name) for name in names], settings)
+        return found.decision, found.rule
+
+    assert decided("push") == (ALLOW, "agentos.policy.push")
+    assert decided("push", "commit") == (FORBID, "agentos.policy.commit")
+    assert decided("push", "reset-hard") == (APPROVE, "agentos.policy.reset-hard")
+    assert decided("clean", "commit")[0] == FORBID
+    assert decided() == (ALLOW, None)
     assert operations.decide([Operation("reset-hard"), Operation("commit")], settings).operations == [
         "commit",
         "reset-hard",

@@ -14,7 +14,7 @@ import pytest
 from git_agentos.errors import TddError
 from git_agentos.git.location import locate
 from git_agentos.process import contained
-from git_agentos.run import environment as environments
+from git_agentos.run import step
 from git_agentos.tdd.models.command import Command
 from git_agentos.tdd.models.model import IMPLEMENT, SCAFFOLD, ModelResult
 from tests.support import model_requests
@@ -201,7 +201,7 @@ def test_files_of_an_exchange_never_follow_links(site: ModelWorktree, tmp_path: 
 
 def test_a_child_without_stdin_has_nothing_to_read(site: ModelWorktree) -> None:
     location = locate(str(site.root))
-    env = environments.for_command(os.environ, run_id="r1", agent="run-r1", task=None, mark=uuid.uuid4().hex)
+    env = step.command_environment(os.environ, run_id="r1", agent="run-r1", task=None, mark=uuid.uuid4().hex)
     out = io.BytesIO()
     child = contained.Command(contained.shell("cat; echo end"), location.root, env)
     assert contained.run(child, out, io.BytesIO(), show=lambda _: None, stop=lambda: False).exit_code == 0

@@ -11,8 +11,7 @@ from git_agentos.cli.render.text.status import finding
 from git_agentos.cli.text import Style, Text
 
 if TYPE_CHECKING:
-    from git_agentos.guard.approval.weaker_settings import Confirmation
-    from git_agentos.guard.configuration.confirmation import Unconfirmed
+    from git_agentos.guard.configuration.confirmation import Confirmation, Unconfirmed
     from git_agentos.guard.decision import Decision
     from git_agentos.guard.diagnosis.checks import GuardStatus, HooksStatus
     from git_agentos.guard.diagnosis.probe import Layer
@@ -107,9 +106,9 @@ def _confirmed(setting: Unconfirmed, style: Style) -> str:
 
 
 def _setting(setting: Unconfirmed) -> str:
-    from git_agentos.guard.approval import weaker_settings
+    from git_agentos.guard.configuration import confirmation
 
-    return f"{quote.line(weaker_settings.format_setting(setting))} ({quote.path(setting.source)})"
+    return f"{quote.line(confirmation.format_setting(setting))} ({quote.path(setting.source)})"
 
 
 def integrated(result: Integration) -> Text:

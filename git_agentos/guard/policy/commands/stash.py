@@ -196,7 +196,7 @@ def _clear(analysis: Analysis) -> None:
 
 
 def _delete(analysis: Analysis, name: str, subject: str, commits: Sequence[str]) -> None:
-    """Entries are deleted. In the main worktree an agent's and the person's cannot be told apart: nothing is an agent's
+    """Entries are deleted. In the main worktree an agent's and the person's look alike: nothing is an agent's
     own there."""
     others = _others(analysis, commits)
     analysis.add("stash-other" if others else name, subject, own=not others, limited=not others)

@@ -1,4 +1,4 @@
-"""A workspace without git, for tests and for runs that need no boundary."""
+"""The service of a run's workspace, as an orchestrator calls it; and one without git."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import atexit
 import os
 import tempfile
 from dataclasses import replace
+from typing import Protocol
 
 from git_agentos.errors import RunError, UsageError
 from git_agentos.git import refs, trees
@@ -20,7 +21,50 @@ from git_agentos.worktree import record
 from git_agentos.worktree.agent_merge import Merge
 
 
-class NullWorkspaceService:
+class WorkspaceService(Protocol):
+    """The calls of an orchestrator for a run's workspace."""
+
+    def prepare_pre_run(self, *, run_id: str) -> WorkspaceContext:
+        """Make the workspace of a run, and record its base. RunError where the run has one already."""
+
+    def rollback_pre_run(self) -> WorkspaceContext:
+        """Reset the workspace to its base. What the run did is saved first."""
+        return self.rollback_to(PRE_RUN)
+
+    def current_context(self) -> WorkspaceContext | None:
+        """The run's context with HEAD as it is now; None before `prepare_pre_run`. RunError where the service was to
+        pick up a run that is not there."""
+
+    def snapshot(self) -> WorkspaceSnapshot:
+        """The state of the workspace. Nothing changes in it."""
+
+    def diff_summary(self) -> str:
+        """What differs from the base, for people: as `git diff --stat` tells it; empty where nothing does."""
+
+    def mark_step(self, n: int) -> str:
+        """Make the state now the point `step:<n>`; its checkpoint's id."""
+
+    def rollback_to(self, point: int | str) -> WorkspaceContext:
+        """Roll back to the point of a step (a number or `step:N`), `pre_run`, or a checkpoint of the run's timeline."""
+
+    def end(
+        self, state: str, reason: str | None = None, *, roll_back: bool = False, cleanup: bool = False
+    ) -> Run:  # fmt: skip
+        """End the run as `passed`, `failed` or `cancelled`."""
+
+    def cancel(self, reason: str | None = None, *, roll_back: bool = False) -> Run:
+        """End the run as cancelled."""
+        return self.end(CANCELLED, reason, roll_back=roll_back)
+
+    def abandon(self, reason: str | None = None) -> Run:
+        """End the run as cancelled, archive its worktree and delete its branch; nothing is lost."""
+        return self.end(CANCELLED, reason, cleanup=True)
+
+    def accept(self, *, into: str | None = None, squash: bool = False, cleanup: bool = False) -> Acceptance:
+        """Merge the workspace as it stands into a branch, and end the run as accepted."""
+
+
+class NullWorkspaceService(WorkspaceService):
     """A workspace without git: it keeps a context in memory and never changes anything. For tests, and for runs that
     need no boundary.
 
@@ -64,10 +108,6 @@ class NullWorkspaceService:
         )
         return self._context
 
-    def rollback_pre_run(self) -> WorkspaceContext:
-        """The same context: nothing was done."""
-        return self.rollback_to(PRE_RUN)
-
     def current_context(self) -> WorkspaceContext | None:
         """The context that `prepare_pre_run` made."""
         return self._context
@@ -75,20 +115,11 @@ class NullWorkspaceService:
     def snapshot(self) -> WorkspaceSnapshot:
         """A snapshot of nothing."""
         run = self._prepared()
+        none: list[str] = []
         return WorkspaceSnapshot(
-            run.run_id,
-            refs.ZERO,
-            run.branch_name,
-            trees.EMPTY_TREE,
-            refs.ZERO,
-            [],
-            [],
-            [],
-            [],
-            [],
-            refs.ZERO,
-            times.now_text(),
-        )
+            run.run_id, refs.ZERO, run.branch_name, trees.EMPTY_TREE, refs.ZERO, none, none, none, none, none,
+            refs.ZERO, times.now_text(),
+        )  # fmt: skip
 
     def diff_summary(self) -> str:
         """Nothing differs."""
@@ -112,17 +143,8 @@ class NullWorkspaceService:
         self, state: str, reason: str | None = None, *, roll_back: bool = False, cleanup: bool = False  # noqa: ARG002
     ) -> Run:  # fmt: skip
         """The run, ended so; RunError where it has ended."""
-        if state not in (PASSED, FAILED, CANCELLED):
-            raise UsageError(f"a run cannot end as '{state}'", f"one of: {PASSED}, {FAILED}, {CANCELLED}")
+        check_end_state(state)
         return self._end(state, reason)
-
-    def cancel(self, reason: str | None = None, *, roll_back: bool = False) -> Run:  # noqa: ARG002
-        """The run, cancelled."""
-        return self.end(CANCELLED, reason)
-
-    def abandon(self, reason: str | None = None) -> Run:
-        """The run, cancelled."""
-        return self.end(CANCELLED, reason)
 
     def accept(
         self, *, into: str | None = None, squash: bool = False, cleanup: bool = False  # noqa: ARG002
@@ -130,10 +152,7 @@ class NullWorkspaceService:
         """The run, accepted; there was nothing to merge."""
         target = into or "HEAD"
         run = replace(self._end(ACCEPTED, None), accepted_into=target, merge_commit=refs.ZERO)
-        merge = Merge(
-            merged=False, target=target, before=refs.ZERO, merge_commit=refs.ZERO, sources=[], conflicts=[], saved=None,
-            worktree_path=None, squashed=squash, dry_run=False,
-        )  # fmt: skip
+        merge = Merge(merged=False, target=target, before=refs.ZERO, merge_commit=refs.ZERO, squashed=squash)
         return Acceptance(run, merge)
 
     def _end(self, state: str, reason: str | None) -> Run:
@@ -141,11 +160,10 @@ class NullWorkspaceService:
         if self._ended is not None:
             raise RunError(f"run '{context.run_id}' has ended: {self._ended}", "take another service for another run")
         self._ended = state
-        return Run(
-            run_id=context.run_id, state=state, reason=reason, context=context, task_id=context.task_id, steps=[],
-            attempts=[], evidence=context.worktree_path, max_attempts=1, on_failure="keep", guarded=False, protected=[],
-            started_at=context.created_at, ended_at=times.now_text(),
-        )  # fmt: skip
+        run = Run(
+            context.run_id, state, reason, context, context.task_id, evidence=context.worktree_path, guarded=False
+        )
+        return replace(run, started_at=context.created_at, ended_at=times.now_text())
 
     def _prepared(self) -> WorkspaceContext:
         if self._context is None:
@@ -183,3 +201,9 @@ def point_name(point: int | str) -> str:
 def not_prepared() -> RunError:
     """The error for a run that has no workspace."""
     return RunError("the run has no workspace yet", "prepare_pre_run makes it")
+
+
+def check_end_state(state: str) -> None:
+    """UsageError for a state in which an orchestrator cannot end a run."""
+    if state not in (PASSED, FAILED, CANCELLED):
+        raise UsageError(f"a run cannot end as '{state}'", f"one of: {PASSED}, {FAILED}, {CANCELLED}")
