@@ -8,7 +8,7 @@ repository      the open repository: objects, ancestry; libgit2: the part of pyg
 configuration   reading git's configuration
 objects         writing objects so that they are on disk when a checkpoint is reported; pack: as one pack
 gc              packing the loose objects of many checkpoints; saving beside a running `git gc`
-filesystem      which names the file system takes for one, by a probe
+filesystem      which names the file system takes for one, by a probe; filesystem_limits: what else it cannot do
 trees           trees as mappings: parse, edit, walk, compare
 refs            reading refs, and moving them by compare-and-swap; reflog: reading reflogs
 tree_refs       files that a ref of their own keeps

@@ -33,8 +33,8 @@ def test_the_entry_itself_is_light() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("checkpoint",), ("checkpoint", "-qm", "text", "--meta", "a=b"), ("checkpoint", "list", "-n", "20"), ("status",),
-        ("restore", "latest", "--dry-run"), ("log", "add", "decision", "text"), ("log", "list"), ("worktree", "list"),
+        ("checkpoint",), ("checkpoint", "-qm", "text", "--meta", "a=b"), ("checkpoint", "list", "-n", "20"),
+        ("status",), ("restore", "latest", "--dry-run"), ("log", "add", "decision", "text"), ("log", "list"), ("worktree", "list"),
         ("guard", "check", "--", "git", "status"), ("run", "list"), ("db", "path"),
     ],
     ids=" ".join,

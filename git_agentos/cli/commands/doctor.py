@@ -15,12 +15,18 @@ def doctor(
 ) -> None:
     """Check the repository and fix problems.
 
-    Prints a hint for each finding; with --fix, fixes those for which nothing can be lost. The exit code is 1 if an
-    error or a warning is left.
+    Prints a hint for each finding; with --fix, fixes those for which nothing can be lost. Also prints on which file
+    system the worktree and its git directory are, and what does not work there. The exit code is 1 if an error or a
+    warning is left.
     """
     from git_agentos import overview
 
     findings = overview.examine(ctx.workspace(), fix=fix)
-    ctx.output.show("doctor", {"findings": findings}, lambda style: render.findings(findings, style, fix=fix))
+    places = overview.file_systems(ctx.workspace())
+    ctx.output.show(
+        "doctor",
+        {"findings": findings, "file_systems": places},
+        lambda style: render.doctor(findings, places, style, fix=fix),
+    )
     if any(each.severity in ("error", "warning") and not each.fixed for each in findings):
         raise Exit(1)

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from git_agentos.tdd.state import Workflow
 
 WorkflowId = Annotated[str, Argument(metavar="ID")]
-_SECONDS = 300.0
+TestTimeout = Annotated[
+    str, Option("--test-timeout", metavar="TIME", help="Time limit of tests: 90s, 5m (default: 300s).")
+]
+Sandbox = Annotated[bool, Option("--sandbox", help="Tests have no network, and write only in the worktree.")]
 _INTERRUPTED = 130
 
 
@@ -39,10 +42,8 @@ class Options(NamedTuple):
     into: Annotated[
         str | None, Option("--into", metavar="BRANCH", help="Merge into BRANCH (default: the current one).")
     ] = None
-    test_timeout: Annotated[
-        str, Option("--test-timeout", metavar="TIME", help="Time limit of tests: 90s, 5m (default: 300s).")
-    ] = "300s"
-    sandbox: Annotated[bool, Option("--sandbox", help="Tests have no network, and write only in the worktree.")] = False
+    test_timeout: TestTimeout = "300s"
+    sandbox: Sandbox = False
     accepts_policy: Annotated[bool, Option("--yes-data-policy", help="Accept the data policy without a prompt.")] = (
         False
     )
@@ -51,13 +52,8 @@ class Options(NamedTuple):
 class GateOptions(NamedTuple):
     """How `tdd gate` runs tests."""
 
-    test_timeout: Annotated[
-        str | None,
-        Option("--test-timeout", metavar="TIME", help="Time limit of tests: 90s, 5m (default: 300s)."),
-    ] = None
-    sandbox: Annotated[bool, Option("--sandbox", help="No network, write only in the worktree (needs bubblewrap).")] = (
-        False
-    )
+    test_timeout: TestTimeout = "300s"
+    sandbox: Sandbox = False
 
 
 @group()
@@ -174,17 +170,17 @@ def show(ctx: Invocation, id_: WorkflowId, html: Html = None) -> None:
     context = workflows_context(ctx)
     review = query.review(context, id_, os.environ)
     workflow = review.workflow
-    evidence = render.Evidence(
+    results = render.NodeOutputs(
         outputs={each["n"]: query.output(context, workflow, each) for each in workflow.history},
         patches={each["n"]: query.patch(context, workflow, each) for each in workflow.history},
     )
     if html is None:
-        ctx.output.show("tdd", workflow, lambda style: render.details(review, evidence, style))
+        ctx.output.show("tdd", workflow, lambda style: render.details(review, results, style))
         return
     from git_agentos.cli.render.html import page
     from git_agentos.cli.render.html import workflow as pages
 
-    path = page.write(ctx.path(html), pages.workflow(query.without_secrets(context, review), evidence))
+    path = page.write(ctx.path(html), pages.workflow(query.without_secrets(context, review), results))
     ctx.output.show("tdd", workflow, lambda _: render.page_written(workflow, path))
 
 
@@ -343,23 +339,17 @@ def _check_gate(ctx: Invocation, name: str, tests: list[str], options: GateOptio
     from git_agentos.run.lock import Stop
     from git_agentos.run.spec import duration
     from git_agentos.tdd.gate import command
+    from git_agentos.tdd.gate.pytest_run import Control
 
-    timeout = duration(options.test_timeout) if options.test_timeout is not None else _SECONDS
+    timeout = duration(options.test_timeout)
     context = ctx.workspace().context
     check = command.red if name == "red" else command.green
     with Stop(context.location, "gate") as stop:
-        result = check(
-            context,
-            os.path.abspath(ctx.directory),
-            tests,
-            command.GateOptions(
-                dict(os.environ),
-                timeout,
-                options.sandbox,
-                show=lambda line: ctx.output.progress(quote.contents(line)),
-                stop=lambda: stop.signal is not None,
-            ),
+        control = Control(
+            show=lambda line: ctx.output.progress(quote.contents(line)), stop=lambda: stop.signal is not None
         )
+        gate_options = command.GateOptions(dict(os.environ), timeout, options.sandbox, control)
+        result = check(context, os.path.abspath(ctx.directory), tests, gate_options)
     ctx.output.show("tdd-gate", result, lambda style: render.gate(result, style))
     if result.interrupted:
         raise Exit(_INTERRUPTED)
