@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from git_agentos.cli import command as commands
@@ -108,6 +108,7 @@ def lines(draw: st.DrawFn) -> list[str]:
     return words
 
 
+@settings(deadline=None)
 @given(lines())
 def test_direct_call_is_the_one_of_typer(words: list[str]) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:

@@ -34,8 +34,8 @@ def test_the_entry_itself_is_light() -> None:
     "words",
     [
         ("checkpoint",), ("checkpoint", "-qm", "text", "--meta", "a=b"), ("checkpoint", "list", "-n", "20"),
-        ("status",), ("restore", "latest", "--dry-run"), ("log", "add", "decision", "text"), ("log", "list"), ("worktree", "list"),
-        ("guard", "check", "--", "git", "status"), ("run", "list"), ("db", "path"),
+        ("status",), ("restore", "latest", "--dry-run"), ("log", "add", "decision", "text"), ("log", "list"),
+        ("worktree", "list"), ("guard", "check", "--", "git", "status"), ("run", "list"), ("db", "path"),
     ],
     ids=" ".join,
 )  # fmt: skip
