@@ -132,7 +132,7 @@ def index_stamp(location: Location) -> tuple[int, ...]:
 
 
 class Scan:
-    """A running scan of one worktree."""
+    """A running scan of one worktree. As a context manager, it is stopped at the end if nobody has read it."""
 
     def __init__(self, location: Location) -> None:
         self.location = location
@@ -143,6 +143,14 @@ class Scan:
         self._flags = _Child(_FLAGS, location)
         self._version = _Child(("version",), location)
         self._config_values: dict[str, list[str]] | None = None
+        self._is_read = False
+
+    def __enter__(self) -> Scan:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._is_read:
+            self.discard()
 
     @classmethod
     def start(cls, path: str) -> Scan:
@@ -165,6 +173,7 @@ class Scan:
 
     def read(self) -> ScanResult:
         """Wait for git and parse its output; GitCommandError if the index is damaged."""
+        self._is_read = True
         try:
             return self._read()
         except (GitCommandError, ValueError) as error:
