@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
-from git_agentos.git import objects, trees
+from git_agentos.git import trees
 from git_agentos.git.repository import Repository
 from git_agentos.tdd.gate import frozen_files, pytest_config, syntax, trivial_tests
 from git_agentos.tdd.gate.cases import PASSED, Case
@@ -129,7 +129,7 @@ class BaseTests:
         """The vetoes about one test file."""
         oid = self._blobs.get(path)
         full = os.fsencode(os.path.join(self._worktree.root, path))
-        if oid is not None and not os.path.islink(full) and objects.hash_file(full) == oid:
+        if oid is not None and not os.path.islink(full) and self._repository.hash.hash_file(full) == oid:
             return ()
         before, after = self._read(path), self._worktree.read(path)
         patterns = self._worktree.options.functions

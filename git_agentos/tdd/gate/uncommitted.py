@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from git_agentos.errors import AgentosError
-from git_agentos.git import objects, trees
+from git_agentos.git import trees
 from git_agentos.git.repository import Repository
 from git_agentos.tdd.gate.setup import PytestSetup
 
@@ -53,7 +53,7 @@ def _is_same(repository: Repository, root: str, path: str, oid: str) -> bool:
     """Whether a checkout of the blob gives the file that the tests ran; line ends may differ."""
     full = os.fsencode(os.path.join(root, path))
     try:
-        if objects.hash_file(full) == oid:
+        if repository.hash.hash_file(full) == oid:
             return True
         with open(full, "rb") as file:
             current = file.read()
