@@ -12,7 +12,17 @@ from git_agentos.cli.command import COMMANDS
 from tests.support.repo import Repo
 from tests.support.tool import run
 
-HEAVY = ("typer", "pygit2", "git_agentos.git.libgit2", "pydantic", "rich", "click", "json", "sqlite3", "asyncio")
+HEAVY = (
+    "typer",
+    "pygit2",
+    "git_agentos.git.objects.libgit2",
+    "pydantic",
+    "rich",
+    "click",
+    "json",
+    "sqlite3",
+    "asyncio",
+)
 
 
 def loaded_by(code: str) -> set[str]:
@@ -108,7 +118,7 @@ def test_only_a_page_loads_jinja2(repo: Repo) -> None:
 
 
 def test_help_needs_no_libgit2() -> None:
-    assert loaded_by(command("restore", "--help")).isdisjoint({"pygit2", "git_agentos.git.libgit2"})
+    assert loaded_by(command("restore", "--help")).isdisjoint({"pygit2", "git_agentos.git.objects.libgit2"})
 
 
 @pytest.mark.parametrize("executable", ["main", "checkpoint", "restore", "rollback", "tdd"])
