@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 from collections.abc import Iterable, Mapping
 
 from git_agentos.errors import CheckpointFormatError
@@ -148,4 +147,6 @@ def write(location: Location, wanted: Mapping[str, bytes], *, scratch: str) -> N
                 os.unlink(os.path.join(location.git_dir, name))
     for directory in _DIRECTORIES:
         if not any(name.startswith(directory + "/") for name in wanted):
+            import shutil  # only a restore needs it
+
             shutil.rmtree(os.path.join(location.git_dir, directory), ignore_errors=True)

@@ -47,21 +47,23 @@ class ObjectStore(Protocol):
 
 
 def open_store(location: Location, objects_dir: str) -> ObjectStore:
-    """The objects of a repository, by the backend that serves it (docs/decisions/018-objects-behind-a-port.md): libgit2
-    where it can open the repository, since it reads fastest; else plumbing.
+    """The objects of a repository, by the backend that serves it (docs/decisions/018-objects-behind-a-port.md).
 
-    RepositoryError if the repository cannot be opened, UnsupportedRepository if its format has become one that is not
-    supported since it was located.
+    UnsupportedRepository if its format has become one that is not supported since it was located, RepositoryError if it
+    has become another one.
     """
-    if location.format == repository_format.DEFAULT:
-        # Imported here, as the other backend is for those who cannot wait for libgit2.
+    if repository_format.read(location.common_dir) != location.format:
+        raise RepositoryError("the format of this repository has just changed", "try again")
+    from git_agentos.git.objects.plumbing import PlumbingStore
+    from git_agentos.git.objects.switching_store import SwitchingStore
+
+    plumbing = PlumbingStore(location.git_dir, objects_dir, location.hash, location.environment())
+    if location.format != repository_format.DEFAULT:
+        return plumbing
+
+    def libgit2() -> ObjectStore:
         from git_agentos.git.objects.libgit2_store import Libgit2Store
 
-        try:
-            return Libgit2Store(location.git_dir, objects_dir)
-        except RepositoryError:
-            repository_format.read(location.common_dir)
-            raise
-    from git_agentos.git.objects.plumbing import PlumbingStore
+        return Libgit2Store(location.git_dir, objects_dir)
 
-    return PlumbingStore(location.git_dir, objects_dir, location.hash, location.environment())
+    return SwitchingStore(plumbing, libgit2)
