@@ -55,7 +55,13 @@ def read(common_dir: str) -> RepositoryFormat:
             "git-agentos works with repositories that have one object format, sha1 or sha256",
         )
     # In version 0, git ignores extensions that it does not know.
-    if core.get("repositoryformatversion", "0") != "0":
+    version = core.get("repositoryformatversion", "0")
+    if version not in ("0", "1"):
+        raise UnsupportedRepository(
+            f"the repository at '{common_dir}' cannot be opened: its format has version {version}",
+            "a newer git may support it (git --version)",
+        )
+    if version != "0":
         refuse(found.keys() - _SERVED)
     algorithm = BY_NAME.get(found.get("objectformat", SHA1.name))
     if algorithm is None:

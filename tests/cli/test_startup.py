@@ -57,7 +57,7 @@ def test_a_plain_line_loads_no_parser(repo: Repo, words: tuple[str, ...]) -> Non
 
 @pytest.mark.parametrize(
     "words",
-    [("checkpoint",), ("checkpoint", "-m", "text"), ("checkpoint", "list", "-n", "20")],
+    [("checkpoint",), ("checkpoint", "-qm", "text", "--meta", "a=b")],
     ids=" ".join,
 )
 def test_a_small_checkpoint_loads_no_libgit2_and_nothing_slow(repo: Repo, words: tuple[str, ...]) -> None:
@@ -68,9 +68,12 @@ def test_a_small_checkpoint_loads_no_libgit2_and_nothing_slow(repo: Repo, words:
     assert loaded_by(command("-C", str(repo.path), *words)).isdisjoint({*slow, "sqlite3", "asyncio"})
 
 
-def test_status_loads_no_libgit2(repo: Repo) -> None:
-    loaded = loaded_by(command("-C", str(repo.path), "status"))
-    assert loaded.isdisjoint({"pygit2", "git_agentos.git.objects.libgit2", "logging", "tempfile"})
+@pytest.mark.parametrize("words", [("status",), ("checkpoint", "list", "-n", "20"), ("checkpoint", "show", "latest")])
+def test_looking_at_checkpoints_loads_no_libgit2(repo: Repo, words: tuple[str, ...]) -> None:
+    repo.write("new.txt", "x")
+    assert run(repo.path, "checkpoint", "-q").code == 0
+    loaded = loaded_by(command("-C", str(repo.path), *words))
+    assert loaded.isdisjoint({"pygit2", "git_agentos.git.objects.libgit2", "logging"})
 
 
 def test_many_reads_load_libgit2(repo: Repo) -> None:
