@@ -1,6 +1,7 @@
 """git: the only folder that runs it and the only one that imports pygit2.
 
 process         running git: one way to start it, one environment, one error
+version         the version of git, and the oldest one that will do
 location        which repository and worktree a path is in
 gitfile         the small files by which a worktree and its repository find each other
 worktrees       the worktrees of a repository, and who uses a branch

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from git_agentos.errors import RepositoryError, UnsupportedRepository
-from git_agentos.git import gitfile, process
+from git_agentos.git import gitfile, process, version
 
 # Extensions of repositories that are not supported.
 _NOT_SUPPORTED = {
@@ -185,6 +185,8 @@ def _ask(path: str, env: Mapping[str, str]) -> Location:
     status, out, err = process.finish(child)
     lines = out.split(b"\n")
     if status != 0 or len(lines) < 6:
+        # An older git does not know all of these options.
+        version.require(process.run(["version"], cwd=path, env=env).decode("ascii", "replace").strip())
         raise _refusal(path, lines, err)
     if lines[0] != b"sha1":
         raise _unsupported(f"the object format {os.fsdecode(lines[0])} (extensions.objectFormat)")
