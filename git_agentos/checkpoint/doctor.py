@@ -12,7 +12,7 @@ from git_agentos.errors import AgentosError, DamagedDatabase, DamagedFile, Repos
 from git_agentos.findings import DOCTOR_FIX, Finding, Fixable, fixable
 from git_agentos.git import lockfile, process, refs, version, worktrees
 from git_agentos.git.location import Location
-from git_agentos.git.pack import KEEP_MARK
+from git_agentos.git.objects.pack import KEEP_MARK
 from git_agentos.git.repository import Repository
 from git_agentos.store import database_path
 from git_agentos.util import files, locks
@@ -42,7 +42,9 @@ def _git(settings: Settings) -> Iterator[Finding]:
         yield Finding("old-git", "error", error.message, error.hint)
     names = [found[1] for key in settings.values if (found := _HOOK_EVENT.fullmatch(key)) is not None]
     if version.parse(text) == (2, 54) and names:
-        message = f"{text} runs the hooks that are configured ({', '.join(names)}) in the git commands of git-agentos, too"
+        message = (
+            f"{text} runs the hooks that are configured ({', '.join(names)}) in the git commands of git-agentos, too"
+        )
         yield Finding("configured-hooks", "warning", message, "git 2.55 can switch them off for these")
 
 

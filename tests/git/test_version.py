@@ -88,6 +88,7 @@ def test_doctor_names_what_a_git_cannot_do(repo: Repo) -> None:
         folder = repo.scratch / text.replace(" ", "-")
         found = run(repo.path, "--json", "doctor", env=_reporting(folder, text)).json["findings"]
         assert [each["code"] for each in found] == code, text
-    assert "hooks that are configured (lint)" in run(
-        repo.path, "doctor", env=_reporting(repo.scratch / "last", "git version 2.54.1")
-    ).out.decode()
+    assert (
+        "hooks that are configured (lint)"
+        in run(repo.path, "doctor", env=_reporting(repo.scratch / "last", "git version 2.54.1")).out.decode()
+    )

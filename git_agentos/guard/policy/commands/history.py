@@ -189,7 +189,9 @@ def _replay(analysis: Analysis) -> None:
 
 def _branches(analysis: Analysis, *options: str) -> dict[str, list[str]]:
     """Branches (short) by the commits that they are at."""
-    status, out = analysis.facts.git("for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", *options, "refs/heads/")
+    status, out = analysis.facts.git(
+        "for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", *options, "refs/heads/"
+    )
     found: dict[str, list[str]] = {}
     for line in os.fsdecode(out).splitlines() if status == 0 else ():
         oid, _, name = line.partition(" ")
