@@ -1,4 +1,4 @@
-"""Hooks that the configuration names (git 2.54), in a guarded worktree: git runs them as before, and ours after them."""
+"""Hooks that the configuration names (git 2.54), in a guarded worktree: git runs them as before, then ours."""
 
 from __future__ import annotations
 

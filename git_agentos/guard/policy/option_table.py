@@ -73,11 +73,13 @@ SPECS = {
     "refetch refmap= negotiate-only auto-maintenance auto-gc show-forced-updates write-commit-graph stdin "
     "submodule-prefix= recurse-submodules-default=",
     "format-patch": "n,numbered N,no-numbered s,signoff stdout cover-letter numbered-files suffix= start-number= "
-    "v,reroll-count= filename-max-length= rfc? cover-from-description= commit-list-format= description-file= subject-prefix= "
-    "o,output-directory= output= k,keep-subject no-binary zero-commit ignore-if-in-upstream p,no-stat add-header= to= "
-    "cc= from? in-reply-to= attach? inline? thread? signature= base= signature-file= q,quiet progress interdiff= "
-    "range-diff= creation-factor= force-in-body-from",
-    "gc": "q,quiet skip-foreground-tasks prune? cruft max-cruft-size= aggressive auto detach force keep-largest-pack expire-to=",
+    "v,reroll-count= filename-max-length= rfc? cover-from-description= commit-list-format= "
+    "description-file= subject-prefix= o,output-directory= output= k,keep-subject no-binary zero-commit "
+    "ignore-if-in-upstream p,no-stat add-header= to= cc= from? in-reply-to= attach? inline? thread? "
+    "signature= base= signature-file= q,quiet progress interdiff= range-diff= creation-factor= "
+    "force-in-body-from",
+    "gc": "q,quiet skip-foreground-tasks prune? cruft max-cruft-size= aggressive auto detach force keep-largest-pack "
+    "expire-to=",
     "grep": "cached no-index untracked exclude-standard recurse-submodules v,invert-match i,ignore-case w,word-regexp "
     "a,text I textconv r,recursive max-depth= E,extended-regexp G,basic-regexp F,fixed-strings P,perl-regexp "
     "n,line-number column h H full-name l,files-with-matches name-only L,files-without-match z,null o,only-matching "
