@@ -19,7 +19,6 @@ from git_agentos.errors import (
     WorktreeError,
 )
 from git_agentos.git import refs, trees
-from git_agentos.git.location import Location
 from git_agentos.log import Entry
 from git_agentos.util import times
 from git_agentos.worktree import agent_branch
@@ -137,7 +136,7 @@ def _range(context: OpenWorktree, name: str) -> tuple[str | None, str | None]:
     """The agent's commit, and the one at which its worktree started (None: the beginning of history)."""
     location = context.location
     if name == timeline.MAIN:
-        return refs.read_head(Location(location.root, location.common_dir, location.common_dir)).commit, None
+        return refs.read_head(location.worktree(location.root, location.common_dir)).commit, None
     try:
         found = agent_branch.find(context, name)
     except (WorktreeError, UsageError):

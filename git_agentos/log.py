@@ -27,7 +27,7 @@ from git_agentos.store import database, database_path, rows
 from git_agentos.store.database import Connection
 from git_agentos.store.rows import TYPES, Entry, Item, LogQuery, RowOwner
 from git_agentos.util import times
-from git_agentos.util.values import is_hex, ordered_id
+from git_agentos.util.values import ordered_id
 
 __all__ = [
     "MOST_FILES", "TYPES", "Entry", "Rebuilt", "add", "archive_files", "entries", "follow",
@@ -145,7 +145,7 @@ def _new_entry(context: OpenWorktree, kind: str, summary: str, fields: Fields) -
 
 
 def _commit(repository: Repository, name: str | None) -> str | None:
-    if name is None or _is_id(name):
+    if name is None or repository.hash.is_oid(name):
         return name
     oid = repository.find_commit(name)
     if oid is None:
@@ -153,12 +153,8 @@ def _commit(repository: Repository, name: str | None) -> str | None:
     return oid
 
 
-def _is_id(text: str) -> bool:
-    return len(text) == 40 and is_hex(text)
-
-
 def _checkpoint(context: OpenWorktree, spec: str | None) -> str | None:
-    if spec is None or _is_id(spec):
+    if spec is None or context.repository.hash.is_oid(spec):
         return spec
     return timeline.find(context.repository, spec, [context.worktree_id]).checkpoint
 

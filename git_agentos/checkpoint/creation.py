@@ -18,7 +18,7 @@ from git_agentos.checkpoint.capture.state import capture_state
 from git_agentos.checkpoint.model import Checkpoint, Metadata, State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import CheckpointFormatError, MissingObjectsError, converted_storage_errors
-from git_agentos.git import gc, process, refs, state_dir, trees
+from git_agentos.git import gc, process, state_dir, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
@@ -190,7 +190,7 @@ def _preview_nested(location: Location, *, worktree: OpenWorktree, request: Capt
     with inner.repository.writer() as writer:
         state = preview_worktree(inner, writer, request=request, scan=scan)
     earlier = _unchanged(inner.repository, inner.worktree_id, state)
-    return _nested_checkpoint(earlier.id if earlier is not None else refs.ZERO, inner, state)
+    return _nested_checkpoint(earlier.id if earlier is not None else location.hash.zero, inner, state)
 
 
 def _open_nested(location: Location, worktree: OpenWorktree) -> tuple[OpenWorktree, Scan]:

@@ -12,7 +12,7 @@ from git_agentos.errors import AgentosError, DamagedDatabase, DamagedFile, Repos
 from git_agentos.findings import DOCTOR_FIX, Finding, Fixable, fixable
 from git_agentos.git import lockfile, process, refs, worktrees
 from git_agentos.git.location import Location
-from git_agentos.git.pack import KEEP_MARK
+from git_agentos.git.objects.pack import KEEP_MARK
 from git_agentos.git.repository import Repository
 from git_agentos.store import database_path
 from git_agentos.util import files, locks

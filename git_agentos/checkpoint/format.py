@@ -152,7 +152,7 @@ def write(
     message = _message(metadata, state.head.branch)
     unborn = state.head.commit is None
     writer.write_tree(b"")  # git fsck requires the empty tree as an object
-    head = state.head.commit or writer.write_commit(trees.EMPTY_TREE, [], b"unborn HEAD\n", committer, seconds)
+    head = state.head.commit or writer.write_commit(writer.hash.empty_tree, [], b"unborn HEAD\n", committer, seconds)
     index = writer.write_commit(
         state.index_tree, [head], b"index" + (b" of an unborn branch" if unborn else b"") + b"\n", committer, seconds
     )
@@ -193,7 +193,7 @@ def _extra_tree(writer: Writer, state: State, meta: Mapping[str, Any], attachmen
     changes.update(attachments)
     for name, oid in state.operation_trees.items():
         changes[_OPERATION_TREES + b"/" + os.fsencode(name)] = (trees.DIRECTORY, oid)
-    return trees.edit(writer, trees.EMPTY_TREE, changes)
+    return trees.edit(writer, writer.hash.empty_tree, changes)
 
 
 # -- reading -------------------------------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ def open_checkpoint(repository: Repository, oid: str) -> OpenCheckpoint:
 
 
 def _meta(repository: Repository, oid: str, extra: str) -> Mapping[str, Any]:
-    entry = trees.parse(repository.read_tree(repository.commit(extra).tree)).get(b"meta.json")
+    entry = repository.entries(repository.commit(extra).tree).get(b"meta.json")
     if entry is None:
         raise CheckpointFormatError(f"checkpoint {oid[:8]} has no meta.json")
     try:
@@ -291,17 +291,16 @@ def read(repository: Repository, oid: str) -> Checkpoint:
 def read_state(repository: Repository, oid: str) -> State:
     """The complete state in a checkpoint. Only the objects that this needs are read; others are not checked."""
     found = open_checkpoint(repository, oid)
-    index_tree, untracked_tree = (repository.commit(each).tree for each in (found.index_commit, found.untracked))
     try:
-        state = state_fields.from_fields(found.meta, _read_extra(repository, found))
+        return state_fields.from_fields(found.meta, _read_extra(repository, found))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CheckpointFormatError(f"the metadata of checkpoint {oid[:8]} is damaged") from error
-    return state._replace(index_tree=index_tree, tree=found.commit.tree, untracked_tree=untracked_tree)
 
 
 def _read_extra(repository: Repository, found: OpenCheckpoint) -> state_fields.Extra:
-    """What S holds of the state."""
-    top = trees.parse(repository.read_tree(repository.commit(found.metadata_commit).tree))
+    """What the checkpoint holds of the state."""
+    index_tree, untracked_tree = (repository.commit(each).tree for each in (found.index_commit, found.untracked))
+    top = repository.entries(repository.commit(found.metadata_commit).tree)
     groups = {
         os.fsdecode(name): dict(trees.walk(repository, child))
         for name, (mode, child) in top.items()
@@ -309,10 +308,12 @@ def _read_extra(repository: Repository, found: OpenCheckpoint) -> state_fields.E
     }
     operation_trees = {}
     if _OPERATION_TREES in top:
-        pinned = trees.parse(repository.read_tree(top[_OPERATION_TREES][1]))
+        pinned = repository.entries(top[_OPERATION_TREES][1])
         operation_trees = {os.fsdecode(name): child for name, (_, child) in pinned.items()}
     patterns = top.get(b"sparse-checkout")
-    return state_fields.Extra(groups, operation_trees, patterns and patterns[1])
+    return state_fields.Extra(
+        index_tree, found.commit.tree, untracked_tree, groups, operation_trees, patterns and patterns[1]
+    )
 
 
 def read_attachment(repository: Repository, oid: str, path: bytes) -> bytes | None:
@@ -323,7 +324,7 @@ def read_attachment(repository: Repository, oid: str, path: bytes) -> bytes | No
 
 def raw_paths(repository: Repository, oid: str) -> set[bytes]:
     """The paths whose bytes on disk a checkpoint stores in `raw/`."""
-    top = trees.parse(repository.read_tree(repository.commit(open_checkpoint(repository, oid).metadata_commit).tree))
+    top = repository.entries(repository.commit(open_checkpoint(repository, oid).metadata_commit).tree)
     return {path for path, _ in trees.walk(repository, top[b"raw"][1])} if b"raw" in top else set()
 
 

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from git_agentos.errors import DamagedFile, LockedError, RepositoryError
 from git_agentos.git import state_dir
+from git_agentos.git.hash_algorithm import is_any_oid
 from git_agentos.git.location import Location
 from git_agentos.util import directories, files
 
@@ -27,7 +28,6 @@ _JOURNAL = "journal.json"
 _LAST = "last-restore.json"
 _LIMIT = 64 << 20
 _FIX = "git agentos doctor --fix moves it away; git agentos checkpoint list shows the states that can be restored"
-_OID = re.compile(r"[0-9a-f]{40}")
 _UNFINISHED = re.compile(r"\.json\.(new|\d+)\Z|\A\.\d+-[0-9a-f]{12}\.tmp\Z")
 
 
@@ -117,7 +117,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_oid(value: Any) -> bool:
-    return isinstance(value, str) and _OID.fullmatch(value) is not None
+    return isinstance(value, str) and is_any_oid(value)
 
 
 def _is_flag(value: Any) -> bool:

@@ -316,8 +316,8 @@ def _left_out(problems: Problems | None, link: TimelineEntry, error: AgentosErro
 def part_of(repository: Repository, link: TimelineEntry) -> CheckpointLog:
     """The rows of one checkpoint."""
     found = format.open_checkpoint(repository, link.checkpoint)
-    top = trees.parse(repository.read_tree(repository.commit(found.metadata_commit).tree))
-    kept = trees.parse(repository.read_tree(top[ARCHIVE][1])) if ARCHIVE in top else {}
+    top = repository.entries(repository.commit(found.metadata_commit).tree)
+    kept = repository.entries(top[ARCHIVE][1]) if ARCHIVE in top else {}
     log = _rows(repository, (kept, top), LOG, Entry)
     memory = _rows(repository, (kept, top), MEMORY, Item)
     own = entry_of(format.describe(link.checkpoint, found.meta))

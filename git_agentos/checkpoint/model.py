@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from git_agentos.git.refs import Head
-from git_agentos.git.trees import EMPTY_TREE, Entry
+from git_agentos.git.trees import Entry
 
 # An immutable default for mappings.
 _NONE: Mapping[Any, Any] = MappingProxyType({})
@@ -77,10 +77,10 @@ class State(NamedTuple):
     """Everything that a checkpoint holds. Paths are bytes, relative to the worktree's root."""
 
     head: Head  # HEAD: its branch and its commit
-    index_tree: str = EMPTY_TREE  # the index, stage 0 (an unmerged path: stage 2)
-    tree: str = EMPTY_TREE  # the worktree's state of all tracked paths
-    untracked_tree: str = EMPTY_TREE  # untracked files that are not ignored
-    visible_tree: str = EMPTY_TREE  # both of these; not read (`format.with_visible_tree`)
+    index_tree: str  # the index, stage 0 (an unmerged path: stage 2)
+    tree: str  # the worktree's state of all tracked paths
+    untracked_tree: str  # untracked files that are not ignored
+    visible_tree: str = ""  # both of these; empty until `format.with_visible_tree`, if the state was read
     stages: Mapping[bytes, Mapping[int, Entry]] = _NONE  # stages 1 to 3 of unmerged paths
     intent_to_add: Mapping[bytes, int] = _NONE  # entries of `git add -N`, which no tree holds: path -> mode
     assume_unchanged: Sequence[bytes] = ()  # paths with that flag

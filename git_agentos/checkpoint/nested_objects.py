@@ -25,14 +25,15 @@ from typing import Any
 
 from git_agentos.errors import GitCommandError, MissingObjectsError
 from git_agentos.git import configuration, process, refs, state_dir, trees, worktrees
+from git_agentos.git.hash_algorithm import is_any_oid
 from git_agentos.git.location import Location, locate
 from git_agentos.git.refs import Head
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.util import files
 
 _LIMIT = 1 << 30
+_LONGEST_HEAD = 1 << 10
 _WHO = "git-agentos <git-agentos@localhost>"
-_HEX = re.compile(r"[0-9a-f]{40}")
 _LOG_NAME = re.compile(r"[A-Z][A-Z_]*|refs/.+")
 _BAD_NAME = re.compile(r"(^|/)(\.|$)|\.\.|\.lock(/|$)|[\x00-\x20\x7f~^:?*\[\\]|@\{")
 _INFO = ("exclude", "attributes")
@@ -120,7 +121,7 @@ def _logs(folder: str) -> Iterator[tuple[str, bytes]]:
 def _logged(logs: Iterable[bytes]) -> set[str]:
     """Every object that reflogs name."""
     words = {word for data in logs for line in data.split(b"\n") for word in line.split(b" ", 2)[:2]}
-    return {text for word in words if _HEX.fullmatch(text := word.decode("latin-1")) and text.strip("0")}
+    return {text for word in words if is_any_oid(text := word.decode("latin-1")) and text.strip("0")}
 
 
 def _of_other_worktrees(location: Location) -> set[str]:
@@ -134,7 +135,7 @@ def _of_other_worktrees(location: Location) -> set[str]:
         ]
         for path in paths:
             with contextlib.suppress(OSError), open(path, "rb") as file:
-                found |= _logged([file.read(41)])
+                found |= _logged([file.read(_LONGEST_HEAD)])
     return found
 
 

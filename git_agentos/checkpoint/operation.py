@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 
 from git_agentos.errors import CheckpointFormatError
-from git_agentos.git import refs, trees
+from git_agentos.git import refs
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.util import files
@@ -36,7 +36,7 @@ _SIGNS = (
     ("merge", "MERGE_HEAD"),
     ("bisect", "BISECT_LOG"),
 )
-_HEX = re.compile(rb"(?<![0-9a-f])[0-9a-f]{7,40}(?![0-9a-f])")
+_HEX = re.compile(rb"(?<![0-9a-f])[0-9a-f]{7,}(?![0-9a-f])")
 _MOST_PINS = 2000
 
 
@@ -106,7 +106,7 @@ def pins(repository: Repository, files: Mapping[str, bytes]) -> tuple[list[str],
             kind, oid = found
             if kind == "commit":
                 commits.setdefault(oid)
-            elif kind == "tree" and oid != trees.EMPTY_TREE:
+            elif kind == "tree" and oid != repository.hash.empty_tree:
                 found_trees[name.replace("/", "-")] = oid
     return repository.independent(list(commits)), found_trees
 

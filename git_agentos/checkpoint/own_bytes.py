@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from git_agentos.checkpoint.model import State
-from git_agentos.git.objects import hash_blob, hash_file
+from git_agentos.git import hash_algorithm
 from git_agentos.git.repository import Repository
 
 
@@ -23,7 +23,7 @@ class Form(NamedTuple):
     def is_at(self, path: bytes) -> bool:
         """Whether the file at `path`, on disk, has these bytes."""
         if not self.crlf:
-            return hash_file(path) == self.oid
+            return hash_algorithm.of_oid(self.oid).hash_file(path) == self.oid
         try:
             with open(path, "rb") as file:
                 data = file.read()
@@ -39,7 +39,7 @@ class Form(NamedTuple):
 def is_crlf(data: bytes, oid: str) -> bool:
     """Whether `data` is the blob `oid` with each LF as CRLF."""
     stored = data.replace(b"\r\n", b"\n")
-    return stored.replace(b"\n", b"\r\n") == data and hash_blob(stored) == oid
+    return stored.replace(b"\n", b"\r\n") == data and hash_algorithm.of_oid(oid).hash_blob(stored) == oid
 
 
 class OwnBytes:

@@ -14,9 +14,12 @@ from git_agentos.git.refs import Head
 
 
 class Extra(NamedTuple):
-    """What S holds of a state: the files in each folder (`stages`, `gitdir` …), the trees in `gitdir-trees`, and the
-    blob with the patterns of a sparse checkout."""
+    """What a checkpoint has of a state: its trees; of S, the files in each folder (`stages`, `gitdir` …), the trees
+    in `gitdir-trees`, and the blob with the patterns of a sparse checkout."""
 
+    index_tree: str
+    tree: str
+    untracked_tree: str
     groups: Mapping[str, Mapping[bytes, trees.Entry]]
     operation_trees: Mapping[str, str]
     patterns: str | None
@@ -110,11 +113,14 @@ def extra_entries(state: State) -> dict[str, tuple[int, str]]:
 
 
 def from_fields(meta: Mapping[str, Any], extra: Extra) -> State:
-    """The state that the fields describe, without its trees. KeyError, TypeError, ValueError or AttributeError where
-    they are damaged."""
+    """The state that the fields describe, without its visible tree. KeyError, TypeError, ValueError or AttributeError
+    where they are damaged."""
     sparse = meta["sparse"]
     return State(
         head=Head(meta["head"]["ref"], meta["head"]["commit"]),
+        index_tree=extra.index_tree,
+        tree=extra.tree,
+        untracked_tree=extra.untracked_tree,
         stages=_stages(extra.groups.get("stages", {})),
         intent_to_add=_modes(meta["intent_to_add"]),
         assume_unchanged=_paths(meta["assume_unchanged"]),

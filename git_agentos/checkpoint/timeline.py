@@ -23,11 +23,10 @@ from git_agentos.errors import (
     RepositoryError,
     UsageError,
 )
-from git_agentos.git import gc, refs, state_dir, trees
+from git_agentos.git import gc, refs, state_dir
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.util import files
-from git_agentos.util.values import is_hex
 
 PREFIX = "refs/agentos/timelines/"
 MAIN = "main"
@@ -86,7 +85,7 @@ def rebuild(repository: Repository, name: str) -> str | None:
     followed: set[str] = set()
     line = f"\nAgentos-Worktree: {name}\n".encode()
     out = repository.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objecttype)", "--unordered")
-    for oid in (row[:40].decode() for row in out.splitlines() if row.endswith(b" commit")):
+    for oid in (row.split()[0].decode() for row in out.splitlines() if row.endswith(b" commit")):
         with contextlib.suppress(RepositoryError, MissingObjectsError):
             commit = repository.commit(oid)
             if line not in commit.message + b"\n" or len(commit.parents) < 2:
@@ -118,7 +117,7 @@ def append(
         for _ in range(_ATTEMPTS):
             old = refs.resolve(location, name)
             previous = old or writer.write_commit(
-                trees.EMPTY_TREE, [], f"timeline of {timeline}\n".encode(), committer, seconds
+                writer.hash.empty_tree, [], f"timeline of {timeline}\n".encode(), committer, seconds
             )
             new = make(previous)
             writer.flush()
@@ -161,7 +160,7 @@ def find(repository: Repository, spec: str, timelines: list[str]) -> TimelineEnt
                 return link
         raise CheckpointNotFound(_too_few(timelines, n), "git agentos checkpoint creates one")
     prefix = spec.lower()
-    if not is_hex(prefix) or not _SHORTEST <= len(prefix) <= 40:
+    if len(prefix) < _SHORTEST or not repository.hash.can_be_prefix(prefix):
         raise _malformed(spec)
     found = {
         link.checkpoint: link

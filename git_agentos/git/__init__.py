@@ -2,13 +2,16 @@
 
 process         running git: one way to start it, one environment, one error
 location        which repository and worktree a path is in
+repository_format  the extensions of a repository, and whether they are supported
+hash_algorithm  how long object ids are, and how they are computed
 gitfile         the small files by which a worktree and its repository find each other
 worktrees       the worktrees of a repository, and who uses a branch
-repository      the open repository: objects, ancestry; libgit2: the part of pygit2 that it uses
+repository      the open repository: objects, ancestry
 configuration   reading git's configuration
-objects         writing objects so that they are on disk when a checkpoint is reported; pack: as one pack
+objects         a package: reading objects, by one of two backends; writing them so that they are on disk when a
+                checkpoint is reported
 gc              packing the loose objects of many checkpoints; saving beside a running `git gc`
-filesystem      which names the file system takes for one, by a probe
+filesystem      which names the file system takes for one, by a probe; filesystem_limits: what else it cannot do
 trees           trees as mappings: parse, edit, walk, compare
 refs            reading refs, and moving them by compare-and-swap; reflog: reading reflogs
 tree_refs       files that a ref of their own keeps

@@ -181,9 +181,9 @@ def to_files(
     try:
         if base_index is not None and os.path.exists(base_index):
             shutil.copy2(base_index, index)
+        null = repository.hash.zero.encode()
         rows = b"".join(
-            b"0 %b\t%b\0%o %b\t%b\0" % (b"0" * 40, path, mode, oid.encode(), path)
-            for path, (mode, oid) in files.items()
+            b"0 %b\t%b\0%o %b\t%b\0" % (null, path, mode, oid.encode(), path) for path, (mode, oid) in files.items()
         )
         # A split index would leave a shared index file in the git directory.
         args = ("-c", "core.splitIndex=false", "update-index", "-z", "--index-info")

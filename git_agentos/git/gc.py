@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterable
 from git_agentos.errors import AgentosError
 from git_agentos.git import gitfile
 from git_agentos.git.location import Location
+from git_agentos.git.objects import loose
 from git_agentos.git.repository import Repository
 from git_agentos.process import table
 from git_agentos.util import directories, files, locks
 
 _NOTES = "loose-objects"
 _TAKEN = "loose-objects.packing"
-_ROW = 41
 # About 90 checkpoints of a few files. Until then each object takes a block on disk (4 KiB), so this limits the overhead
 # of the store; and there are few packs: git's own `gc --auto` merges them at gc.autoPackLimit, 50.
 _ENOUGH = 1000
@@ -44,7 +44,7 @@ def note_loose(repository: Repository, oids: Iterable[str]) -> None:
         )
         try:
             os.write(descriptor, rows.encode())
-            enough = os.fstat(descriptor).st_size >= _ENOUGH * _ROW
+            enough = os.fstat(descriptor).st_size >= _ENOUGH * (repository.hash.hex_length + 1)
         finally:
             os.close(descriptor)
         if enough:
@@ -56,30 +56,24 @@ def _pack(repository: Repository, folder: str) -> None:
     """Pack the recorded objects; LockedError if another process does so."""
     with locks.hold(os.path.join(folder, "pack.turn"), wait=False):
         taken = os.path.join(folder, _TAKEN)
-        rows = _rows(taken)  # left by a process that was killed here
+        rows = _rows(repository, taken)  # left by a process that was killed here
         os.replace(os.path.join(folder, _NOTES), taken)
-        rows += _rows(taken)
-        loose = [oid for oid in dict.fromkeys(rows) if os.path.exists(_loose_path(repository, oid))]
-        if loose:
+        rows += _rows(repository, taken)
+        rows = [oid for oid in dict.fromkeys(rows) if loose.exists(repository.objects_dir, oid)]
+        if rows:
             base = os.path.join(repository.objects_dir, "pack", "pack")
-            repository.git(
-                "pack-objects", "-q", "--non-empty", base, data="".join(f"{oid}\n" for oid in loose).encode()
-            )
-            for oid in loose:
+            repository.git("pack-objects", "-q", "--non-empty", base, data="".join(f"{oid}\n" for oid in rows).encode())
+            for oid in rows:
                 with contextlib.suppress(OSError):
-                    os.unlink(_loose_path(repository, oid))
+                    os.unlink(loose.path(repository.objects_dir, oid))
         os.unlink(taken)
 
 
-def _rows(path: str) -> list[str]:
+def _rows(repository: Repository, path: str) -> list[str]:
     try:
-        return [row for row in files.read(path).decode("ascii").split("\n") if len(row) == _ROW - 1]
+        return [row for row in files.read(path).decode("ascii").split("\n") if repository.hash.is_oid(row)]
     except FileNotFoundError:
         return []
-
-
-def _loose_path(repository: Repository, oid: str) -> str:
-    return os.path.join(repository.objects_dir, oid[:2], oid[2:])
 
 
 # -- while `git gc --prune=now` runs --------------------------------------------------------------------------------

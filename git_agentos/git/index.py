@@ -17,8 +17,6 @@ from git_agentos.git import index_entries, trees
 from git_agentos.git.repository import Repository
 from git_agentos.util import directories
 
-_NULL = b"0" * 40
-
 
 @dataclass(frozen=True)
 class IndexEdit:
@@ -55,14 +53,15 @@ def apply(repository: Repository, index: str, edit: IndexEdit, scratch: str, con
     """Apply an edit to the index file `index`; `scratch` is an empty directory to work in."""
     env = {"GIT_INDEX_FILE": index}
     plain = (*stat_options(config), "-c", "core.ignoreStat=false", "update-index", "-z")
-    rows = [b"0 %b\t%b\0" % (_NULL, path) for path in edit.remove]
+    null = repository.hash.zero.encode()
+    rows = [b"0 %b\t%b\0" % (null, path) for path in edit.remove]
     for path, (mode, oid) in edit.entries.items():
-        rows.append(b"0 %b\t%b\0" % (_NULL, path))
+        rows.append(b"0 %b\t%b\0" % (null, path))
         rows.append(b"%o %b\t%b\0" % (mode, oid.encode(), path))
     for path, stages in edit.stages.items():
-        rows.append(b"0 %b\t%b\0" % (_NULL, path))
+        rows.append(b"0 %b\t%b\0" % (null, path))
         rows += [b"%o %b %d\t%b\0" % (mode, oid.encode(), n, path) for n, (mode, oid) in sorted(stages.items())]
-    rows += [b"0 %b\t%b\0" % (_NULL, path) for path in edit.intent_to_add]
+    rows += [b"0 %b\t%b\0" % (null, path) for path in edit.intent_to_add]
     if rows:
         # All removals first: a file that becomes a directory must be removed before paths below it are added.
         rows.sort(key=lambda row: not row.startswith(b"0 "))

@@ -6,12 +6,12 @@ checksum are verified here, and then git must read it.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import struct
 
 from git_agentos.errors import GitCommandError
 from git_agentos.git import process
+from git_agentos.git.hash_algorithm import HashAlgorithm
 from git_agentos.git.location import Location
 from git_agentos.util import files
 
@@ -25,7 +25,7 @@ def is_damaged(location: Location) -> bool:
     path = os.path.join(location.git_dir, _NAME)
     if not os.path.lexists(path):
         return False
-    return not _is_whole(os.path.realpath(path)) or _git_fails(location)
+    return not _is_whole(os.path.realpath(path), location.hash) or _git_fails(location)
 
 
 def error(location: Location) -> GitCommandError:
@@ -34,16 +34,16 @@ def error(location: Location) -> GitCommandError:
     return GitCommandError(f"the index of this worktree is damaged: '{path}'", process.REPAIR_INDEX)
 
 
-def _is_whole(path: str) -> bool:
+def _is_whole(path: str, algorithm: HashAlgorithm) -> bool:
     try:
         data = files.read(path, limit=_LARGEST)
     except OSError:
         return False
     if len(data) < 32 or data[:4] != b"DIRC" or not 2 <= struct.unpack(">I", data[4:8])[0] <= 4:
         return False
-    digest = data[-20:]
+    content, digest = data[: -algorithm.raw_length], data[-algorithm.raw_length :]
     # With index.skipHash, there is no checksum.
-    return not digest.strip(b"\0") or hashlib.sha1(data[:-20], usedforsecurity=False).digest() == digest
+    return not digest.strip(b"\0") or algorithm.new(content).digest() == digest
 
 
 def _git_fails(location: Location) -> bool:

@@ -12,16 +12,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from git_agentos.errors import RepositoryError, UnsupportedRepository
-from git_agentos.git import gitfile, process
-
-# Extensions of repositories that are not supported.
-_NOT_SUPPORTED = {
-    "refstorage": "the reftable format for refs (extensions.refStorage)",
-    "compatobjectformat": "two object formats (extensions.compatObjectFormat)",
-    "objectformat": "another object format than sha1 (extensions.objectFormat)",
-}
-_EXTENSIONS = re.compile(r"\s*\[extensions\]\s*([#;].*)?\Z", re.IGNORECASE)
-_VALUE = re.compile(r"\s*([a-z][a-z0-9-]*)\s*(?:=\s*\"?([^\"#;]*?)\"?\s*(?:[#;].*)?)?\Z", re.IGNORECASE)
+from git_agentos.git import gitfile, process, repository_format
+from git_agentos.git.hash_algorithm import HashAlgorithm
+from git_agentos.git.repository_format import RepositoryFormat
 
 # Variables that name git's repository and working tree.
 LEADING = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR")
@@ -39,12 +32,27 @@ class Location(NamedTuple):
     """One worktree of one repository; all three paths are absolute.
 
     `git_dir` is the worktree's own (`.git` or `.git/worktrees/<name>`), `common_dir` the one that all
-    worktrees share. They are equal in the main worktree.
+    worktrees share. They are equal in the main worktree. `format` is the repository's.
     """
 
     root: str
     git_dir: str
     common_dir: str
+    format: RepositoryFormat
+
+    @classmethod
+    def read(cls, root: str, git_dir: str, common_dir: str) -> Location:
+        """A worktree whose paths are known. UnsupportedRepository if git-agentos cannot serve the repository."""
+        return cls(root, git_dir, common_dir, repository_format.read(common_dir))
+
+    def worktree(self, root: str, git_dir: str) -> Location:
+        """Another worktree of this repository."""
+        return Location(root, git_dir, self.common_dir, self.format)
+
+    @property
+    def hash(self) -> HashAlgorithm:
+        """The hash algorithm of the repository's object ids."""
+        return self.format.hash
 
     @property
     def state_dir(self) -> str:
@@ -77,7 +85,7 @@ def locate(path: str, *, use_environment: bool = True, environment: Mapping[str,
 
     GIT_DIR, GIT_WORK_TREE and GIT_COMMON_DIR are honoured here, as `_given` documents, and nowhere else; with
     `use_environment=False` they are ignored. `environment` is used instead of this process's.
-    Raises RepositoryError (outside, bare, refused) or UnsupportedRepository (sha256, reftable).
+    Raises RepositoryError (outside, bare, refused) or UnsupportedRepository (an extension that is not supported).
     """
     env = dict(environment or os.environ) if use_environment else process.environment()
     return _given(path, env) if any(name in env for name in LEADING) else _ask(path, env)
@@ -179,52 +187,35 @@ def _ask_or_none(path: str, env: Mapping[str, str]) -> Location | None:
 
 def _ask(path: str, env: Mapping[str, str]) -> Location:
     """The worktree that git finds from `path` in an environment."""
-    args = ["rev-parse", "--show-object-format", "--is-bare-repository", "--absolute-git-dir"]
+    args = ["rev-parse", "--is-bare-repository", "--absolute-git-dir"]
     args += ["--path-format=absolute", "--git-common-dir", "--show-toplevel"]
     child = process.spawn(args, cwd=path, env={**env, "LC_ALL": "C"}, neutral_config=False)
     status, out, err = process.finish(child)
     lines = out.split(b"\n")
-    if status != 0 or len(lines) < 6:
+    if status != 0 or len(lines) < 5:
         raise _refusal(path, lines, err)
-    if lines[0] != b"sha1":
-        raise _unsupported(f"the object format {os.fsdecode(lines[0])} (extensions.objectFormat)")
     # A newline in a path makes rev-parse's answer ambiguous; git has no -z for it.
-    if len(lines) != 6:
+    if len(lines) != 5:
         raise RepositoryError("the repository's path contains a newline", "move the repository to another path")
-    git_dir, common_dir, root = (os.path.realpath(os.fsdecode(line)) for line in lines[2:5])
-    if extensions(common_dir).get("refstorage", "files") != "files":
-        raise _unsupported(_NOT_SUPPORTED["refstorage"])
+    git_dir, common_dir, root = (os.path.realpath(os.fsdecode(line)) for line in lines[1:4])
+    found = repository_format.read(common_dir)
     if git_dir != common_dir and (original := gitfile.original_of(root, git_dir)) is not None:
         raise CopiedWorktree(
             f"'{root}' is a copy of the worktree '{original}', and shares its HEAD and index",
             "if the repository was copied too, run 'git agentos worktree repair' in the copied repository;"
             " else remove the copy's .git file",
         )
-    return Location(root, git_dir, common_dir)
-
-
-def extensions(common_dir: str) -> dict[str, str]:
-    """The extensions in a repository's own configuration file; git reads them from no other file."""
-    found: dict[str, str] = {}
-    inside = False
-    with contextlib.suppress(OSError), open(os.path.join(common_dir, "config"), errors="surrogateescape") as file:
-        for line in file:
-            if line.lstrip().startswith("["):
-                inside = _EXTENSIONS.match(line) is not None
-            elif inside and (value := _VALUE.match(line)) is not None:
-                found[value[1].lower()] = (value[2] or "true").lower()
-    return found
+    return Location(root, git_dir, common_dir, found)
 
 
 def _refusal(path: str, lines: list[bytes], err: bytes) -> RepositoryError:
     said = err.decode("utf-8", "replace").strip()
     lowered = said.lower()
-    for extension, feature in _NOT_SUPPORTED.items():
-        # Not anywhere in the text: git's messages also contain paths.
-        if re.search(
-            rf"^(\s+{extension}|error: invalid value for 'extensions\.{extension}'.*)$", lowered, re.MULTILINE
-        ) and not (extension == "refstorage" and extensions(_git_dir_above(path) or "").get(extension) == "files"):
-            return _unsupported(feature)
+    if re.search(r"^(fatal: (unknown repository extension|repo version is 0)|error: invalid value for)", lowered):
+        # Our message names what git-agentos supports as well.
+        place = gitfile.find(path)
+        if place is not None:
+            repository_format.read(gitfile.common_dir(place[1]))
     if "dubious ownership" in lowered:
         named = re.search(r"ownership in repository at '(.*)'$", said, re.MULTILINE)
         directory = named[1] if named is not None else path
@@ -232,7 +223,7 @@ def _refusal(path: str, lines: list[bytes], err: bytes) -> RepositoryError:
             f"git refuses the repository '{directory}': another user owns it",
             f"if you trust it: git config --global --add safe.directory '{directory}'",
         )
-    if len(lines) > 1 and lines[1] == b"true":
+    if lines[0] == b"true":
         return RepositoryError(
             f"'{path}' is a bare repository: there is no working tree to save",
             "run it in a worktree: git worktree add PATH",
@@ -288,10 +279,3 @@ def _git_dir_above(path: str) -> str | None:
         if above == folder:
             return None
         folder = above
-
-
-def _unsupported(feature: str) -> UnsupportedRepository:
-    return UnsupportedRepository(
-        f"this repository uses {feature}, which git-agentos does not support",
-        "git-agentos works with repositories whose object format is sha1 and whose refs are files",
-    )

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from git_agentos.errors import RepositoryError
 from git_agentos.git import process, state_dir
+from git_agentos.git.objects import alternates
 from git_agentos.git.repository import Repository, Writer
 
 _NO_SUCH_OPTION = 129
@@ -47,8 +48,9 @@ def quarantine(repository: Repository, folder: str) -> dict[str, str]:
     if "extensions.partialclone" in _extensions(repository):
         return {}
     os.makedirs(os.path.join(folder, "pack"), exist_ok=True)
+    folders = alternates.folders(repository.objects_dir)
     # C quoting, since colons separate the paths: see git(1), GIT_ALTERNATE_OBJECT_DIRECTORIES.
-    stores = ['"' + each.replace("\\", "\\\\").replace('"', '\\"') + '"' for each in _stores(repository.objects_dir)]
+    stores = ['"' + each.replace("\\", "\\\\").replace('"', '\\"') + '"' for each in folders]
     return {"GIT_OBJECT_DIRECTORY": folder, "GIT_ALTERNATE_OBJECT_DIRECTORIES": ":".join(stores)}
 
 
@@ -60,24 +62,6 @@ def discarding_writer(repository: Repository) -> Iterator[Writer]:
         repository.writer(quarantine(repository, os.path.join(folder, "objects"))) as writer,
     ):
         yield writer
-
-
-def _stores(objects_dir: str) -> list[str]:
-    """An object store and its alternates, recursively; git accepts relative paths only in the repository's own
-    store."""
-    found = [objects_dir]
-    for store in found:
-        try:
-            with open(os.path.join(store, "info", "alternates"), "rb") as file:
-                lines = file.read().splitlines()
-        except OSError:
-            continue
-        for line in lines:
-            if line and not line.startswith(b"#"):
-                path = os.path.normpath(os.path.join(store, os.fsdecode(line)))
-                if path not in found:
-                    found.append(path)
-    return found
 
 
 def _extensions(repository: Repository) -> set[str]:

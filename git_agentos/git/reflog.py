@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from git_agentos.git.hash_algorithm import is_any_oid
 from git_agentos.util import files
-from git_agentos.util.values import is_hex
 
 
 class Entry(NamedTuple):
@@ -27,6 +27,6 @@ def read(path: str) -> list[Entry]:
     for line in lines:
         before, _, message = os.fsdecode(line).partition("\t")
         words = before.split(" ", 2)
-        if len(words) == 3 and all(len(oid) == 40 and is_hex(oid) for oid in words[:2]):
+        if len(words) == 3 and all(map(is_any_oid, words[:2])):
             found.append(Entry(words[0], words[1], message.strip()))
     return found

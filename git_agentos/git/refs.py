@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -20,8 +19,6 @@ from git_agentos.errors import AgentosError, RepositoryError, system_reason
 from git_agentos.git import filesystem, lockfile, process
 from git_agentos.git.location import Location
 
-ZERO = "0" * 40
-_OID = re.compile(r"[0-9a-f]{40}")
 _PATIENCE = 15.0
 
 
@@ -73,7 +70,7 @@ def read_head(location: Location) -> Head:
         name = os.fsdecode(content.strip())
         return Head(name, resolve(location, name))
     text = content.strip().decode("ascii", "replace")
-    if not _OID.fullmatch(text):
+    if not location.hash.is_oid(text):
         raise RepositoryError("HEAD is damaged", "git fsck shows details")
     return Head(None, text)
 
@@ -118,8 +115,8 @@ def _resolve(location: Location, name: str) -> str | None:
         if content.startswith(b"ref:"):
             name = os.fsdecode(content[4:].strip())
             continue
-        text = content.strip()[:40].decode("ascii", "replace")
-        if _OID.fullmatch(text):
+        text = content.strip()[: location.hash.hex_length].decode("ascii", "replace")
+        if location.hash.is_oid(text):
             return text
         raise RepositoryError(f"the ref '{name}' is damaged", "git fsck shows details")
     raise RepositoryError(f"the symbolic ref '{name}' is circular")
@@ -148,7 +145,7 @@ def _packed(location: Location) -> dict[str, str]:
         if line and line[:1] not in b"#^":
             oid, _, name = line.partition(b" ")
             text = oid.decode("ascii", "replace")
-            if _OID.fullmatch(text):
+            if location.hash.is_oid(text):
                 found[os.fsdecode(name)] = text
     return found
 
@@ -428,7 +425,7 @@ def log(location: Location, name: str, old: str | None, new: str | None, reason:
     if not os.path.exists(path) and not _begins_log(location, name):
         return
     stamp = f"{who} {int(time.time())} +0000"
-    line = f"{old or ZERO} {new or ZERO} {stamp}\t{reason}\n"
+    line = f"{old or location.hash.zero} {new or location.hash.zero} {stamp}\t{reason}\n"
     with contextlib.suppress(OSError):  # nothing depends on a reflog
         os.makedirs(os.path.dirname(path), exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)

@@ -1,4 +1,4 @@
-"""The open repository: objects through libgit2, everything else through git.
+"""The open repository: objects through its store, everything else through git.
 
 Oids are hex strings above this module.
 """
@@ -6,19 +6,15 @@ Oids are hex strings above this module.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
-from git_agentos.errors import MissingObjectsError, RepositoryError, UnsupportedRepository
-from git_agentos.git import libgit2, process, trees
-from git_agentos.git.location import Location, extensions
-from git_agentos.git.objects import ObjectWriter
-
-if TYPE_CHECKING:
-    import pygit2
-
-_EXTENSIONS = ("worktreeconfig", "partialclone", "preciousobjects", "relativeworktrees", "noop")
+from git_agentos.errors import MissingObjectsError, RepositoryError
+from git_agentos.git import process, trees
+from git_agentos.git.hash_algorithm import HashAlgorithm
+from git_agentos.git.location import Location
+from git_agentos.git.objects.store import open_store
+from git_agentos.git.objects.writer import ObjectWriter
 
 
 class CommitData(NamedTuple):
@@ -31,54 +27,19 @@ class CommitData(NamedTuple):
     time: int  # seconds since the epoch, of the committer
 
 
-_opening = threading.Lock()
-
-
-def _open(git_dir: str) -> pygit2.Repository:
-    """Open a repository without libgit2's own check of its owner: git has checked it already (safe.directory).
-
-    The setting is global to the process, which may use libgit2 itself: it is restored afterwards.
-    """
-    with _opening:
-        validates = libgit2.validates_owner()
-        libgit2.validate_owner(False)
-        known = libgit2.known_extensions()
-        if not known.issuperset(_EXTENSIONS):
-            libgit2.know_extensions([*_EXTENSIONS, *(known - set(_EXTENSIONS))])
-        try:
-            return libgit2.open_repository(git_dir)
-        finally:
-            libgit2.validate_owner(validates)
-
-
-def _not_opened(location: Location) -> RepositoryError:
-    """The error for a repository that git opens and libgit2 does not; libgit2's message does not help a user."""
-    unknown = sorted(extensions(location.common_dir).keys() - {*_EXTENSIONS, "objectformat"})
-    if unknown:
-        names = ", ".join(f"extensions.{each}" for each in unknown)
-        return UnsupportedRepository(
-            f"this repository uses {names}, which git-agentos does not support",
-            "git-agentos works with repositories whose object format is sha1 and whose refs are files",
-        )
-    return UnsupportedRepository(
-        f"the repository at '{location.root}' cannot be opened",
-        "'git fsck' and 'git status' show whether it is damaged",
-    )
-
-
 class Repository:
     """One worktree's view of a repository."""
 
     def __init__(self, location: Location) -> None:
         self.location = location
-        try:
-            self._git = _open(location.git_dir)
-        except (libgit2.GitError, KeyError) as error:
-            raise _not_opened(location) from error
-        self._odb = self._git.odb
-        self._backends = list(self._odb.backends)
         self.objects_dir = os.path.join(location.common_dir, "objects")
-        self._parsed = trees.Parsed(self.read_tree)
+        self._objects = open_store(location, self.objects_dir)
+        self._parsed = trees.Parsed(self.read_tree, location.hash.raw_length)
+
+    @property
+    def hash(self) -> HashAlgorithm:
+        """The hash algorithm of its object ids."""
+        return self.location.hash
 
     # -- git ------------------------------------------------------------------------------------------------
 
@@ -97,50 +58,34 @@ class Repository:
 
     def exists(self, oid: str) -> bool:
         """Whether the object is in the store (alternates included), without asking a promisor remote."""
-        if oid == trees.EMPTY_TREE:
-            # libgit2 has it built in, but git fsck requires it as an object.
-            return os.path.exists(os.path.join(self.objects_dir, oid[:2], oid[2:]))
-        # Not `in repository`: that reads the whole object.
-        return libgit2.Oid(hex=oid) in self._odb
+        return self._objects.exists(oid)
 
     def is_known(self, oid: str) -> bool:
-        """Whether the object was in the store when it was opened, or is loose now.
-
-        `exists` looks for new packs before it returns false, for each object again, at a cost that grows with the
-        number of packs. This function may miss a pack that was just written.
-        """
-        return any(backend.exists(oid) for backend in self._backends)
+        """Whether the object was in the store when it was opened, or is loose now: faster than `exists`, and may miss a
+        pack that was just written."""
+        return self._objects.is_known(oid)
 
     def exists_on_disk(self, oids: Iterable[str]) -> set[str]:
         """The `oids` that are in the store on disk now; packs that only this process still has open do not count."""
-        odb = libgit2.open_objects(self.objects_dir)
-        return {oid for oid in oids if (self.exists(oid) if oid == trees.EMPTY_TREE else libgit2.Oid(hex=oid) in odb)}
+        return self._objects.exists_on_disk(oids)
 
     def read(self, oid: str) -> tuple[str, bytes]:
         """Kind and content of an object; MissingObjectsError if it does not exist."""
-        try:
-            kind, data = self._odb.read(libgit2.Oid(hex=oid))
-        except (KeyError, ValueError) as error:
-            return self._read_from_promisor(oid, error)
-        except libgit2.GitError as error:
-            raise RepositoryError(f"object {oid} cannot be read: {error}", "git fsck shows details") from error
-        return libgit2.KINDS[kind], data
+        return self._objects.read(oid) or self._read_from_promisor(oid)
 
-    def _read_from_promisor(self, oid: str, cause: Exception) -> tuple[str, bytes]:
+    def _read_from_promisor(self, oid: str) -> tuple[str, bytes]:
         # In a partial clone git fetches a missing object; elsewhere it reports that it is missing.
         out = self.git("cat-file", "--batch", data=oid.encode() + b"\n", ok=(0, 128))
         header, _, rest = out.partition(b"\n")
         words = header.split(b" ")
         if len(words) != 3:
-            raise MissingObjectsError(f"object {oid} is missing from the object store") from cause
+            raise MissingObjectsError(f"object {oid} is missing from the object store")
         return words[1].decode(), rest[: int(words[2])]
 
     def kind(self, oid: str) -> str | None:
         """The kind of an object in the store, by its header; None if it does not exist."""
-        try:
-            return libgit2.KINDS[self._odb.read_header(libgit2.Oid(hex=oid))[0]]
-        except (KeyError, ValueError, libgit2.GitError):
-            return None
+        header = self._objects.header(oid)
+        return None if header is None else header[0]
 
     def blob(self, oid: str) -> bytes:
         return self.read(oid)[1]
@@ -151,11 +96,8 @@ class Repository:
 
     def size(self, oid: str) -> int:
         """The size of a blob in bytes; only the header is read."""
-        try:
-            _, size = self._odb.read_header(oid)
-        except (KeyError, ValueError, libgit2.GitError):
-            return int(self.git("cat-file", "-s", oid))
-        return int(size)
+        header = self._objects.header(oid)
+        return int(self.git("cat-file", "-s", oid)) if header is None else header[1]
 
     def stream_blob(self, oid: str, descriptor: int) -> None:
         """Write a blob's content to an open file without holding it in memory."""
@@ -167,7 +109,7 @@ class Repository:
 
     def read_tree(self, oid: str) -> bytes:
         """A tree's raw content."""
-        if oid == trees.EMPTY_TREE:
+        if oid == self.hash.empty_tree:
             return b""
         kind, data = self.read(oid)
         if kind != "tree":
@@ -187,7 +129,7 @@ class Repository:
 
     def commit_tree(self, oid: str | None) -> str:
         """The tree of a commit; the empty tree for None."""
-        return trees.EMPTY_TREE if oid is None else self.commit(oid).tree
+        return self.hash.empty_tree if oid is None else self.commit(oid).tree
 
     def commits_with_prefix(self, prefix: str) -> list[str]:
         """The oids of all commits that begin with a hex prefix."""
@@ -201,28 +143,19 @@ class Repository:
 
     def lookup(self, prefix: str) -> tuple[str, str] | None:
         """Kind and full oid of the object that a hex prefix names; None if there is none, or several."""
-        try:
-            found: Any = self._git.git_object_lookup_prefix(prefix)  # may be None, which pygit2's types omit
-        except (ValueError, KeyError, libgit2.GitError):
-            return None
-        return (libgit2.KINDS[int(found.type)], str(found.id)) if found is not None else None
+        return self._objects.lookup(prefix)
 
     def independent(self, commits: Sequence[str]) -> list[str]:
-        """`commits` without those that an earlier one in the list reaches."""
-        kept: list[str] = []
-        for oid in commits:
-            if not any(other == oid or self._git.descendant_of(other, oid) for other in kept):
-                kept.append(oid)
-        return kept
+        """`commits`, in order, without those that another one reaches."""
+        return self._objects.independent(commits)
 
     def merge_base(self, one: str, other: str) -> str | None:
         """A best common ancestor; None for unrelated histories."""
-        found: object = self._git.merge_base(one, other)  # may be None, which pygit2's types omit
-        return str(found) if found is not None else None
+        return self._objects.merge_base(one, other)
 
     def is_ancestor(self, older: str, newer: str) -> bool:
         """Whether `newer` is `older` or descends from it."""
-        return older == newer or bool(self._git.descendant_of(newer, older))
+        return self._objects.is_ancestor(older, newer)
 
     def writer(self, environment: Mapping[str, str] | None = None) -> Writer:
         """A writer for the objects of one checkpoint, which also reads trees from the store.
@@ -240,11 +173,11 @@ class Writer(ObjectWriter):
 
     def __init__(self, repository: Repository, environment: Mapping[str, str]) -> None:
         objects_dir = environment.get("GIT_OBJECT_DIRECTORY", repository.objects_dir)
-        super().__init__(objects_dir, repository.is_known, repository.exists_on_disk)
+        super().__init__(objects_dir, repository.hash, repository.is_known, repository.exists_on_disk)
         self.environment = environment
         self.repository = repository
         self._commits: dict[str, bytes] = {}
-        self._parsed = trees.Parsed(self.read_tree)
+        self._parsed = trees.Parsed(self.read_tree, repository.hash.raw_length)
 
     def __enter__(self) -> Writer:
         return self
@@ -278,13 +211,14 @@ class Writer(ObjectWriter):
 def parse_commit(oid: str, data: bytes) -> CommitData:
     """Parse a raw commit (gitformat: header lines, an empty line, the message)."""
     head, _, message = data.partition(b"\n\n")
-    # `tree` and `parent` lines come first and have a fixed length.
+    # `tree` and `parent` lines come first.
+    tree, *lines = head.split(b"\n")
     parents = []
-    position = 46
-    while head.startswith(b"parent ", position):
-        parents.append(head[position + 7 : position + 47].decode())
-        position += 48
+    for line in lines:
+        if not line.startswith(b"parent "):
+            break
+        parents.append(line[7:].decode())
     _, _, committer = head.partition(b"\ncommitter ")
     words = committer.partition(b"\n")[0].rsplit(b" ", 2)
     seconds = int(words[1]) if len(words) == 3 and words[1].lstrip(b"-").isdigit() else 0
-    return CommitData(oid, head[5:45].decode(), tuple(parents), message, seconds)
+    return CommitData(oid, tree[5:].decode(), tuple(parents), message, seconds)

@@ -19,7 +19,7 @@ _ATTEMPTS = 20
 def open_store(location: Location) -> Repository:
     """The repository that all worktrees share: it exists even if the worktree `location` is gone."""
     top = location.common_dir.removesuffix("/.git")
-    return Repository(Location(top, location.common_dir, location.common_dir))
+    return Repository(location.worktree(top, location.common_dir))
 
 
 def names(location: Location, prefix: str) -> list[str]:

@@ -1,8 +1,9 @@
 """Tree objects as bytes: parse, edit, list.
 
 libgit2's TreeBuilder takes names as UTF-8 text only, and git's names are bytes, so trees are parsed and
-written here. The format (git's `tree.c`): entries `<octal mode> SP <name> NUL <20 byte oid>`, sorted by name
-as bytes, where a directory's name counts as if it ended with a slash.
+written here. The format (git's `tree.c`): entries `<octal mode> SP <name> NUL <raw oid>`, sorted by name
+as bytes, where a directory's name counts as if it ended with a slash. A raw oid has as many bytes as the repository's
+hash algorithm gives it.
 
 An edit reads and writes only the trees above a changed path, so its cost is proportional to the number of changes.
 `find` looks up one path at a time, so the sources cache parsed trees (`Parsed`): a folder with thousands of files is
@@ -14,20 +15,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
+from git_agentos.git.hash_algorithm import HashAlgorithm
+
 DIRECTORY = 0o040000
 REGULAR = 0o100644
 EXECUTABLE = 0o100755
 SYMLINK = 0o120000
 GITLINK = 0o160000
 
-EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-
 Entry = tuple[int, str]  # mode, hex oid
 Change = Entry | None  # None removes the path
 
 
 class TreeSource(Protocol):
-    """A source of trees: raw by `read_tree`, parsed (and cached) by `entries`."""
+    """A source of trees: raw by `read_tree`, parsed (and cached) by `entries`. The empty tree need not exist for it."""
+
+    @property
+    def hash(self) -> HashAlgorithm: ...
 
     def read_tree(self, oid: str, /) -> bytes: ...
 
@@ -40,16 +44,16 @@ class TreeStore(TreeSource, Protocol):
     def write_tree(self, data: bytes, /) -> str: ...
 
 
-def parse(data: bytes) -> dict[bytes, Entry]:
-    """The entries of a raw tree, in its order."""
+def parse(data: bytes, raw_length: int) -> dict[bytes, Entry]:
+    """The entries of a raw tree with oids of so many bytes, in its order."""
     entries: dict[bytes, Entry] = {}
     position, end = 0, len(data)
     while position < end:
         space = data.index(b" ", position)
         nul = data.index(b"\0", space)
         mode = int(data[position:space], 8)
-        entries[data[space + 1 : nul]] = (mode, data[nul + 1 : nul + 21].hex())
-        position = nul + 21
+        position = nul + 1 + raw_length
+        entries[data[space + 1 : nul]] = (mode, data[nul + 1 : position].hex())
     return entries
 
 
@@ -73,15 +77,16 @@ class Parsed:
     _MOST_ENTRIES = 400_000
     _FEWEST_TREES = 16
 
-    def __init__(self, read: Callable[[str], bytes]) -> None:
+    def __init__(self, read: Callable[[str], bytes], raw_length: int) -> None:
         self._read = read
+        self._raw_length = raw_length
         self._trees: dict[str, dict[bytes, Entry]] = {}
         self._entries = 0
 
     def get(self, oid: str) -> Mapping[bytes, Entry]:
         found = self._trees.pop(oid, None)
         if found is None:
-            found = parse(self._read(oid))
+            found = parse(self._read(oid), self._raw_length)
             self._entries += len(found)
         self._trees[oid] = found  # the newest is last
         while self._entries > self._MOST_ENTRIES and len(self._trees) > self._FEWEST_TREES:
@@ -147,8 +152,7 @@ class _Folder:
 
     def begin(self, store: TreeStore) -> list[_Folder]:
         """Apply the changes in this folder itself; returns its subfolders that change."""
-        has_base = self.base is not None and self.base != EMPTY_TREE
-        self.entries = parse(store.read_tree(str(self.base))) if has_base else {}
+        self.entries = parse(store.read_tree(self.base), store.hash.raw_length) if self.base is not None else {}
         self.before = dict(self.entries)
         below = []
         for name, node in self.changes.items():
@@ -189,18 +193,15 @@ def _edit(store: TreeStore, base: str, changes: dict[bytes, _Node]) -> str | Non
 
 def walk(store: TreeSource, oid: str, prefix: bytes = b"") -> Iterator[tuple[bytes, Entry]]:
     """Every path that is not a directory, with its entry, in tree order."""
-    if oid == EMPTY_TREE:
-        return
-    above = [(prefix, iter(parse(store.read_tree(oid)).items()))]
+    raw_length = store.hash.raw_length
+    above = [(prefix, iter(parse(store.read_tree(oid), raw_length).items()))]
     while above:
         prefix, entries = above[-1]
         for name, (mode, child) in entries:
             if mode == DIRECTORY:
-                if child != EMPTY_TREE:
-                    above.append((prefix + name + b"/", iter(parse(store.read_tree(child)).items())))
-                    break
-            else:
-                yield prefix + name, (mode, child)
+                above.append((prefix + name + b"/", iter(parse(store.read_tree(child), raw_length).items())))
+                break
+            yield prefix + name, (mode, child)
         else:
             above.pop()
 
@@ -209,7 +210,7 @@ def find(store: TreeSource, oid: str, path: bytes) -> Entry | None:
     """The entry at `path`, which may be a directory; None if there is none."""
     entry: Entry = (DIRECTORY, oid)
     for part in path.split(b"/"):
-        if entry[0] != DIRECTORY or entry[1] == EMPTY_TREE:
+        if entry[0] != DIRECTORY:
             return None
         found = store.entries(entry[1]).get(part)
         if found is None:
@@ -223,14 +224,15 @@ def diff(store: TreeSource, old: str, new: str) -> dict[bytes, tuple[Entry | Non
 
     Subtrees with equal oids are not read.
     """
+    raw_length = store.hash.raw_length
     found: dict[bytes, tuple[Entry | None, Entry | None]] = {}
     waiting: list[tuple[str | None, str | None, bytes]] = [(old, new, b"")]
     while waiting:
         one, other, prefix = waiting.pop()
         if one == other:
             continue
-        before = parse(store.read_tree(one)) if one is not None and one != EMPTY_TREE else {}
-        after = parse(store.read_tree(other)) if other is not None and other != EMPTY_TREE else {}
+        before = parse(store.read_tree(one), raw_length) if one is not None else {}
+        after = parse(store.read_tree(other), raw_length) if other is not None else {}
         for name in before.keys() | after.keys():
             a, b = before.get(name), after.get(name)
             if a == b:
@@ -249,4 +251,4 @@ def diff(store: TreeSource, old: str, new: str) -> dict[bytes, tuple[Entry | Non
 
 def build(store: TreeStore, files: Mapping[bytes, Entry]) -> str:
     """The tree of exactly these files."""
-    return edit(store, EMPTY_TREE, files) if files else store.write_tree(b"")
+    return edit(store, store.hash.empty_tree, files) if files else store.write_tree(b"")

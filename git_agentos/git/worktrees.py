@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import stat
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -12,6 +11,7 @@ from typing import NamedTuple
 from git_agentos.errors import AgentosError, RepositoryError
 from git_agentos.git import process, refs
 from git_agentos.git.gitfile import DamagedEntryError, is_linked, other_owner, read_gitfile, root_of, root_or_none
+from git_agentos.git.hash_algorithm import is_any_oid
 from git_agentos.git.location import Location
 from git_agentos.util import directories, files, locks
 
@@ -39,7 +39,6 @@ __all__ = [
 ]  # fmt: skip
 
 _HEADS = "refs/heads/"
-_OID = re.compile(rb"[0-9a-f]{40}([0-9a-f]{24})?\Z")
 _LONGEST = 1 << 16  # of the small files that git keeps for a worktree
 
 
@@ -103,7 +102,7 @@ def is_head(path: str) -> bool:
         return False
     if text.startswith(b"ref:"):
         text = text[4:].strip()
-    return (text.startswith(b"refs/") and b"\0" not in text) or _OID.match(text) is not None
+    return (text.startswith(b"refs/") and b"\0" not in text) or is_any_oid(text.decode("latin-1"))
 
 
 def unreadable_file(git_dir: str) -> str | None:
@@ -124,7 +123,7 @@ def unreadable_file(git_dir: str) -> str | None:
 
 def find_other_owner(root: str, git_dir: str, common_dir: str) -> str | None:
     """Why the folder at `root` is not the worktree of `git_dir`; None if it is, or nothing indicates otherwise."""
-    return other_owner(root, git_dir) or _foreign_files(Location(root, git_dir, common_dir))
+    return other_owner(root, git_dir) or _foreign_files(Location.read(root, git_dir, common_dir))
 
 
 def _foreign_files(location: Location) -> str | None:
@@ -185,7 +184,7 @@ def main_folder(location: Location) -> str:
 
 def _used(location: Location, git_dir: str) -> Iterator[tuple[str, str]]:
     """The branches (full names) that a worktree uses, and how."""
-    here = Location("", git_dir, location.common_dir)
+    here = location.worktree("", git_dir)
     with contextlib.suppress(OSError, RepositoryError):
         head = refs.read_head(here).ref
         if head is not None:
@@ -221,13 +220,13 @@ def list_existing(location: Location, core_worktree: str | None = None) -> list[
     if location.is_main:
         found.append(location)
     elif main and os.path.isdir(main):
-        found.append(Location(main, location.common_dir, location.common_dir))
+        found.append(location.worktree(main, location.common_dir))
     for git_dir in linked_git_dirs(location.common_dir):
         with contextlib.suppress(OSError):
             root = root_of(git_dir)
             # Skip a folder that now belongs to another entry, or to the repository of which this one is a copy.
             if os.path.lexists(os.path.join(root, ".git")) and other_owner(root, git_dir) is None:
-                found.append(Location(os.path.realpath(root), git_dir, location.common_dir))
+                found.append(location.worktree(os.path.realpath(root), git_dir))
     return found
 
 

@@ -242,7 +242,7 @@ def _git_dir(location: Location, run: WorkspaceContext) -> str | None:
 def _current_branch(location: Location, run: WorkspaceContext) -> str | None:
     """The short name of the branch that the run's worktree has checked out."""
     git_dir = _git_dir(location, run)
-    ref = _head(Location(run.worktree_path, git_dir, location.common_dir)) if git_dir is not None else None
+    ref = _head(location.worktree(run.worktree_path, git_dir)) if git_dir is not None else None
     return ref.removeprefix(_HEADS) if ref is not None else None
 
 

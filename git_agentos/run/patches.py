@@ -17,7 +17,7 @@ from git_agentos.git.repository import Repository
 from git_agentos.redact_lines import MASK, Cleaner, clean_lines
 
 _SECTION = re.compile(rb"^(?=diff --git )", re.MULTILINE)
-_INDEX = re.compile(rb"index ([0-9a-f]{40,64})\.\.([0-9a-f]{40,64})(?: \d+)?\Z")
+_INDEX = re.compile(rb"index ([0-9a-f]+)\.\.([0-9a-f]+)(?: \d+)?\Z")
 _HUNK = re.compile(rb"(@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@)(.*)", re.DOTALL)
 _BINARY = b"GIT binary patch"
 _LEFT_OUT = b"[git-agentos: this binary change is left out, since it holds a secret]"

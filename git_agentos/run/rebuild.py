@@ -138,7 +138,7 @@ class _Rebuilding:
                 root = self._folder(git_dir)
                 if git_dir is None:
                     git_dir = self._make_entry(root)
-                self.location = Location(root, git_dir, self.common)
+                self.location = self.context.location.worktree(root, git_dir)
                 self._connect()
                 self._move_inner_worktrees()
                 self._own_folder()

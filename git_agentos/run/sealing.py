@@ -26,14 +26,12 @@ from git_agentos.checkpoint.model import Metadata
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError, converted_storage_errors, system_reason
 from git_agentos.git import trees
-from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.run.context import CONTEXT, attachment_path, worktree_id
 from git_agentos.run.events import EVENTS, MANIFEST, Run, state_of
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.evidence_copy import write_blob
 from git_agentos.util import times
-from git_agentos.util.values import is_hex
 from git_agentos.worktree import layout
 
 META_MANIFEST = "manifest_sha256"
@@ -126,7 +124,7 @@ def _checkpoint(inner: OpenWorktree, metadata: Metadata, evidence: Evidence, nam
         attach = functools.partial(_carry, evidence=evidence, names=names)
         return create_checkpoint(inner, metadata, attach=attach).checkpoint.id
     top = layout.main_folder(inner.location)
-    store = Repository(Location(top, inner.location.common_dir, inner.location.common_dir))
+    store = Repository(inner.location.worktree(top, inner.location.common_dir))
     with store.writer() as writer:
         newest = timeline.newest(store, metadata.worktree_id)
         if newest is None:
@@ -339,7 +337,7 @@ class _Check:
 
     def _exists(self, oid: str) -> bool:
         try:
-            return len(oid) == 40 and is_hex(oid) and self.repository.exists(self.repository.commit(oid).tree)
+            return self.repository.hash.is_oid(oid) and self.repository.exists(self.repository.commit(oid).tree)
         except AgentosError:
             return False
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from git_agentos.errors import RunError, UsageError
-from git_agentos.git import refs, trees
+from git_agentos.git.hash_algorithm import SHA1
 from git_agentos.process import deletion
 from git_agentos.run import evidence_store
 from git_agentos.run.accept import Acceptance
@@ -19,6 +19,8 @@ from git_agentos.run.snapshot import WorkspaceSnapshot
 from git_agentos.util import times
 from git_agentos.worktree import record
 from git_agentos.worktree.agent_merge import Merge
+
+_NO_COMMIT = SHA1.zero  # a dry run has no repository; these are git's default ids
 
 
 class WorkspaceService(Protocol):
@@ -100,8 +102,8 @@ class NullWorkspaceService(WorkspaceService):
             worktree_path=root,
             branch_name=self._branch or record.branch_of(worktree_id(run_id), run_id),
             base_ref="HEAD",
-            base_sha=refs.ZERO,
-            head_sha=refs.ZERO,
+            base_sha=_NO_COMMIT,
+            head_sha=_NO_COMMIT,
             created_at=times.now_text(),
             task_id=self._task_id,
             agent_id=self._agent_id or worktree_id(run_id),
@@ -117,8 +119,8 @@ class NullWorkspaceService(WorkspaceService):
         run = self._prepared()
         none: list[str] = []
         return WorkspaceSnapshot(
-            run.run_id, refs.ZERO, run.branch_name, trees.EMPTY_TREE, refs.ZERO, none, none, none, none, none,
-            refs.ZERO, times.now_text(),
+            run.run_id, _NO_COMMIT, run.branch_name, SHA1.empty_tree, _NO_COMMIT, none, none, none, none, none,
+            _NO_COMMIT, times.now_text(),
         )  # fmt: skip
 
     def diff_summary(self) -> str:
@@ -130,7 +132,7 @@ class NullWorkspaceService(WorkspaceService):
         """Remember that there is such a point."""
         self._prepared()
         self._points.add(point_name(n))
-        return refs.ZERO
+        return _NO_COMMIT
 
     def rollback_to(self, point: int | str) -> WorkspaceContext:
         """The same context; RunError for a point that was never marked."""
@@ -151,8 +153,8 @@ class NullWorkspaceService(WorkspaceService):
     ) -> Acceptance:  # fmt: skip
         """The run, accepted; there was nothing to merge."""
         target = into or "HEAD"
-        run = replace(self._end(ACCEPTED, None), accepted_into=target, merge_commit=refs.ZERO)
-        merge = Merge(merged=False, target=target, before=refs.ZERO, merge_commit=refs.ZERO, squashed=squash)
+        run = replace(self._end(ACCEPTED, None), accepted_into=target, merge_commit=_NO_COMMIT)
+        merge = Merge(merged=False, target=target, before=_NO_COMMIT, merge_commit=_NO_COMMIT, squashed=squash)
         return Acceptance(run, merge)
 
     def _end(self, state: str, reason: str | None) -> Run:

@@ -63,7 +63,7 @@ def _duration(text: str, units: dict[str, int]) -> float | None:
 
 def is_hex(text: str) -> bool:
     """Whether there are only digits of object ids in a text."""
-    return all(character in "0123456789abcdef" for character in text)
+    return not text.strip("0123456789abcdef")
 
 
 def is_of_type(value: Any, type_: str) -> bool:

@@ -60,7 +60,7 @@ def find(context: OpenWorktree, id_: str) -> AgentBranch:
         return _at(worktree.id, worktree.location, worktree.record)
     for git_dir in worktrees.linked_git_dirs(location.common_dir):
         with contextlib.suppress(OSError):
-            there = Location(worktrees.root_of(git_dir), git_dir, location.common_dir)
+            there = location.worktree(worktrees.root_of(git_dir), git_dir)
             if timeline.worktree_id(there) == id_:
                 return _at(id_, there, None)
     for branch in dict.fromkeys((*_recorded_branch(context, id_), BRANCHES + id_, RUN_BRANCHES + id_)):
@@ -92,9 +92,7 @@ def readable_agents(context: OpenWorktree) -> tuple[list[AgentBranch], list[Unre
         try:
             known = record.read(git_dir)
             if known is not None:
-                found.append(
-                    _at(id_, Location(worktrees.root_of(git_dir), git_dir, context.location.common_dir), known)
-                )
+                found.append(_at(id_, context.location.worktree(worktrees.root_of(git_dir), git_dir), known))
         except NothingCommittedError:
             continue
         except (AgentosError, OSError) as error:

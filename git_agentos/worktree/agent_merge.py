@@ -248,7 +248,7 @@ class _MergeBuilder:
 
     def _refuse_own_folder(self, each: AgentBranch, tree: str) -> None:
         own = b".agentos"
-        entry = trees.parse(self.repository.read_tree(tree)).get(own)
+        entry = self.repository.entries(tree).get(own)
         if entry is not None and entry != trees.find(self.repository, self.repository.commit_tree(self.old), own):
             raise WorktreeError(
                 f"'{each.id}' has committed '.agentos', which is this tool's own folder",

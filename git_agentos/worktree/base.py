@@ -21,7 +21,6 @@ from collections.abc import Sequence
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RepositoryError, UsageError, WorktreeError
 from git_agentos.git import merge_tree, process, refs, trees
-from git_agentos.git.location import Location
 from git_agentos.worktree import layout
 from git_agentos.worktree.record import Record
 
@@ -81,7 +80,7 @@ def target_commit(context: OpenWorktree, made: Record) -> str | None:
         found = _commit(context, made.base_ref)
         if found is not None:
             return found
-    main = Location(layout.main_folder(context.location), context.location.common_dir, context.location.common_dir)
+    main = context.location.worktree(layout.main_folder(context.location), context.location.common_dir)
     with contextlib.suppress(AgentosError):
         return refs.read_head(main).commit
     return None

@@ -17,7 +17,6 @@ from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, WorktreeError
 from git_agentos.findings import Finding, Fixable, reason_of, repairable
 from git_agentos.git import refs, worktrees
-from git_agentos.git.location import Location
 from git_agentos.process import deletion, occupants
 from git_agentos.util import files, times
 from git_agentos.worktree import damaged, index_repair, layout, record, removal_checks, revival, trash
@@ -71,7 +70,7 @@ class _Entry:
         self.context = context
         self.git_dir = git_dir
         self.id = id_
-        self.location = Location("", git_dir, context.location.common_dir)
+        self.location = context.location.worktree("", git_dir)
 
     def path(self, name: str) -> str:
         return os.path.join(self.git_dir, name)

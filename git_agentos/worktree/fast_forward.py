@@ -334,7 +334,7 @@ def recover(context: OpenWorktree, interrupted: WorktreeJournal) -> str:
     fields = interrupted.fields
     try:
         ref, old, new, saved = (str(fields[key]) for key in ("ref", "old", "new", "saved"))
-        location = Location(str(fields["root"]), str(fields["git_dir"]), context.location.common_dir)
+        location = context.location.worktree(str(fields["root"]), str(fields["git_dir"]))
     except KeyError as error:
         path = interrupted.path
         raise WorktreeError(f"the record of an interrupted merge '{path}' is damaged", "remove it") from error

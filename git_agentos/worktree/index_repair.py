@@ -64,7 +64,8 @@ def _build(inner: OpenWorktree, id_: str, new: str, scratch: str) -> str:
     if found is not None and found[1].head.commit == head:
         checkpoint, state = found
         _read_tree(inner, new, "--no-sparse-checkout", state.index_tree)
-        begun = State(head=state.head, index_tree=state.index_tree)
+        empty = inner.repository.hash.empty_tree
+        begun = State(head=state.head, index_tree=state.index_tree, tree=empty, untracked_tree=empty)
         edit = index_plan.plan_index(inner.repository.writer(), begun, state, None)
         folder = os.path.join(scratch, "intended")
         os.mkdir(folder)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -19,7 +18,6 @@ _OWN_REFS = ("refs/worktree/", "refs/bisect/", "refs/rewritten/")
 _LARGEST_REFLOG = 1 << 32  # bytes
 _PSEUDO_REFS = ("ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD", "FETCH_HEAD")
 _OURS = "refs/agentos/"
-_OID = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
 @dataclass(frozen=True)
@@ -177,7 +175,7 @@ def _reflog(git_dir: str, name: str) -> Iterator[str]:
 
 def _commits(repository: Repository, candidates: set[str]) -> list[str]:
     """Those candidates that are commits which are there."""
-    wanted = sorted(oid for oid in candidates if _OID.fullmatch(oid) and oid.strip("0"))
+    wanted = sorted(oid for oid in candidates if repository.hash.is_oid(oid) and oid != repository.hash.zero)
     if not wanted:
         return []
     data = "".join(f"{oid}\n" for oid in wanted).encode()

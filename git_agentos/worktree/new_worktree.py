@@ -198,7 +198,7 @@ class NewWorktree:
         found = gitfile.find(path)
         if found is None or found[0] != os.path.realpath(path):
             raise WorktreeError(f"git made no worktree at '{path}'")
-        self.location = Location(*found, self._common.common_dir)
+        self.location = self._common.worktree(*found)
 
     def _claim(self) -> Prepared | None:
         """Take a worktree out of the pool; None where none can be taken."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import sys
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -28,7 +27,6 @@ from git_agentos.util import directories, files, locks
 
 _MARK = "pool.json"
 _VERSION = 1
-_OID = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
 class Prepared(NamedTuple):
@@ -47,7 +45,7 @@ def prepared(location: Location) -> list[Prepared]:
         with contextlib.suppress(OSError, ValueError, KeyError):
             base_sha = files.read_object(mark)["base_sha"]
             path = worktrees.root_of(git_dir)
-            if not isinstance(base_sha, str) or not _OID.fullmatch(base_sha):
+            if not isinstance(base_sha, str) or not location.hash.is_oid(base_sha):
                 continue
             if os.path.isfile(os.path.join(path, ".git")):
                 found.append((os.stat(mark).st_mtime_ns, Prepared(git_dir, path, base_sha)))

@@ -83,7 +83,7 @@ def check(context: OpenWorktree, one: Pruned) -> Fixable:
 
 def _rebuild_entry(context: OpenWorktree, one: Pruned) -> str:
     """Rebuild the entry; what was done, in words. The lock on worktrees must be held."""
-    location = Location(one.root, one.git_dir, context.location.common_dir)
+    location = context.location.worktree(one.root, one.git_dir)
     head, words = _head(context, one, location)
     os.makedirs(os.path.dirname(one.git_dir), exist_ok=True)
     with state_dir.scratch(context.location) as scratch:

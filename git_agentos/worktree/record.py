@@ -88,7 +88,7 @@ class AgentWorktree:
     @property
     def location(self) -> Location:
         """Where it is, symbolic links resolved."""
-        return Location(os.path.realpath(self.root), self.git_dir, self.common_dir)
+        return Location.read(os.path.realpath(self.root), self.git_dir, self.common_dir)
 
 
 def branch_of(id_: str, run_id: str | None = None) -> str:
@@ -250,4 +250,4 @@ def find(common_dir: str, id_: str) -> AgentWorktree:
 
 def id_in_timelines(git_dir: str, common_dir: str) -> str:
     """The id of any linked worktree, an agent's or not: the name of its timeline."""
-    return timeline.worktree_id(Location("", git_dir, common_dir))
+    return timeline.worktree_id(Location.read("", git_dir, common_dir))

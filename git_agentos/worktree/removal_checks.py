@@ -174,7 +174,7 @@ def _check_nothing_inside(location: Location, worktree: AgentWorktree) -> None:
 
 def _remove_stale_locks(location: Location, worktree: AgentWorktree) -> None:
     """Remove the locks of killed gits in the worktree; LockedError where a git holds the index."""
-    inner = Location(worktree.root, worktree.git_dir, worktree.common_dir)
+    inner = location.worktree(worktree.root, worktree.git_dir)
     candidates = [*stale_locks.of_worktree(inner), *stale_locks.of_ref(inner, worktree.ref)]
     held = stale_locks.remove(location, candidates, patience=_LOCK_TIMEOUT)
     lock = os.path.join(worktree.git_dir, "index.lock")

@@ -25,7 +25,6 @@ from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, LockedError, WorktreeError, converted_storage_errors
 from git_agentos.findings import DOCTOR_FIX, Finding, Fixable, fixable, reason_of, repairable, resolve
 from git_agentos.git import lockfile, stale_locks, state_dir, worktrees
-from git_agentos.git.location import Location
 from git_agentos.guard import authorize
 from git_agentos.guard.diagnosis import checks as guard
 from git_agentos.guard.setup import activation
@@ -248,7 +247,7 @@ class _Repair:
                 files.remove_unfinished(git_dir)
                 files.remove_unfinished(os.path.join(git_dir, "agentos"))
                 with contextlib.suppress(OSError):
-                    state_dir.remove_abandoned(Location("", git_dir, self.location.common_dir))
+                    state_dir.remove_abandoned(self.location.worktree("", git_dir))
 
     def _git_locks(self) -> Iterator[_Located]:
         places = stale_locks.everywhere(self.location)

@@ -221,7 +221,7 @@ def _read_status(
         return _without_folder(context, known)
     if not worktrees.is_linked(known.root, known.git_dir) or worktrees.unreadable_file(known.git_dir) is not None:
         return _without_folder(context, known)
-    location = Location(known.root, known.git_dir, context.location.common_dir)
+    location = context.location.worktree(known.root, known.git_dir)
     try:
         head = refs.read_head(location)
         if saved is not None:

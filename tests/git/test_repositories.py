@@ -43,12 +43,13 @@ def test_inside_the_git_dir(repo: Repo) -> None:
     assert_refused(repo.path / ".git", "checkpoint", keeps=repo.path)
 
 
-@COMMANDS
-def test_sha256(words: list[str], tmp_path: Path) -> None:
-    repo = Repo.init(tmp_path / "repo", "--object-format=sha256")
-    repo.write("file.txt", "file\n")
-    repo.commit("first")
-    assert_refused(repo.path, *words, mentions="sha256", keeps=repo.path)
+def test_two_object_formats(repo: Repo) -> None:
+    """git would look for the second id of every object, and has none of those that are written past it."""
+    repo.git("config", "extensions.compatObjectFormat", "sha256")
+    for words in (["checkpoint"], ["status"], ["restore", "latest"]):
+        error = assert_refused(repo.path, *words, mentions="extensions.compatObjectFormat")
+        assert error["kind"] == "unsupported-repository"
+        assert "second id" in error["message"]
 
 
 @COMMANDS

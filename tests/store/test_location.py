@@ -311,7 +311,7 @@ def test_import_loads_no_heavy_module(repo: Repo) -> None:
         "import sys\n"
         "from git_agentos import get_checkpoint_db_path\n"
         "get_checkpoint_db_path()\n"
-        "heavy = ('sqlite3', 'git_agentos.git.libgit2', 'pygit2', 'typer', 'json')\n"
+        "heavy = ('sqlite3', 'git_agentos.git.objects.libgit2', 'pygit2', 'typer', 'json')\n"
         "print([name for name in heavy if name in sys.modules])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=repo.path, capture_output=True, text=True, check=True)

@@ -24,6 +24,9 @@ _KEPT = (
     "COVERAGE_FILE",
     "SSL_CERT_FILE",
     "REQUESTS_CA_BUNDLE",
+    # With which format `git init` makes the repositories of the tests.
+    "GIT_DEFAULT_HASH",
+    "GIT_DEFAULT_REF_FORMAT",
 )
 _KEPT_PREFIXES = ("PYTEST_", "HYPOTHESIS_", "SOAK_", "AGENTOS_TEST_", "PIP_")
 

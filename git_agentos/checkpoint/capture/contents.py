@@ -20,7 +20,7 @@ from git_agentos.checkpoint.own_bytes import Form
 from git_agentos.config import Settings
 from git_agentos.errors import GitCommandError, IncompleteCaptureError
 from git_agentos.git import filters, state_dir, trees
-from git_agentos.git.pack import FileChanged
+from git_agentos.git.objects.pack import FileChanged
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.trees import Entry
 from git_agentos.util import directories, system

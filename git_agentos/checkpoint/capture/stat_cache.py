@@ -13,14 +13,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import time
 from typing import TypeGuard
 
+from git_agentos.git.hash_algorithm import is_any_oid
 from git_agentos.util import file_times, files
 
 _VERSION = 1
-_OID = re.compile(r"[0-9a-f]{40}")
 _NAME = "stat-cache.json"
 
 _Row = tuple[int, int, int, int, int, int]
@@ -33,7 +32,7 @@ def row(stat: os.stat_result) -> _Row:
 
 def _is_row(value: object) -> TypeGuard[list[object]]:
     """Whether a row is one that we write; the cache may be damaged."""
-    return isinstance(value, list) and len(value) == 7 and isinstance(value[6], str) and bool(_OID.fullmatch(value[6]))
+    return isinstance(value, list) and len(value) == 7 and isinstance(value[6], str) and is_any_oid(value[6])
 
 
 class StatCache:

@@ -81,8 +81,6 @@ class Spelling:
 
     def _at(self, oid: str, key: bytes) -> Iterable[tuple[bytes, Entry]]:
         """The entries of one tree whose names have this key."""
-        if oid == trees.EMPTY_TREE:
-            return []
         entries = self.store.entries(oid)
         if oid not in self._folded:
             folded = self._folded[oid] = {}
@@ -172,7 +170,7 @@ class Spelling:
                     continue
                 if there != wanted and in_scope(folder + wanted):
                     found.append((folder + there, folder + wanted))
-                below = [oid for mode, oid in entries.values() if mode == trees.DIRECTORY and oid != trees.EMPTY_TREE]
+                below = [oid for mode, oid in entries.values() if mode == trees.DIRECTORY]
                 if below:
                     waiting.append((place + there + b"/", folder + wanted + b"/", below))
         for path in write:  # ignored files are in no tree

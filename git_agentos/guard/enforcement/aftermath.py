@@ -28,7 +28,6 @@ from git_agentos.util import git_command_line, times
 
 _STEP = 10_000_000  # ns
 _SHOWN = 3
-_ZERO = b"0" * 40
 # Commands that write neither files of the worktree nor its index before they move a ref.
 _LEAVES_FILES = frozenset(
     "branch commit commit-tree config fetch notes push reflog remote replace send-pack symbolic-ref tag "
@@ -181,4 +180,5 @@ def _was_shortened(path: str, started: int) -> bool:
             first = file.readline()
     except OSError:
         return False
-    return not first.startswith(_ZERO)
+    old = first.partition(b" ")[0]
+    return not old or old.strip(b"0") != b""

@@ -112,7 +112,7 @@ def _take(
 
 def _unkept(repository: Repository, name: str, commits: Sequence[str]) -> list[str]:
     """Of `commits`, those that the timeline does not keep alive yet, without those that others of them reach."""
-    wanted = [oid for oid in dict.fromkeys(commits) if len(oid) in (40, 64) and oid.strip("0")]
+    wanted = [oid for oid in dict.fromkeys(commits) if repository.hash.is_oid(oid) and oid != repository.hash.zero]
     if not wanted:
         return []
     tip = timeline.tip(repository.location, name)

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 
-from git_agentos.git import objects, trees
+from git_agentos.git import trees
 from git_agentos.git.repository import Repository
 from git_agentos.tdd.gate import frozen_files, pytest_config, syntax
 from git_agentos.tdd.gate.pytest_run import PASSED, Case
@@ -142,7 +142,7 @@ class BaseTests:
         """The vetoes about one test file."""
         oid = self._blobs.get(path)
         full = os.fsencode(os.path.join(self._worktree.root, path))
-        if oid is not None and not os.path.islink(full) and objects.hash_file(full) == oid:
+        if oid is not None and not os.path.islink(full) and self._repository.hash.hash_file(full) == oid:
             return ()
         before, after = self._read(path), self._worktree.read(path)
         patterns = self._worktree.options.functions

@@ -24,7 +24,7 @@ from typing import Any
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError
-from git_agentos.git import objects, refs, trees
+from git_agentos.git import refs, trees
 from git_agentos.git.repository import Repository
 from git_agentos.tdd.gate import frozen_files, helpers
 from git_agentos.tdd.gate.comparison import BaseTests, WorktreeTests
@@ -366,7 +366,7 @@ def _is_same(repository: Repository, root: str, path: str, oid: str) -> bool:
     """Whether a checkout of the blob gives the file that the tests ran; line ends may differ."""
     full = os.fsencode(os.path.join(root, path))
     try:
-        if objects.hash_file(full) == oid:
+        if repository.hash.hash_file(full) == oid:
             return True
         with open(full, "rb") as file:
             current = file.read()

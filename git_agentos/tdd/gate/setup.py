@@ -85,7 +85,7 @@ def prepare_folder(root: str, environment: Mapping[str, str], *, timeout: float,
     cleaned = clean_environment(environment)
     interpreter = python.find_interpreter(root, None, "", environment, cleaned)
     activated = {**_activate(cleaned, interpreter.prefix), MARK: mark}
-    return PytestSetup(Location(root, root, root), None, (), interpreter, activated, timeout, None)
+    return PytestSetup(Location.read(root, root, root), None, (), interpreter, activated, timeout, None)
 
 
 def clean_environment(base: Mapping[str, str], passed: Iterable[str] = ()) -> dict[str, str]:

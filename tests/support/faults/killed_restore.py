@@ -8,7 +8,7 @@ from tests.support.faults.server import Runner, has_journal
 from tests.support.repo import Repo
 from tests.support.sampling import EXHAUSTIVE, evenly
 
-_KILLS = 1000 if EXHAUSTIVE else 4
+_KILLS = 1000 if EXHAUSTIVE else 3
 Look = Callable[[Repo], object]
 
 

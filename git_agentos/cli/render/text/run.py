@@ -21,6 +21,7 @@ from git_agentos.cli.render.text.layout import (
     time_and_age,
 )
 from git_agentos.cli.text import Style, Text
+from git_agentos.git.hash_algorithm import is_any_oid
 from git_agentos.util.values import count
 
 if TYPE_CHECKING:
@@ -284,7 +285,7 @@ def problems(run: Run) -> tuple[str, ...]:
 
 def rollback_target(name: str) -> str:
     """`pre_run`, `step:2`, or a checkpoint's id, abbreviated."""
-    return abbrev(name) if len(name) == 40 and ":" not in name else quote.line(name)
+    return abbrev(name) if is_any_oid(name) else quote.line(name)
 
 
 def agentos_in(path: str) -> str:

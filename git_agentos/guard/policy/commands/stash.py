@@ -19,6 +19,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from git_agentos.git import process, worktrees
+from git_agentos.git.hash_algorithm import is_any_oid
 from git_agentos.guard import ownership, signing
 from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.decision import Operation
@@ -29,7 +30,6 @@ from git_agentos.util import directories, files
 
 _KIND = "stash"
 _PUSHED_ON = re.compile(r"(?:WIP on|On) ([^:]+): ")  # a branch's name has no colon (git-check-ref-format(1))
-_OID = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")
 # An entry by its number, counted from the newest.
 _PLACE = re.compile(r"(\d+)\Z|(?:refs/)?stash(?:@\{(\d+)\})?\Z")
 # Operations whose approval applies to the entries that they name now, whatever their numbers mean later.
@@ -45,7 +45,7 @@ def record(git_dir: str, commit: str, entries: Sequence[str], environment: Mappi
     `entries` are the commits that were in the stash before. One of these keeps its owner; records of commits that are
     no longer in the stash are removed. OSError if nothing can be written.
     """
-    if commit in entries or not _OID.match(commit):
+    if commit in entries or not is_any_oid(commit):
         return
     folder = directories.make_own(os.path.join(git_dir, "agentos"), "stash")
     for name in os.listdir(folder):

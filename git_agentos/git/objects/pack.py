@@ -1,4 +1,4 @@
-"""Writing a pack and its version 2 index: gitformat-pack(5).
+"""Writing a pack and its version 2 index: gitformat-pack(5), with ids and checksums of the repository's hash algorithm.
 
 The pack gets its name when it is complete, with a keep file that protects it until a ref points at its objects. git
 prunes what a killed writer leaves (`tmp_pack_*`, `tmp_idx_*`).
@@ -7,7 +7,6 @@ prunes what a killed writer leaves (`tmp_pack_*`, `tmp_idx_*`).
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import shutil
 import struct
@@ -15,6 +14,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
+from git_agentos.git.hash_algorithm import HashAlgorithm
 from git_agentos.util import files, locks
 
 _CHUNK = 1 << 20
@@ -38,8 +38,9 @@ def deflate(data: bytes) -> bytes:
 class Pack:
     """One pack that is being written, with its index."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, hash_algorithm: HashAlgorithm) -> None:
         os.makedirs(folder, exist_ok=True)
+        self._hash = hash_algorithm
         self._folder = folder
         self._path = os.path.join(folder, f"tmp_pack_{os.urandom(6).hex()}")
         self._file = open(self._path, "xb+", buffering=1 << 18)  # noqa: SIM115 (closed by finish or abandon)
@@ -62,7 +63,7 @@ class Pack:
 
     def add_stream(self, descriptor: int, size: int) -> str:
         start = self._offset
-        digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+        digest = self._hash.new(b"blob %d\0" % size)
         deflate = zlib.compressobj(1)
         header = _pack_header(3, size)
         crc, written = zlib.crc32(header), len(header)
@@ -94,7 +95,7 @@ class Pack:
 
     def finish(self) -> tuple[str, int]:
         """Complete pack and index under their names; the keep file and the descriptor that locks it."""
-        digest = hashlib.sha1(usedforsecurity=False)
+        digest = self._hash.new()
         self._file.seek(8)
         self._file.write(struct.pack(">I", len(self._entries)))
         self._file.seek(0)
@@ -188,7 +189,7 @@ class Pack:
                 pack_digest,
             )
         )
-        return data + hashlib.sha1(data, usedforsecurity=False).digest()
+        return data + self._hash.new(data).digest()
 
     def abandon(self) -> None:
         with contextlib.suppress(OSError):

@@ -3,52 +3,23 @@
 Few objects are written loose, many as one pack. Nothing is visible before `flush`; after it every object has been
 fsynced. git prunes what a killed writer leaves (`tmp_obj_*`, `tmp_pack_*`).
 
-Loose objects: zlib of `<type> SP <size> NUL <content>` at `objects/xx/yyyy…` (gitrepository-layout(5)). `pack` writes
-packs.
+`loose` and `pack` have the formats.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import os
-import threading
-import zlib
 from collections.abc import Callable, Iterable
 from types import TracebackType
 
-from git_agentos.git.pack import Pack, deflate
-from git_agentos.util import files
+from git_agentos.git.hash_algorithm import HashAlgorithm
+from git_agentos.git.objects import loose
+from git_agentos.git.objects.pack import Pack
 
 _LOOSE_LIMIT = 100  # git's fetch.unpackLimit: up to here loose, above it a pack
 _BUFFER_BYTES = 16 << 20
-_CHUNK = 1 << 20
-_ATTEMPTS = 10
-
-
-def object_id(kind: str, data: bytes) -> str:
-    """The oid of an object's content."""
-    return hashlib.sha1(b"%b %d\0%b" % (kind.encode(), len(data), data), usedforsecurity=False).hexdigest()
-
-
-def hash_file(path: bytes) -> str | None:
-    """The oid that a file's bytes would have as a blob; None if it cannot be read."""
-    try:
-        with open(path, "rb") as file:
-            digest = hashlib.sha1(b"blob %d\0" % os.fstat(file.fileno()).st_size, usedforsecurity=False)
-            while chunk := file.read(_CHUNK):
-                digest.update(chunk)
-    except OSError:
-        return None
-    return digest.hexdigest()
-
-
-def hash_blob(data: bytes) -> str:
-    """The oid that these bytes have as a blob."""
-    digest = hashlib.sha1(b"blob %d\0" % len(data), usedforsecurity=False)
-    digest.update(data)
-    return digest.hexdigest()
 
 
 class ObjectWriter:
@@ -62,10 +33,12 @@ class ObjectWriter:
     def __init__(
         self,
         objects_dir: str,
+        hash_algorithm: HashAlgorithm,
         exists: Callable[[str], bool],
         on_disk: Callable[[Iterable[str]], set[str]],
     ) -> None:
         self._dir = objects_dir
+        self.hash = hash_algorithm
         self._exists = exists
         self._on_disk = on_disk
         self._found: dict[str, tuple[str, bytes]] = {}
@@ -98,7 +71,7 @@ class ObjectWriter:
         For an object that is in the store already, the data is kept for `rewrite_missing`; or, if the data is large and
         `again` (called with the oid) can write it again, only that function.
         """
-        oid = object_id(kind, data)
+        oid = self.hash.object_id(kind, data)
         if kind == "tree":
             self._trees[oid] = data
         if self._has(oid):
@@ -143,7 +116,7 @@ class ObjectWriter:
 
     def _open_pack(self) -> Pack:
         if self._pack is None:
-            self._pack = Pack(os.path.join(self._dir, "pack"))
+            self._pack = Pack(os.path.join(self._dir, "pack"), self.hash)
             for oid, (kind, data) in self._pending.items():
                 self._pack.add(kind, oid, data)
             self._pending.clear()
@@ -156,7 +129,7 @@ class ObjectWriter:
             self._keeps.append(pack.finish())
             self._packed.update(pack.oids)
         if self._pending:
-            _write_loose(self._dir, self._pending)
+            loose.write(self._dir, self._pending)
             self._flushed.update(self._pending)
             self._pending = {}
             self._pending_bytes = 0
@@ -174,8 +147,8 @@ class ObjectWriter:
         """
         self.flush()
         self.rewrite_missing()
-        relied = {oid: found for oid in self._relied if (found := _read_loose(self._dir, oid)) is not None}
-        pack = Pack(os.path.join(self._dir, "pack"))
+        relied = {oid: found for oid in self._relied if (found := loose.read(self._dir, oid)) is not None}
+        pack = Pack(os.path.join(self._dir, "pack"), self.hash)
         try:
             for oid, (kind, data) in {**relied, **self._found, **self._flushed}.items():
                 pack.add(kind, oid, data)
@@ -193,92 +166,9 @@ class ObjectWriter:
         there = self._on_disk([*wanted, *self._relied])
         lost = {oid: item for oid, item in wanted.items() if oid not in there}
         if lost:
-            _write_loose(self._dir, lost)
+            loose.write(self._dir, lost)
         for oid, again in self._relied.items():
             if oid not in there:
                 again()
         if self._pending or self._pack is not None:
             self.flush()
-
-
-def _read_loose(objects_dir: str, oid: str) -> tuple[str, bytes] | None:
-    """Kind and content of a loose object; None if there is none."""
-    try:
-        with open(os.path.join(objects_dir, oid[:2], oid[2:]), "rb") as file:
-            header, _, data = zlib.decompress(file.read()).partition(b"\0")
-    except FileNotFoundError:
-        return None
-    return header.split(b" ")[0].decode(), data
-
-
-def _write_loose(objects_dir: str, objects: dict[str, tuple[str, bytes]]) -> None:
-    descriptors: list[int] = []
-    try:
-        for oid, (kind, data) in objects.items():
-            header = b"%b %d\0" % (kind.encode(), len(data))
-            descriptors.append(_loose(objects_dir, oid, deflate(header + data)))
-        _sync(descriptors)
-    finally:
-        for descriptor in descriptors:
-            os.close(descriptor)
-
-
-def _loose(objects_dir: str, oid: str, compressed: bytes) -> int:
-    """Write one loose object under its name; the open descriptor, not yet synced."""
-    folder = os.path.join(objects_dir, oid[:2])
-    for attempt in range(_ATTEMPTS):
-        temporary = os.path.join(folder, f"tmp_obj_{os.urandom(6).hex()}")
-        try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
-        except FileNotFoundError:
-            # The folder is new, or `git gc` has just removed it because it was empty.
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(folder)
-            continue
-        try:
-            _write_all(descriptor, compressed)
-            os.rename(temporary, os.path.join(folder, oid[2:]))
-        except FileNotFoundError:
-            os.close(descriptor)
-            if attempt == _ATTEMPTS - 1:
-                raise
-            continue
-        except BaseException:
-            os.close(descriptor)
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-        return descriptor
-    raise FileNotFoundError(f"cannot create '{folder}': another process keeps removing it")
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
-
-
-def _sync(descriptors: list[int]) -> None:
-    """fsync all in parallel, so that a journalling file system commits them together."""
-    if len(descriptors) <= 2:
-        for descriptor in descriptors:
-            files.sync(descriptor)
-        return
-    errors: list[OSError] = []
-
-    def work(part: list[int]) -> None:
-        try:
-            for descriptor in part:
-                files.sync(descriptor)
-        except OSError as error:
-            errors.append(error)
-
-    # The last one first: its sync usually commits the others too.
-    backwards = descriptors[::-1]
-    threads = [threading.Thread(target=work, args=(backwards[n::8],)) for n in range(min(8, len(backwards)))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]

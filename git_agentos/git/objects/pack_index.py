@@ -1,0 +1,96 @@
+"""Which objects a pack has, by its index: gitformat-pack(5), versions 1 and 2, with ids of any hash algorithm."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from collections.abc import Iterator
+
+_FANOUT = 256 * 4
+_MAGIC = b"\xfftOc"
+
+
+class PackIndex:
+    """The open index of one pack. It stays readable when the file has been removed."""
+
+    def __init__(self, path: str, raw_length: int) -> None:
+        """OSError or ValueError if the index cannot be read."""
+        with open(path, "rb") as file:
+            self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # ValueError if it is empty
+        self._length = raw_length
+        if self._data[:4] == _MAGIC:
+            if self._data[4:8] != b"\0\0\0\x02":
+                raise ValueError(f"'{path}' has an unknown version")
+            self._fanout, self._stride, self._skip = 8, raw_length, 0
+        else:
+            self._fanout, self._stride, self._skip = 0, 4 + raw_length, 4  # each id is after its offset
+        ids = self._fanout + _FANOUT
+        if len(self._data) < ids or len(self._data) < ids + self._stride * self._count_up_to(255) + 2 * raw_length:
+            raise ValueError(f"'{path}' is too short")
+
+    def __contains__(self, oid: str) -> bool:
+        return next(self.with_prefix(oid), None) is not None
+
+    def with_prefix(self, prefix: str) -> Iterator[str]:
+        """The oids that begin with a hex prefix of at least two digits, in order."""
+        lowest = bytes.fromhex(prefix.ljust(2 * self._length, "0"))
+        low = self._count_up_to(lowest[0] - 1) if lowest[0] else 0
+        high = end = self._count_up_to(lowest[0])
+        while low < high:
+            middle = (low + high) // 2
+            if self._id(middle) < lowest:
+                low = middle + 1
+            else:
+                high = middle
+        while low < end and (oid := self._id(low).hex()).startswith(prefix):
+            yield oid
+            low += 1
+
+    def _count_up_to(self, byte: int) -> int:
+        """How many ids begin with a byte that is not greater."""
+        found: int = struct.unpack_from(">I", self._data, self._fanout + 4 * byte)[0]
+        return found
+
+    def _id(self, n: int) -> bytes:
+        start = self._fanout + _FANOUT + n * self._stride + self._skip
+        return self._data[start : start + self._length]
+
+
+class PackIndexes:
+    """The indexes of all packs in some object stores, each opened once."""
+
+    def __init__(self, stores: list[str], raw_length: int) -> None:
+        self._stores = stores
+        self._length = raw_length
+        self._open: dict[str, PackIndex | None] = {}  # None: it cannot be read; git says what is wrong with it
+
+    def known(self) -> list[PackIndex]:
+        """Those that were on disk when they were last listed."""
+        return [each for each in (self._open or self._list()).values() if each is not None]
+
+    def on_disk(self) -> list[PackIndex]:
+        """Those that are on disk now, with their packs."""
+        return [each for each in self._list().values() if each is not None]
+
+    def _list(self) -> dict[str, PackIndex | None]:
+        found: dict[str, PackIndex | None] = {}
+        for store in self._stores:
+            folder = os.path.join(store, "pack")
+            try:
+                names = set(os.listdir(folder))
+            except OSError:
+                continue
+            for name in names:
+                if name.endswith(".idx") and f"{name[:-4]}.pack" in names:
+                    path = os.path.join(folder, name)
+                    found[path] = self._open[path] if path in self._open else _open(path, self._length)
+        self._open = found
+        return found
+
+
+def _open(path: str, raw_length: int) -> PackIndex | None:
+    try:
+        return PackIndex(path, raw_length)
+    except (OSError, ValueError):
+        return None

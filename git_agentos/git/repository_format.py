@@ -1,0 +1,95 @@
+"""The format of a repository: `extensions.*` in its own configuration file, and whether git-agentos can serve it.
+
+git reads them from no other file (`repository-version` in git's technical documentation). Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from typing import NamedTuple
+
+from git_agentos.errors import UnsupportedRepository
+from git_agentos.git.hash_algorithm import BY_NAME, SHA1, HashAlgorithm
+
+_HEADER = re.compile(r"\s*\[\s*([a-z0-9.-]+)\s*(\"[^\"]*\")?\s*\](.*)\Z", re.IGNORECASE | re.DOTALL)
+_VALUE = re.compile(r"\s*([a-z][a-z0-9-]*)\s*(?:=\s*\"?([^\"#;]*?)\"?\s*(?:[#;].*)?)?\Z", re.IGNORECASE)
+
+# Extensions that change nothing for us; git itself follows them in what it does for us.
+_SERVED = frozenset(
+    {
+        "noop",
+        "noop-v1",
+        "objectformat",
+        "partialclone",
+        "preciousobjects",
+        "refstorage",
+        "relativeworktrees",
+        "submodulepathconfig",
+        "worktreeconfig",
+    }
+)
+# With two object formats, git records for each object its id in the other one. Objects that we write would have none.
+_COMPAT = "compatobjectformat"
+FILES = "files"  # of extensions.refStorage
+
+
+class RepositoryFormat(NamedTuple):
+    """What git-agentos must know of a repository's format."""
+
+    hash: HashAlgorithm = SHA1
+    refs: str = FILES
+
+
+DEFAULT = RepositoryFormat()  # of every git until 3.0: SHA-1, and refs in files
+
+
+def read(common_dir: str) -> RepositoryFormat:
+    """The format of a repository. UnsupportedRepository if git-agentos cannot serve it."""
+    core, found = _sections(common_dir)
+    if _COMPAT in found:
+        raise UnsupportedRepository(
+            "this repository uses two object formats (extensions.compatObjectFormat), which git-agentos does not"
+            " support: git would not know the second id of what checkpoints add",
+            "git-agentos works with repositories that have one object format, sha1 or sha256",
+        )
+    # In version 0, git ignores extensions that it does not know.
+    if core.get("repositoryformatversion", "0") != "0":
+        refuse(found.keys() - _SERVED)
+    algorithm = BY_NAME.get(found.get("objectformat", SHA1.name))
+    if algorithm is None:
+        raise unsupported(f"the object format {found['objectformat']} (extensions.objectFormat)")
+    if found.get("refstorage", FILES) != FILES:
+        raise unsupported("the reftable format for refs (extensions.refStorage)")
+    return RepositoryFormat(algorithm)
+
+
+def refuse(extensions: set[str]) -> None:
+    """UnsupportedRepository if there is one; none is known to git-agentos."""
+    if extensions:
+        raise unsupported(", ".join(f"extensions.{each}" for each in sorted(extensions)))
+
+
+def unsupported(feature: str) -> UnsupportedRepository:
+    """The error for a repository with a feature that git-agentos does not know."""
+    return UnsupportedRepository(
+        f"this repository uses {feature}, which git-agentos does not support",
+        "git-agentos works with repositories whose object format is sha1 or sha256 and whose refs are files",
+    )
+
+
+def _sections(common_dir: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The keys and values of `core` and `extensions`, in lower case."""
+    found: dict[str, dict[str, str]] = {"core": {}, "extensions": {}}
+    section: dict[str, str] | None = None
+    with contextlib.suppress(OSError), open(os.path.join(common_dir, "config"), errors="surrogateescape") as file:
+        for line in file:
+            rest = line
+            header = _HEADER.match(line)
+            if header is not None:
+                section, rest = None if header[2] else found.get(header[1].lower()), header[3]
+            value = _VALUE.match(rest) if section is not None else None
+            if section is not None and value is not None:
+                section[value[1].lower()] = (value[2] or "true").lower()
+    return found["core"], found["extensions"]
