@@ -47,7 +47,8 @@ def test_files_of_git_that_are_read_meanwhile(repo: Repo, cli: Cli) -> None:
             for name in names:
                 if repo.exists(name):
                     with open(repo.at(name), "rb"):
-                        time.sleep(0.03)
+                        time.sleep(0.005)
+                time.sleep(0.01)
 
     reader = threading.Thread(target=read)
     reader.start()
