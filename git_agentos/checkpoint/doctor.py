@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 
 from git_agentos.checkpoint import format, journal, timeline
@@ -16,8 +15,6 @@ from git_agentos.git.objects.pack import KEEP_MARK
 from git_agentos.git.repository import Repository
 from git_agentos.store import database_path
 from git_agentos.util import files, locks
-
-_OLDEST_GIT = (2, 38)
 
 
 def examine(repository: Repository, settings: Settings) -> Iterator[Finding | Fixable]:
@@ -35,10 +32,10 @@ def examine(repository: Repository, settings: Settings) -> Iterator[Finding | Fi
 
 
 def _git() -> Iterator[Finding]:
-    text = process.run(["version"]).decode("ascii", "replace").strip()
-    match = re.search(r"(\d+)\.(\d+)", text)
-    if match is None or (int(match[1]), int(match[2])) < _OLDEST_GIT:
-        yield Finding("old-git", "error", f"{text} is too old", "install git 2.38 or later")
+    try:
+        process.supported_version(process.run(["version"]))
+    except RepositoryError as error:
+        yield Finding("old-git", "error", error.message, error.hint)
 
 
 def _interrupted(repository: Repository) -> Iterator[Finding | Fixable]:

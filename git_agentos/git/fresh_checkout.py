@@ -38,7 +38,7 @@ class FreshCheckout(Scan):
         """Do nothing: there is no process to stop."""
 
     def read(self) -> ScanResult:
-        version = process.run(("version",)).decode("ascii", "replace").strip()
+        version = process.supported_version(process.run(("version",)))
         return ScanResult(self._commit, tracks_attributes=True, config=self.config(), git_version=version)
 
 

@@ -16,6 +16,9 @@ from git_agentos.util import git_command_line
 
 PIPE = subprocess.PIPE
 
+_OLDEST = (2, 38)  # `git merge-tree --write-tree`
+_INSTALL = "install git {}.{} or later".format(*_OLDEST)
+
 # The folder of the shim that `guard exec` puts first on PATH, in any repository. The guard decides about agents'
 # commands there; our own git commands do not use it.
 SHIM_FOLDER = "/agentos/guard/bin"
@@ -159,7 +162,7 @@ def spawn(  # noqa: PLR0913 - as subprocess.Popen
     except FileNotFoundError as error:
         if cwd is not None and not os.path.isdir(cwd):
             raise RepositoryError(f"cannot change to '{cwd}': no such directory") from error
-        raise RepositoryError("git is not on the PATH", "install git 2.38 or later") from error
+        raise RepositoryError("git is not on the PATH", _INSTALL) from error
     except NotADirectoryError as error:
         raise RepositoryError(f"cannot change to '{cwd}': not a directory") from error
 
@@ -230,6 +233,15 @@ def run(  # noqa: PLR0913 - as subprocess.run
     if status not in ok:
         raise failure(args, status, err)
     return out
+
+
+def supported_version(out: bytes) -> str:
+    """What `git version` printed; RepositoryError if that git is too old."""
+    text = out.decode("ascii", "replace").strip()
+    match = re.search(r"(\d+)\.(\d+)", text)
+    if match is None or (int(match[1]), int(match[2])) < _OLDEST:
+        raise RepositoryError(f"{text} is too old", _INSTALL)
+    return text
 
 
 def failure(args: Sequence[str | bytes], status: int, err: bytes) -> GitCommandError:

@@ -175,6 +175,7 @@ class Scan:
             raise
 
     def _read(self) -> ScanResult:
+        version = process.supported_version(self._version.result()[0])
         config = self.config()
         flags, _ = self._flags.result()
         assume_unchanged, skipped, every = _parse_flags(flags)
@@ -216,7 +217,7 @@ class Scan:
             hidden_rules=untracked.hidden_rules(self.location, tracked, visible),
             tracks_attributes=b".gitattributes\0" in flags,
             config=config,
-            git_version=self._version.result()[0].decode("ascii", "replace").strip(),
+            git_version=version,
         )
 
 
