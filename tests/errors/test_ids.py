@@ -14,6 +14,7 @@ from tests.support.repo import Repo
 from tests.support.tool import IN_PROCESS, run, run_ok
 
 TIMELINE = "refs/agentos/timelines/main"
+TOO_LONG = "one digit more than an id"
 _USES = (
     ["restore"],
     ["restore", "--dry-run"],
@@ -53,8 +54,9 @@ def test_unknown(repo: Repo, taken: str, words: list[str], spec: str) -> None:
     assert_refused(repo.path, *words, spec, mentions=spec, keeps=repo.path)
 
 
-@uses_of("abc", "xyz12345", "@{x}", "@{-1}", "@{}", "latest~1", "main", "a" * 41, "")
+@uses_of("abc", "xyz12345", "@{x}", "@{-1}", "@{}", "latest~1", "main", TOO_LONG, "")
 def test_malformed(repo: Repo, taken: str, words: list[str], spec: str) -> None:
+    spec = "a" * (len(taken) + 1) if spec is TOO_LONG else spec
     assert_refused(repo.path, *words, spec, code=2, keeps=repo.path)
 
 
