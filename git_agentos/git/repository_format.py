@@ -40,9 +40,8 @@ class RepositoryFormat(NamedTuple):
 
     hash: HashAlgorithm = SHA1
     refs: str = FILES
-    names_refs: bool = (
-        False  # extensions.refStorage is set: libgit2 opens no such repository, though the refs are files
-    )
+    # extensions.refStorage is set, even to files: libgit2 opens no such repository.
+    names_refs: bool = False
 
 
 DEFAULT = RepositoryFormat()  # of every git until 3.0: SHA-1, and refs in files
