@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from typing import cast
 
@@ -10,7 +9,7 @@ import pytest
 
 from tests.support.operations import diverge, expect_stop
 from tests.support.refusal import assert_refused
-from tests.support.repo import Repo
+from tests.support.repo import Repo, digest
 from tests.support.tool import IN_PROCESS, run, run_ok
 
 TIMELINE = "refs/agentos/timelines/main"
@@ -249,7 +248,7 @@ def _colliding(repo: Repo, checkpoint: str) -> tuple[str, str]:
     head, _, message = raw.partition(b"\n\n")
     seen: dict[str, bytes] = {}
     for candidate in _variants(head, message):
-        prefix = hashlib.sha1(b"commit %d\0" % len(candidate) + candidate).hexdigest()[:4]
+        prefix = digest(b"commit %d\0" % len(candidate) + candidate).hexdigest()[:4]
         if prefix in seen:
             return _write(repo, seen[prefix]), _write(repo, candidate)
         seen[prefix] = candidate

@@ -7,7 +7,6 @@ the judgement must have said what has to be saved; and what is said to be savabl
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
@@ -60,10 +59,6 @@ class Held(NamedTuple):
     files: dict[str, bytes]
     staged: set[str]
     commits: set[str]
-
-
-def blob(data: bytes) -> str:
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
 def files(folder: Path) -> dict[str, bytes]:
