@@ -85,8 +85,8 @@ class Parsed:
     def get(self, oid: str, read: Callable[[str], bytes]) -> Mapping[bytes, Entry]:
         """The entries of a tree, which `read` reads if it is not in the cache.
 
-        The cache does not keep `read`: it is a method of the cache's owner, which would be in a cycle of references, and
-        would not end its `git cat-file` when it is not needed any more.
+        The cache does not keep `read`, a method of the cache's owner: in a cycle of references, the owner would not end
+        its `git cat-file` as soon as it is not needed any more.
         """
         found = self._trees.pop(oid, None)
         if found is None:

@@ -226,6 +226,7 @@ def test_moved_protected_branch_is_reported_and_reset(ground: Ground, name: str)
     assert ground.violations() == []
 
 
+_NOTHING, _NO_DIGITS = "1" * len(ZERO), "z" * len(ZERO)
 DAMAGE = {
     "no id": "junk",
     "nothing": "",

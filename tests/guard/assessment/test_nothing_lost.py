@@ -20,7 +20,7 @@ from git_agentos.guard.assessment.assessor import assess_git
 from git_agentos.guard.policy import subcommands
 from tests.support.guard import policy_repository
 from tests.support.guard.table import AGENT, ROWS, Row, call_of
-from tests.support.repo import Repo, git, git_run
+from tests.support.repo import Repo, blob_id, git, git_run
 from tests.support.sampling import EXHAUSTIVE
 
 # Not run: what only a shell could finish, our own commands, the network, and what waits for somebody.
@@ -72,7 +72,7 @@ def files(folder: Path) -> dict[str, bytes]:
             path = os.path.join(where, name)
             if name != b".git":
                 data = os.fsencode(os.readlink(path)) if os.path.islink(path) else Path(os.fsdecode(path)).read_bytes()
-                found[blob(data)] = os.path.relpath(path, top)
+                found[blob_id(data)] = os.path.relpath(path, top)
     return found
 
 
