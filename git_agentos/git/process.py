@@ -16,9 +16,6 @@ from git_agentos.util import git_command_line
 
 PIPE = subprocess.PIPE
 
-_OLDEST = (2, 38)  # `git merge-tree --write-tree`
-_INSTALL = "install git {}.{} or later".format(*_OLDEST)
-
 # The folder of the shim that `guard exec` puts first on PATH, in any repository. The guard decides about agents'
 # commands there; our own git commands do not use it.
 SHIM_FOLDER = "/agentos/guard/bin"
@@ -51,9 +48,21 @@ LOCATION_VARIABLES = frozenset(
         "GIT_ICASE_PATHSPECS",
         "GIT_EXTERNAL_DIFF",
         "GIT_DEFAULT_HASH",
+        "GIT_DEFAULT_REF_FORMAT",
+        "GIT_REFERENCE_BACKEND",
         "GIT_ATTR_SOURCE",
     }
 )
+
+# All events of githooks(5). Hooks that the configuration names (`hook.<name>.command`, since git 2.54) are not in the
+# folder that core.hooksPath names; since git 2.55, `hook.<event>.enabled` switches them off. git 2.54 knows no such
+# switch (`doctor` says so), and older ones ignore it.
+HOOK_EVENTS = (
+    "applypatch-msg pre-applypatch post-applypatch pre-commit pre-merge-commit prepare-commit-msg commit-msg "
+    "post-commit pre-rebase post-checkout post-merge pre-push pre-receive update proc-receive post-receive post-update "
+    "reference-transaction push-to-checkout pre-auto-gc post-rewrite sendemail-validate fsmonitor-watchman "
+    "p4-changelist p4-prepare-changelist p4-post-changelist p4-pre-submit post-index-change"
+).split()
 
 # git's output must not depend on the user's settings: no pager, no colours, no translated messages, and no fsmonitor,
 # which is a program that the repository chooses and that answers instead of the file system. checkStat and trustctime
@@ -67,6 +76,7 @@ FIXED_CONFIG = (
     "core.trustctime=true",
     "-c",
     "core.hooksPath=/dev/null",
+    *(word for event in HOOK_EVENTS for word in ("-c", f"hook.{event}.enabled=false")),
     "-c",
     "core.quotePath=false",
     "-c",
@@ -162,7 +172,7 @@ def spawn(  # noqa: PLR0913 - as subprocess.Popen
     except FileNotFoundError as error:
         if cwd is not None and not os.path.isdir(cwd):
             raise RepositoryError(f"cannot change to '{cwd}': no such directory") from error
-        raise RepositoryError("git is not on the PATH", _INSTALL) from error
+        raise RepositoryError("git is not on the PATH", "install git 2.38 or later") from error
     except NotADirectoryError as error:
         raise RepositoryError(f"cannot change to '{cwd}': not a directory") from error
 
@@ -233,15 +243,6 @@ def run(  # noqa: PLR0913 - as subprocess.run
     if status not in ok:
         raise failure(args, status, err)
     return out
-
-
-def supported_version(out: bytes) -> str:
-    """What `git version` printed; RepositoryError if that git is too old."""
-    text = out.decode("ascii", "replace").strip()
-    match = re.search(r"(\d+)\.(\d+)", text)
-    if match is None or (int(match[1]), int(match[2])) < _OLDEST:
-        raise RepositoryError(f"{text} is too old", _INSTALL)
-    return text
 
 
 def failure(args: Sequence[str | bytes], status: int, err: bytes) -> GitCommandError:
