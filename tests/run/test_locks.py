@@ -168,7 +168,8 @@ def at_work(repo: Repo, cwd: Path, *command: str, only: str) -> Iterator[subproc
     hooks, go = repo.scratch / "still", repo.scratch / "go"
     hooks.mkdir()
     # Since git 2.54, reference-transaction is called before there are locks, too.
-    script = f'#!/bin/sh\n[ "$1" != preparing ] || exit 0\ntouch {repo.scratch}/ready\nwhile [ ! -e {go} ]; do sleep 0.05; done\n'
+    script = f'#!/bin/sh\n[ "$1" != preparing ] || exit 0\ntouch {repo.scratch}/ready\n'
+    script += f"while [ ! -e {go} ]; do sleep 0.05; done\n"
     (hooks / only).write_text(script)
     (hooks / only).chmod(0o755)
     child = subprocess.Popen(["git", "-c", f"core.hooksPath={hooks}", *command], cwd=cwd)
