@@ -245,7 +245,7 @@ def recreate(repository: Repository, path: bytes, record: Mapping[str, Any]) -> 
     logs = {name: repository.blob(oid) for name, oid in record.get("logs", {}).items() if _is_safe(name, log=True)}
     with state_dir.scratch(repository.location) as folder:
         made = os.path.join(folder, "made")
-        process.run(["init", "--quiet", "--template=", made], cwd=folder)
+        process.run(["init", "--quiet", "--template=", f"--object-format={repository.hash.name}", made], cwd=folder)
         location = locate(made, use_environment=False)
         _write_config(location, folder, record["config"])
         for name, text in record.get("info", {}).items():

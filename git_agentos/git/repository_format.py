@@ -40,6 +40,8 @@ class RepositoryFormat(NamedTuple):
 
     hash: HashAlgorithm = SHA1
     refs: str = FILES
+    # extensions.refStorage is set, even to files: libgit2 opens no such repository.
+    names_refs: bool = False
 
 
 DEFAULT = RepositoryFormat()  # of every git until 3.0: SHA-1, and refs in files
@@ -68,7 +70,7 @@ def read(common_dir: str) -> RepositoryFormat:
         raise unsupported(f"the object format {found['objectformat']} (extensions.objectFormat)")
     if found.get("refstorage", FILES) != FILES:
         raise unsupported("the reftable format for refs (extensions.refStorage)")
-    return RepositoryFormat(algorithm)
+    return RepositoryFormat(algorithm, names_refs="refstorage" in found)
 
 
 def refuse(extensions: set[str]) -> None:

@@ -35,14 +35,14 @@ class Occupant(NamedTuple):
 
 
 def find(folder: str) -> list[Occupant]:
-    """The live processes that use `folder` or what is below it, by pid; without this process and what reads for it."""
+    """The live processes that use `folder` or what is below it, by pid; without this process."""
     top = os.path.realpath(folder)
-    ancestors, ours = set(table.parents(os.getpid())), _ours()
+    ancestors = set(table.parents(os.getpid()))
     if not table.has_proc():
-        return [each for each in _by_lsof(top, ancestors) if each.pid not in ours]
+        return _by_lsof(top, ancestors)
     found = []
     for pid in table.pids():
-        use = _use(pid, top) if pid not in ours else None
+        use = _use(pid, top) if pid != os.getpid() else None
         if use is not None:
             found.append(Occupant(pid, table.title(pid), *use, pid in ancestors))
     return found
@@ -64,12 +64,6 @@ def standing_in(folders: Iterable[str]) -> dict[str, list[Occupant]]:
             if is_below(cwd, top):
                 found[folder].append(Occupant(pid, table.title(pid), "cwd", cwd, pid in ancestors))
     return found
-
-
-def _ours() -> set[int]:
-    """This process, and the gits that read objects for it (`git.objects.cat_file`): they end when it does."""
-    readers = (pid for pid in table.children(os.getpid()) if table.argv(pid)[-2:] == ("cat-file", "--batch-command"))
-    return {os.getpid(), *readers}
 
 
 def is_below(path: str, top: str) -> bool:

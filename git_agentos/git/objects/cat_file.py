@@ -20,7 +20,6 @@ class CatFile:
     its input does."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        """`environment` names the repository, with absolute paths."""
         # Nothing is fetched here. git obeys this since 2.44; therefore the caller asks only for objects that exist.
         self._environment = {**environment, "GIT_NO_LAZY_FETCH": "1"}
         self._lock = threading.Lock()
@@ -50,7 +49,7 @@ class CatFile:
         if self._child is None:
             self._child = process.spawn(
                 ["cat-file", "--batch-command"],
-                cwd=os.sep,  # not in a repository inside of a worktree, which would seem to be in use
+                cwd=os.sep,  # not in a worktree: a process there would be in the way of its removal
                 env=self._environment,
                 stdin=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
