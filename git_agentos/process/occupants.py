@@ -194,9 +194,9 @@ def _is_path_only(pid: int, descriptor: str) -> bool:
 
 def _makes_no_lock(pid: int) -> bool:
     """Whether a git makes no lock of its own: it waits for a git-agentos command, as the git of `git agentos …` does,
-    or watches files."""
+    watches files, or reads objects as long as we want some."""
     command = git_command_line.parse(table.argv(pid)).command or ""
-    return command in ("agentos", "fsmonitor--daemon") or command.startswith("agentos-")
+    return command in ("agentos", "fsmonitor--daemon", "cat-file") or command.startswith("agentos-")
 
 
 def _works_in(pid: int, tops: Sequence[str]) -> bool:
