@@ -115,4 +115,4 @@ def _head(context: OpenWorktree, one: Pruned, location: Location) -> tuple[refs.
     tip = None if ref is None else refs.resolve(context.location, ref)
     if ref is not None and (tip is not None or commit is None) and not worktrees.branch_users(location, ref):
         return refs.Head(ref, None), f"on branch '{branch}'"
-    return os.fsencode(f"{tip or commit}\n"), f"at commit {(tip or commit or '')[:8]}"
+    return refs.Head(None, tip or commit), f"at commit {(tip or commit or '')[:8]}"
