@@ -62,6 +62,9 @@ def read(common_dir: str) -> RepositoryFormat:
     if algorithm is None:
         raise unsupported(f"the object format {found['objectformat']} (extensions.objectFormat)")
     refs = found.get("refstorage", FILES)
+    if refs == FORMATS_OF_REFS[1] and core.get("repositoryformatversion", "0") == "0":
+        # A git that does not know the extension would use files, beside the tables.
+        raise unsupported("the reftable format for refs in a repository of version 0 (core.repositoryFormatVersion)")
     if refs not in FORMATS_OF_REFS:
         raise unsupported(f"the format {refs} for refs (extensions.refStorage)")
     return RepositoryFormat(algorithm, refs)

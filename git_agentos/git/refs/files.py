@@ -376,11 +376,13 @@ def log_changed_at(location: Location, name: str) -> int:
 
 
 def log_names(location: Location) -> list[str]:
-    found = ["HEAD"] if os.path.exists(_log_path(location, "HEAD")) else []
-    top = os.path.join(location.common_dir, "logs")
-    for folder, _, names in os.walk(os.path.join(top, "refs")):
-        paths = (os.path.join(folder, name) for name in sorted(names) if not name.endswith(".lock"))
-        found += [os.path.relpath(path, top) for path in paths if not os.path.islink(path)]
+    found = []
+    for git_dir in dict.fromkeys([location.git_dir, location.common_dir]):
+        top = os.path.join(git_dir, "logs")
+        for folder, _, names in os.walk(top):
+            paths = [os.path.join(folder, name) for name in sorted(names) if not name.endswith(".lock")]
+            here = [os.path.relpath(path, top) for path in paths if not os.path.islink(path)]
+            found += [name for name in here if _directory(location, name) == git_dir]
     return found
 
 

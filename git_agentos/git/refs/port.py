@@ -132,7 +132,7 @@ def log_changed_at(location: Location, name: str) -> int:
 
 
 def log_names(location: Location) -> list[str]:
-    """The refs that have reflogs: this worktree's HEAD, and all refs that worktrees share."""
+    """The refs that have reflogs, of this worktree and of those that worktrees share."""
     return _backend(location).log_names(location)
 
 

@@ -148,7 +148,8 @@ def log_changed_at(location: Location, name: str) -> int:
 
 def log_names(location: Location) -> list[str]:
     with contextlib.suppress(OSError, ValueError, IndexError):
-        return [*_stack(location, "HEAD").logs("HEAD"), *_stack(location, "refs/").logs("refs/")]
+        own, shared = _stack(location, "HEAD").logs(), _stack(location, "refs/").logs()
+        return [*filter(is_per_worktree, own), *(name for name in shared if not is_per_worktree(name))]
     return []
 
 
