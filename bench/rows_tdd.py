@@ -22,8 +22,8 @@ _START = f"""
 import json, sys, time
 began = time.perf_counter()
 from git_agentos import GitWorktreeWorkspaceService
-from git_agentos.tdd.context import material
-read = material.load(".", "design.md", sys.argv[2:])
+from git_agentos.tdd.context import source_files
+read = source_files.load(".", "design.md", sys.argv[2:])
 loaded = time.perf_counter()
 service = GitWorktreeWorkspaceService(".", branch="{_BRANCH}", tool="tdd")
 run = service.prepare_pre_run(run_id=sys.argv[1])

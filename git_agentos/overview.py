@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from git_agentos.checkpoint.open_worktree import OpenWorktree
     from git_agentos.findings import Finding
+    from git_agentos.git.filesystem_limits import FileSystem
     from git_agentos.workspace import Status, Workspace
 
 
@@ -54,6 +55,13 @@ def examine(workspace: Workspace, *, fix: bool = False) -> tuple[Finding, ...]:
 
     checks = itertools.chain(runs.examine(context), workflows.examine(context, os.environ))
     return (*found, *findings.report(checks, fix=fix))
+
+
+def file_systems(workspace: Workspace) -> tuple[FileSystem, ...]:
+    """The file systems of the worktree and of its git directory, and what does not work on them."""
+    from git_agentos.git import filesystem_limits
+
+    return tuple(filesystem_limits.of_location(workspace.context.location))
 
 
 def _has_runs(context: OpenWorktree) -> bool:

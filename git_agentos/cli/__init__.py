@@ -1,10 +1,12 @@
 """The command line: the only package that imports typer, and `output` the only module that prints.
 
 entry          the executables, and the one boundary where errors become exit codes (stdlib only at the top)
-prescan        reads the command line before typer is imported
+prescan        reads the command line before anything large is imported
+direct         runs a plain command line without typer
 app            builds the typer application
-execution      parses a command line with it; help, and usage errors in git's style
+execution      parses any other command line with it; help, and usage errors in git's style
 command        the decorators that make a function a command
+parameters     how a command's function declares its options and arguments
 options        the options that several commands share
 invocation     one run of a command: directory, agent, output, workspace
 authorization  asks the guard whether the command may run

@@ -1,32 +1,38 @@
-"""The commands as one typer application.
+"""The commands as one typer application, made of what their functions declare (`parameters`).
 
-Each command lives in a module of its own, `commands/NAME.py`, in a variable of the command's name. If the command line
-names a command for certain, only that module is loaded.
+Each command lives in a module of its own, `commands/NAME.py`. If the command line names a command for certain, only
+that module is loaded.
 """
 
-import importlib
+import inspect
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 from typer.main import get_command
 
 from git_agentos import __version__
-from git_agentos.cli import command
+from git_agentos.cli import command as commands
+from git_agentos.cli.command import (
+    AFTER_DASHES,
+    AGENT,
+    COMMAND_LINE,
+    COMMANDS,
+    DIRECTORY,
+    JSON,
+    QUIET,
+    Command,
+    Group,
+)
 from git_agentos.cli.invocation import Invocation
+from git_agentos.cli.parameters import Option, Parameter
 from git_agentos.cli.text import Text
-
-# In the order in which help lists them.
-COMMANDS = (
-    "checkpoint", "restore", "undo", "recover", "pick", "worktree", "run", "rollback", "tdd", "log", "memory", "guard",
-    "approvals", "hooks", "hook", "db", "status", "doctor", "completion",
-)  # fmt: skip
+from git_agentos.guard.policy.command_table import COMMON_VALUED
 
 
-def build(only: str | None = None, *, is_plain_checkpoint: bool = False) -> typer.Typer:
-    """The application with all commands, or with `only` that one if there is such a command.
-
-    For a plain checkpoint the subcommands are left out: typer takes longer to prepare them than to parse the line.
-    """
+def build(only: str | None = None) -> typer.Typer:
+    """The application with all commands, or with `only` that one if there is such a command."""
     app = typer.Typer(
         add_completion=False,
         add_help_option=False,
@@ -35,19 +41,15 @@ def build(only: str | None = None, *, is_plain_checkpoint: bool = False) -> type
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
-    app.callback()(root)
+    app.callback()(_function(commands.Group(root)))
     for name in (only,) if only in COMMANDS else COMMANDS:
-        entry = getattr(importlib.import_module(f"git_agentos.cli.commands.{name}"), str(name))
-        if is_plain_checkpoint:
-            entry.add_to(app, with_subcommands=False)
-        else:
-            entry.add_to(app)
+        _add(app, commands.load(name))
     return app
 
 
-def parser(only: str | None = None, *, is_plain_checkpoint: bool = False) -> Any:
+def parser(only: str | None = None) -> Any:
     """The application as click's group; `Any`, since typer carries its own copy of click and exports no type of it."""
-    group = get_command(build(only, is_plain_checkpoint=is_plain_checkpoint))
+    group = get_command(build(only))
     _keep_words_as_they_are(group)
     return group
 
@@ -73,10 +75,9 @@ def _keep_words_as_they_are(command_: Any) -> None:
         _keep_words_as_they_are(subcommand)
 
 
-@command.root
 def root(
     ctx: Invocation,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    version: Annotated[bool, Option("--version", help="Print the version.")] = False,
 ) -> None:
     """Save and restore the complete state of a Git worktree.
 
@@ -85,6 +86,103 @@ def root(
     """
     if version:
         ctx.output.show("version", {"version": __version__}, lambda _: Text(f"git-agentos version {__version__}\n"))
-        raise typer.Exit
+        raise commands.Exit
     if ctx.subcommand is None:
-        raise command.NoCommand
+        raise commands.NoCommand
+
+
+# -- typer's side of a command -----------------------------------------------------------------------------------------
+
+
+def _add(parent: typer.Typer, command_: Command) -> None:
+    if not isinstance(command_, Group):
+        parent.command(command_.name, hidden=command_.hidden, cls=_PARSERS.get(command_.rest))(_function(command_))
+        return
+    app = typer.Typer(name=command_.name, rich_markup_mode=None)
+    app.callback(invoke_without_command=command_.runs_alone)(_function(command_))
+    for subcommand in command_.subcommands.values():
+        _add(app, subcommand)
+    parent.add_typer(app)
+
+
+class _DashesParser(TyperCommand):
+    """Keeps the words after `--` apart: typer would take the first of them for an operand before it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            ctx.obj.after_dashes, args = args[at + 1 :], args[:at]
+        return super().parse_args(ctx, args)
+
+
+class _CommandParser(TyperCommand):
+    """Ends our options at `--`, and at the first word that is not an option: the rest is the command's."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        end = 0
+        while end < len(args) and args[end] != "--" and args[end].startswith("-") and args[end] != "-":
+            end += 2 if args[end] in COMMON_VALUED else 1
+        own, words = args[:end], args[end:]
+        ctx.obj.after_dashes = words[1:] if words[:1] == ["--"] else words
+        return super().parse_args(ctx, own)
+
+
+_PARSERS: dict[str | None, type[TyperCommand]] = {AFTER_DASHES: _DashesParser, COMMAND_LINE: _CommandParser}
+
+
+def _show_help(context: typer.Context, value: bool) -> None:
+    if not value or context.resilient_parsing:
+        return
+    raise commands.HelpRequested(context.command_path)
+
+
+def _typer_option(option: Option) -> Any:
+    return typer.Option(*option.declared, metavar=option.metavar, help=option.help)
+
+
+_HELP = typer.Option(
+    "-h", "--help", help="Show this help.", is_eager=True, expose_value=False, callback=_show_help
+)  # fmt: skip
+_COMMON: tuple[tuple[str, object, object], ...] = (
+    ("common_directory", Annotated[list[str] | None, _typer_option(DIRECTORY)], None),
+    ("common_agent", Annotated[str | None, _typer_option(AGENT)], None),
+    ("common_json", Annotated[bool, _typer_option(JSON)], False),
+    ("common_quiet", Annotated[bool, _typer_option(QUIET)], False),
+    ("common_help", Annotated[bool, _HELP], False),
+)
+COMMON_NAMES = frozenset(name for name, _, _ in _COMMON)
+
+
+def _function(command_: Command) -> Callable[..., None]:
+    """A function for typer that has the common options as well, and calls the command's."""
+
+    def call(context: typer.Context, **values: Any) -> None:
+        invocation: Invocation = context.obj
+        common = {name: values.pop(name, None) for name in COMMON_NAMES}
+        commands.apply_common(
+            invocation,
+            directories=common["common_directory"],
+            agent=common["common_agent"],
+            json=bool(common["common_json"]),
+            quiet=bool(common["common_quiet"]),
+        )
+        invocation.subcommand = context.invoked_subcommand
+        command_.call(invocation, context.command_path.split()[2:], values)
+
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    found = [inspect.Parameter("context", keyword, annotation=typer.Context)]
+    found += map(_parameter, command_.signature.parameters)
+    found += [inspect.Parameter(name, keyword, default=default, annotation=kind) for name, kind, default in _COMMON]
+    call.__signature__ = inspect.Signature(found)  # type: ignore[attr-defined]  # typer reads the options here
+    call.__annotations__ = {}
+    call.__name__, call.__doc__ = command_.name, command_.help
+    return call
+
+
+def _parameter(each: Parameter) -> inspect.Parameter:
+    declared = each.declaration
+    info = _typer_option(declared) if isinstance(declared, Option) else typer.Argument(metavar=declared.metavar)
+    default = inspect.Parameter.empty if each.is_required else each.default
+    return inspect.Parameter(
+        each.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[each.type, info]
+    )

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
+from git_agentos.cli.parameters import Argument
 from git_agentos.guard import authorize
 
 if TYPE_CHECKING:
     from git_agentos.cli.invocation import Invocation
+    from git_agentos.cli.parameters import Parameter
     from git_agentos.git.location import Location
     from git_agentos.guard.policy.command_table import Request
 
 
-def authorized(context: Any, invocation: Invocation) -> AbstractContextManager[None]:
-    """Run the command of `context`, which is click's; PolicyError if this process may not run it.
+def authorized(
+    invocation: Invocation, path: Sequence[str], parameters: Sequence[Parameter], values: Mapping[str, Any]
+) -> AbstractContextManager[None]:
+    """Run the command `path` with these values of its parameters; PolicyError if this process may not run it.
 
     Without a command (`--version`, a usage error) there is nothing to ask.
     """
-    if len(context.command_path.split()) == 2:
+    if not path:
         return nullcontext()
-    return authorize.running(request(context, invocation), _argv(invocation), invocation.agent)
+    return authorize.running(request(invocation, path, parameters, values), _argv(invocation), invocation.agent)
 
 
 def authorize_option(invocation: Invocation, *path: str, option: str) -> None:
@@ -43,25 +48,26 @@ def require_operator(invocation: Invocation, location: Location, action: str, *,
     return operator.require_operator(location, invocation.agent, action, since=since)
 
 
-def request(context: Any, invocation: Invocation) -> Request:
-    """The command line as typer has parsed it."""
+def request(
+    invocation: Invocation, path: Sequence[str], parameters: Sequence[Parameter], values: Mapping[str, Any]
+) -> Request:
+    """The command line as it was parsed."""
     from git_agentos.guard.policy.command_table import WRITES, Request
 
     operands: list[str] = []
     options: set[str] = set()
     files: list[str] = []
-    for each in context.command.params:
-        value = context.params.get(each.name)
-        if each.param_type_name == "argument":
+    for each in parameters:
+        value, declared = values[each.name], each.declaration
+        if isinstance(declared, Argument):
             operands += [value] if isinstance(value, str) else value or ()
-        elif value is False and each.secondary_opts:
-            options.add(each.secondary_opts[-1])
+        elif value is False and declared.opposites:
+            options.add(declared.opposites[-1])
         elif value and value != each.default:
-            options.add(each.opts[-1])
-            files += [value] if WRITES in each.opts else []
+            options.add(declared.names[-1])
+            files += [value] if WRITES in declared.names else []
     operands += invocation.after_dashes
-    path = tuple(context.command_path.split()[2:])
-    return Request(path, tuple(operands), frozenset(options), tuple(invocation.directories), tuple(files))
+    return Request(tuple(path), tuple(operands), frozenset(options), tuple(invocation.directories), tuple(files))
 
 
 def _argv(invocation: Invocation) -> tuple[str, ...]:

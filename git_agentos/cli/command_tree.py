@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from git_agentos.cli.app import COMMANDS, parser
-from git_agentos.cli.command import COMMON_NAMES
+from git_agentos.cli.app import COMMON_NAMES, parser
+from git_agentos.cli.command import COMMANDS
 
 PROGRAM = ("git", "agentos")
 _WIDTH = 80

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from git_agentos.cli.prescan import prescan
+from git_agentos.cli.prescan import Prescan, prescan
 
 if TYPE_CHECKING:
     from git_agentos.cli.invocation import Invocation
@@ -77,10 +77,8 @@ def run(argv: Sequence[str]) -> int:
         from git_agentos.cli.output import Output
 
         invocation = invocations.Invocation(Output.standard(json=scanned.json), scan, argv)
-        from git_agentos.cli.execution import execute
-
         with invocation.output.show_warnings():
-            return execute(argv, scanned, invocation)
+            return _run(argv, scanned, invocation)
     except KeyboardInterrupt:
         return _interrupted(_output(invocation, scanned.json))
     except Exception as error:  # noqa: BLE001 (the one boundary: what nobody caught becomes a message)
@@ -89,6 +87,23 @@ def run(argv: Sequence[str]) -> int:
     finally:
         if invocation is not None:
             invocation.close()
+
+
+def _run(argv: Sequence[str], scanned: Prescan, invocation: Invocation) -> int:
+    """Run the command, a plain line without typer; returns the exit code."""
+    from git_agentos.cli import command, direct
+
+    try:
+        call = direct.find(scanned.line)
+        if call is not None:
+            call.run(invocation)
+        else:
+            from git_agentos.cli.execution import execute
+
+            execute(argv, scanned, invocation)
+    except command.Exit as end:
+        return end.code
+    return 0
 
 
 def as_subcommand(command: str, argv: Sequence[str]) -> list[str]:

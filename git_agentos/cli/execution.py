@@ -13,23 +13,20 @@ from git_agentos.cli.prescan import Prescan
 from git_agentos.errors import UsageError
 
 
-def execute(argv: Sequence[str], prescan: Prescan, invocation: Invocation) -> int:
-    """Parse `argv`, run the command that it names, and return the exit code; errors are AgentosErrors."""
-    application = parser(prescan.command, is_plain_checkpoint=prescan.is_plain_checkpoint)
+def execute(argv: Sequence[str], prescan: Prescan, invocation: Invocation) -> None:
+    """Parse `argv` and run the command that it names; errors are AgentosErrors."""
+    application = parser(prescan.command)
     try:
         # Not `application()`: typer would take a broken pipe anywhere, even in a pipe to git, for a reader that closed
         # stdout.
         with application.make_context("git agentos", list(argv), obj=invocation) as context:
             application.invoke(context)
-    except typer.Exit as end:
-        return end.exit_code
     except HelpRequested as request:
         invocation.output.print(_help(request.command_path))
     except NoCommand:
         raise _no_command() from None
     except typer.TyperException as error:
         raise _usage_error(error, prescan.command) from None
-    return 0
 
 
 def _help(command_path: str) -> str:

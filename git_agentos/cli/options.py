@@ -6,28 +6,25 @@ gets them.
 
 from typing import Annotated, NamedTuple
 
-import typer
-
+from git_agentos.cli.parameters import Argument, Option
 from git_agentos.errors import UsageError
 
-Id = Annotated[str, typer.Argument(metavar="ID")]
-OptionalId = Annotated[str | None, typer.Argument(metavar="[ID]")]
-RunId = Annotated[str, typer.Argument(metavar="RUN")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done.")]
-Stat = Annotated[bool, typer.Option("--stat", help="Show only paths and numbers of changed lines.")]
-Squash = Annotated[bool, typer.Option("--squash", help="Merge as one commit.")]
-Since = Annotated[
-    str | None, typer.Option("--since", metavar="TIME", help="Only since TIME: ISO 8601 or '2 hours ago'.")
-]
-TaskId = Annotated[str | None, typer.Option("--task", metavar="TASK", help="Task ID to record.")]
-Html = Annotated[str | None, typer.Option("--html", metavar="PATH", help="Write one HTML page to PATH.")]
+Id = Annotated[str, Argument(metavar="ID")]
+OptionalId = Annotated[str | None, Argument(metavar="[ID]")]
+RunId = Annotated[str, Argument(metavar="RUN")]
+DryRun = Annotated[bool, Option("--dry-run", help="Show what would be done.")]
+Stat = Annotated[bool, Option("--stat", help="Show only paths and numbers of changed lines.")]
+Squash = Annotated[bool, Option("--squash", help="Merge as one commit.")]
+Since = Annotated[str | None, Option("--since", metavar="TIME", help="Only since TIME: ISO 8601 or '2 hours ago'.")]
+TaskId = Annotated[str | None, Option("--task", metavar="TASK", help="Task ID to record.")]
+Html = Annotated[str | None, Option("--html", metavar="PATH", help="Write one HTML page to PATH.")]
 
 
 class Timelines(NamedTuple):
     """Which timelines a command reads; by default this worktree's."""
 
-    agent: Annotated[str | None, typer.Option("--agent", metavar="ID", help="Read the timeline of agent ID.")] = None
-    all_timelines: Annotated[bool, typer.Option("--all", help="Read the timelines of all worktrees.")] = False
+    agent: Annotated[str | None, Option("--agent", metavar="ID", help="Read the timeline of agent ID.")] = None
+    all_timelines: Annotated[bool, Option("--all", help="Read the timelines of all worktrees.")] = False
 
 
 def number(text: str | None, option: str = "-n") -> int | None:

@@ -1,44 +1,51 @@
-"""Reads the command line before typer is imported.
+"""Reads the command line before anything large is imported.
 
 Three things cannot wait for the parser: whether git's scan may start at once (a plain `checkpoint`), which command's
-module has to be loaded, and whether a usage error is reported as JSON. The result is a hint only; the parser, which
-comes later, decides.
+module has to be loaded, and whether a usage error is reported as JSON. `direct` runs a plain command line from the same
+reading, without a parser; otherwise the result is a hint only, and the parser decides.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from git_agentos.guard.policy import command_table
+from git_agentos.guard.policy.command_table import Line
 
 
-@dataclass(frozen=True)
-class Prescan:
+class Prescan(NamedTuple):
     """What the raw words show.
 
     `command` is the first word that is not an option. `is_plain_checkpoint` is true only if the whole line was
     understood and creates a checkpoint. `directory` joins all `-C` as git does.
     """
 
-    command: str | None
-    is_plain_checkpoint: bool
-    json: bool
-    directory: str
+    line: Line
+
+    @property
+    def command(self) -> str | None:
+        return next(iter((*self.line.request.path, *self.line.request.operands)), None)
+
+    @property
+    def is_plain_checkpoint(self) -> bool:
+        request = self.line.request
+        is_checkpoint = request.path == ("checkpoint",) and not request.operands and not self.line.has_dashes
+        return is_checkpoint and self.line.is_valid and not self.line.asks_help
+
+    @property
+    def json(self) -> bool:
+        return "--json" in self.line.request.options
+
+    @property
+    def directory(self) -> str:
+        return join(self.line.request.folders)
 
 
 def prescan(argv: Sequence[str]) -> Prescan:
     """Read `argv` (without the program's name) as far as it can be understood without the parser."""
-    line = command_table.read(argv)
-    request = line.request
-    is_checkpoint = request.path == ("checkpoint",) and not request.operands
-    return Prescan(
-        command=next(iter((*request.path, *request.operands)), None),
-        is_plain_checkpoint=is_checkpoint and line.is_valid and not line.asks_help,
-        json="--json" in request.options,
-        directory=join(request.folders),
-    )
+    return Prescan(command_table.read(argv))
 
 
 def join(directories: Sequence[str]) -> str:

@@ -27,6 +27,7 @@ from git_agentos.util import directories, files
 _OF_REPOSITORY, _OF_WORKTREE = "filesystem.json", "worktree-filesystem.json"
 _COMPOSED, _DECOMPOSED = "\u00e9", "e\u0301"
 _REFUSED = (errno.EILSEQ, errno.EINVAL)
+SCRATCH_PREFIX = ".agentos-probe-"  # of a scratch folder in a worktree that is on another device
 
 
 class Names(NamedTuple):
@@ -113,7 +114,7 @@ def _probe_worktree(location: Location) -> Names:
     if not _ignores_case(location):
         return Names()  # no file system is known that ignores only the form
     try:
-        with directories.scratch(location.root, ".agentos-probe-") as folder:
+        with directories.scratch(location.root, SCRATCH_PREFIX) as folder:
             return _probe(os.fsencode(folder))
     except OSError:
         return Names(True, True)

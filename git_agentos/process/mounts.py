@@ -10,6 +10,11 @@ from git_agentos.process import ps
 
 # `/dev/disk1s1 on / (apfs, local, journaled)` on macOS and FreeBSD, `/dev/wd0a on / type ffs (local)` on the others.
 _MOUNTS = (re.compile(r".*? on (/.*?) type (\S+) \(.*\)"), re.compile(r".*? on (/.*) \(([^,()]+)[^()]*\)"))
+# What several machines may use at once; a program in user space (fuse) may be the client of such a one.
+_SHARED = (
+    "nfs", "cifs", "smb", "9p", "virtiofs", "fuse", "ceph", "gluster", "lustre", "afs", "gpfs", "vboxsf", "vmhgfs",
+    "beegfs", "webdav",
+)  # fmt: skip
 _ESCAPES = ((b"\\040", b" "), (b"\\011", b"\t"), (b"\\012", b"\n"), (b"\\134", b"\\"))
 
 
@@ -30,6 +35,12 @@ def file_system_of(path: str) -> str | None:
             return None
         folder = os.path.dirname(folder)
     return mounts[folder]
+
+
+def may_be_shared(path: str) -> bool | None:
+    """Whether other machines may use the file system that holds `path`; None where the system does not tell."""
+    kind = file_system_of(path)
+    return None if kind is None else kind.startswith(_SHARED)
 
 
 def mounted_below(folder: str) -> list[str]:

@@ -19,11 +19,6 @@ from git_agentos.util import git_command_line
 
 # The options and variables that say where a git works.
 _LOCATION_GIVEN = ("--git-dir=", "--work-tree=", "GIT_DIR=", "GIT_COMMON_DIR=", "GIT_WORK_TREE=", "GIT_INDEX_FILE=")
-# On these, the process that holds a lock may run on another machine, where it cannot be seen from here.
-_SHARED_FILE_SYSTEMS = (
-    "nfs", "cifs", "smb", "9p", "virtiofs", "fuse", "ceph", "gluster", "lustre", "afs", "gpfs", "vboxsf", "vmhgfs",
-    "beegfs",
-)  # fmt: skip
 _ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
 _KINDS_OF_LSOF = {"cwd": "cwd", "rtd": "root", "txt": "exe"}
 
@@ -143,8 +138,7 @@ def why_unprovable(lock: str, found: os.stat_result) -> str | None:
         return "it is no regular file"
     if not table.has_proc():
         return "this system does not tell what other processes do"
-    kind = mounts.file_system_of(lock)
-    if kind is None or kind.startswith(_SHARED_FILE_SYSTEMS):
+    if mounts.may_be_shared(lock) is not False:
         return "its file system may be shared with other machines"
     return None
 

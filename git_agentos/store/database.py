@@ -1,4 +1,7 @@
-"""Opening the workflow database: WAL, busy timeout, foreign keys, migrations; and what to do with a damaged one.
+"""Opening the workflow database: journal, busy timeout, foreign keys, migrations; and what to do with a damaged one.
+
+The journal is a write-ahead log, which needs memory that all its processes share: on a file system that other machines
+may use, it is a rollback journal (https://sqlite.org/wal.html, "Overview").
 
 A process that has the file open holds a shared flock(2) on `<file>.lock`; one that sets it up or moves a damaged one
 aside holds an exclusive lock. SQLite does not notice that a file is renamed: a process that still has it open would
@@ -18,6 +21,7 @@ from typing import Literal, NamedTuple
 from urllib.parse import quote
 
 from git_agentos.errors import DamagedDatabase, DatabaseError, system_reason
+from git_agentos.process import mounts
 from git_agentos.store.migrations import LATEST, MIGRATIONS, SEARCH
 from git_agentos.store.rows import LOG, MEMORY, RowOwner
 from git_agentos.util import files, locks, times
@@ -224,10 +228,10 @@ def install_copy(path: str, data: bytes) -> None:
 def _open(path: str, *, across_threads: bool = False) -> Database:
     """Open the database with a shared lock. If it must be set up, do that with an exclusive lock, and start again.
 
-    A complete database without a write-ahead log, on a file system that does not support one, is used as it is while
-    another process has it open.
+    A complete database with another journal than it should have is used as it is while another process has it open.
     """
     set_up = False
+    journal = "delete" if mounts.may_be_shared(path) else "wal"
     while True:
         complete = False
         with sqlite_errors(path):
@@ -238,7 +242,7 @@ def _open(path: str, *, across_threads: bool = False) -> Database:
                     database = Database(_connect(path, across_threads=across_threads), path, lock)
                     try:
                         complete = _version(database.connection, path) == LATEST
-                        if complete and (set_up or _is_wal(database.connection)):
+                        if complete and (set_up or _journal(database.connection) == journal):
                             return database
                     except BaseException:
                         database.connection.close()
@@ -256,7 +260,7 @@ def _open(path: str, *, across_threads: bool = False) -> Database:
                     raise
                 continue
             try:
-                _set_up(path)
+                _set_up(path, journal)
             finally:
                 _unlock(lock)
 
@@ -327,17 +331,18 @@ def _version(connection: sqlite3.Connection, path: str) -> int:
     return found
 
 
-def _is_wal(connection: sqlite3.Connection) -> bool:
-    return bool(connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal")
+def _journal(connection: sqlite3.Connection) -> str:
+    return str(connection.execute("PRAGMA journal_mode").fetchone()[0])
 
 
-def _set_up(path: str) -> None:
-    """Create the file and its tables, each version in a transaction of its own. The lock must be held exclusively."""
+def _set_up(path: str, journal: str) -> None:
+    """Create the file with this kind of journal, and its tables, each version in a transaction of its own. The lock
+    must be held exclusively."""
     connection = _connect(path)
     try:
         _version(connection, path)
         # On file systems that do not support it, there is a rollback journal, and readers wait for a writer.
-        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA journal_mode = {journal}")
         while (version := _version(connection, path)) < LATEST:
             with transaction(connection):
                 for statement in MIGRATIONS[version]:

@@ -17,7 +17,6 @@ from git_agentos.tdd.context import prompts
 from git_agentos.tdd.gate import audit, frozen_files, gates, pytest_config
 from git_agentos.tdd.gate.pytest_run import Control
 from git_agentos.tdd.gate.setup import PytestSetup, prepare
-from git_agentos.tdd.gate.uncommitted import Candidate
 from git_agentos.tdd.models import selection
 from git_agentos.tdd.models.model import IMPLEMENT, SCAFFOLD, ModelResult, Request
 from git_agentos.tdd.node_run import (
@@ -90,6 +89,7 @@ def _ask_model(node_run: NodeRun, task: str, prompt: str, frozen: tuple[str, ...
     session, state = node_run.session, node_run.state
     if node_run.violations_before:
         return _model_node_result(node_run, task, ModelResult(None))
+    changed = changed_files(node_run.worktree, state["base_sha"], node_run.tree)
     request = Request(
         node=task,
         issue_id=state["issue_id"],
@@ -97,7 +97,7 @@ def _ask_model(node_run: NodeRun, task: str, prompt: str, frozen: tuple[str, ...
         prompt=prompt,
         run=node_run.run,
         worktree=node_run.worktree,
-        frozen=frozen,
+        changed=tuple(each for each in changed if each not in frozen),
         folder=node_run.path,
         show=session.observer.output,
         stop=session.stop,
@@ -180,14 +180,7 @@ def fail_gate(session: Session, state: ImplementationState) -> Update:
         result = _gate_result(node_run, verdict)
         record = verdict.record
         if result.holds and record is not None:
-            result.update |= {
-                "red": list(record.red),
-                "frozen": dict(record.frozen),
-                "plugins": list(record.plugins),
-                "skipped": list(record.skipped or ()),
-                "rest": record.rest,
-                "red_checkpoint": _save_verdict(node_run),
-            }
+            result.update |= {**record.to_json(), "red_checkpoint": _save_verdict(node_run)}
             result.files, result.red = record.frozen, record.red
             result.summary = f"red: {count(len(record.red), 'new test')} failed, as expected"
         return result
@@ -199,19 +192,11 @@ def pass_gate(session: Session, state: ImplementationState) -> Update:
     """The tests that were red have to pass, and no other may fail."""
 
     def work(node_run: NodeRun) -> NodeResult:
-        skipped = state.get("skipped")
-        record = gates.RedRecord(
-            tuple(state["red"]),
-            state["frozen"],
-            tuple(state.get("plugins", ())),
-            tuple(skipped) if skipped is not None else None,
-            state.get("rest"),
-        )
         verdict = gates.green(
             node_run.worktree,
             _setup(node_run),
             state.get("tests", ()),
-            record,
+            gates.RedRecord.from_json(state),
             candidate=_candidate(node_run),
             control=_control(node_run),
         )
@@ -280,10 +265,10 @@ def _setup(node_run: NodeRun) -> PytestSetup:
     )
 
 
-def _candidate(node_run: NodeRun) -> Candidate:
+def _candidate(node_run: NodeRun) -> gates.Candidate:
     """What would be committed, and since when it is being worked on: N0 created the worktree."""
     created = next(each for each in node_run.state.get("history") or () if each["node"] == N0)
-    return Candidate(node_run.tree, times.to_seconds(created["ended_at"]))
+    return gates.Candidate(node_run.tree, times.to_seconds(created["ended_at"]))
 
 
 def _control(node_run: NodeRun) -> Control:

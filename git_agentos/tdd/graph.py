@@ -1,4 +1,4 @@
-"""The graph, in LangGraph: built and drawn from `routing.ROUTES`. Only `interruption` calls LangGraph as well.
+"""The graph, in LangGraph: built and drawn from `routing.ROUTES`.
 
 What one has to know about LangGraph (version 1.2): a node that was interrupted runs again from its top; only with
 `durability="sync"` is a finished node never repeated after a kill; new input to a graph that waits silently starts it

@@ -95,7 +95,6 @@ class NodeRun:
 
     session: Session
     state: ImplementationState
-    n: int
     node: str
     run: WorkspaceContext
     worktree: OpenWorktree
@@ -244,7 +243,6 @@ def _begin(session: Session, state: ImplementationState, node: str, command: str
     return NodeRun(
         session=session,
         state=state,
-        n=n,
         node=node,
         run=run,
         worktree=worktree,

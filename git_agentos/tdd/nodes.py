@@ -26,7 +26,6 @@ from git_agentos.run.workspace import GitWorktreeWorkspaceService
 from git_agentos.store import database_path
 from git_agentos.tdd import code_nodes, state_database
 from git_agentos.tdd.gate import gates, setup
-from git_agentos.tdd.interruption import wait_for_decision
 from git_agentos.tdd.node_run import (
     Interrupted,
     NodeResult,
@@ -85,7 +84,9 @@ def _prepare_run(session: Session, state: ImplementationState) -> WorkspaceConte
 
 def human_review(session: Session, state: ImplementationState) -> Update:
     """Wait for a person's decision. Nothing stands before that: a node that waits runs again from its top."""
-    decision = wait_for_decision({"id": session.id, "green": bool(state.get("green"))})
+    from langgraph.types import interrupt
+
+    decision = str(interrupt({"id": session.id, "green": bool(state.get("green"))}))
     began = time.monotonic()
     update: Update = {"human_decision": decision}
     update["error_message"] = None if decision == RETRY else state.get("error_message")

@@ -24,7 +24,7 @@ from git_agentos.run.lock import Stop
 from git_agentos.run.runner import end_as_tampered
 from git_agentos.store import database_path
 from git_agentos.tdd import node_run, nodes, query, state_database
-from git_agentos.tdd.context import material
+from git_agentos.tdd.context import source_files
 from git_agentos.tdd.gate import setup
 from git_agentos.tdd.graph import Graph, Position
 from git_agentos.tdd.models import selection
@@ -91,12 +91,12 @@ def start(
     authorship.require(context.location.root, process.user_environment({}))
     agent = selection.choose(spec.agent, context.settings, environment, context.location.root)
     into = _target_branch(context, spec.into)
-    documents = material.load(context.location.root, spec.lld, spec.context)
+    documents = source_files.load(context.location.root, spec.lld, spec.context)
     id_ = new_id(issue)
     mark = f"{id_}-{os.urandom(8).hex()}"
     setup.prepare(context, environment, timeout=spec.test_timeout, sandbox=spec.sandbox, mark=mark)
     _refuse_second(context, issue, environment)
-    consent(material.policy_lines(documents, agent.recipient))
+    consent(source_files.policy_lines(documents, agent.recipient))
     state = ImplementationState(
         id=id_,
         issue_id=issue,

@@ -6,9 +6,9 @@ import shlex
 from typing import Any
 
 import pytest
-import typer
 
 from git_agentos.cli import authorization, command_tree, execution, invocation
+from git_agentos.cli.command import Exit
 from git_agentos.cli.output import Output
 from git_agentos.cli.prescan import prescan
 from git_agentos.guard.policy import command_table
@@ -95,12 +95,13 @@ def test_a_line_is_read_as_the_parser_reads_it(line: str, monkeypatch: pytest.Mo
     words = shlex.split(line)
     seen: list[Request] = []
 
-    def note(ctx: Any, run: invocation.Invocation) -> Any:
-        seen.append(authorization.request(ctx, run))
-        raise typer.Exit
+    def note(*call: Any) -> Any:
+        seen.append(authorization.request(*call))
+        raise Exit
 
     monkeypatch.setattr(authorization, "authorized", note)
-    execution.execute(words, prescan(words), invocation.Invocation(Output.standard(json=False), None, words))
+    with pytest.raises(Exit):
+        execution.execute(words, prescan(words), invocation.Invocation(Output.standard(json=False), None, words))
     read = command_table.parse(words)
     assert read is not None
     [typed] = seen

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from git_agentos.cli.prescan import Prescan
 from git_agentos.cli.prescan import prescan as scan
 
 
@@ -93,4 +92,5 @@ def test_json_is_noticed_before_the_parser(line: str, json: bool) -> None:
 
 def test_several_directories_add_up_as_in_git() -> None:
     assert scan(["-C", "a", "-C", "", "-C", "b"]).directory == "a/b"
-    assert scan([]) == Prescan(None, False, False, ".")
+    nothing = scan([])
+    assert (nothing.command, nothing.is_plain_checkpoint, nothing.json, nothing.directory) == (None, False, False, ".")

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from git_agentos.cli.app import COMMANDS
+from git_agentos.cli.command import COMMANDS
 from tests.support.repo import Repo
 from tests.support.tool import run
 
@@ -40,12 +40,28 @@ def test_the_entry_itself_is_light() -> None:
     assert loaded_by("import git_agentos.cli.entry").isdisjoint(HEAVY)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("checkpoint",), ("checkpoint", "-qm", "text", "--meta", "a=b"), ("checkpoint", "list", "-n", "20"),
+        ("status",), ("restore", "latest", "--dry-run"), ("log", "add", "decision", "text"), ("log", "list"),
+        ("worktree", "list"), ("guard", "check", "--", "git", "status"), ("run", "list"), ("db", "path"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_plain_line_loads_no_parser(repo: Repo, words: tuple[str, ...]) -> None:
+    repo.write("new.txt", "x")
+    assert run(repo.path, "checkpoint", "-q").code == 0
+    assert loaded_by(command("-C", str(repo.path), *words)).isdisjoint({"typer", "git_agentos.cli.app", "difflib"})
+
+
 def test_the_argument_parser_loads_neither_pydantic_nor_rich(repo: Repo) -> None:
-    """typer sends every word through pydantic (0.29) unless told otherwise: `app._take_words_as_they_are`."""
+    """typer sends every word through pydantic (0.29) unless told otherwise: `app._keep_words_as_they_are`."""
+    run(repo.path, "checkpoint")
     where = str(repo.path)
     for argv in (
-        ("-C", where, "checkpoint", "-m", "text", "--meta", "a=b"),
-        ("-C", where, "checkpoint", "list", "-n", "1"),
+        ("-C", where, "checkpoint", "diff", "latest", "--"),
+        ("--version",),
         ("--help",),
     ):
         assert loaded_by(command(*argv)).isdisjoint({"pydantic", "rich", "click", "asyncio"})

@@ -181,8 +181,11 @@ STUBBORN = (
     "print('up', flush=True)\n"
     "time.sleep(9999)\n"
 )
-# Always one process only, and never the same for long.
-HOPPER = "import os, sys\nwhile True:\n  if os.fork(): os._exit(0)\n  os.setsid()\n"
+# Always one process only, and never the same for long; it gives up in the end, in case the test itself is killed.
+HOPPER = (
+    "import os, time\nend = time.monotonic() + 120\n"
+    "while time.monotonic() < end:\n  if os.fork(): os._exit(0)\n  os.setsid()\n"
+)
 SUBREAPER = (
     "import ctypes, os, subprocess, sys, time\nctypes.CDLL(None).prctl(36, 1)\n"
     "subprocess.Popen(['setsid', 'sleep', sys.argv[1]])\nprint('up', flush=True)\ntime.sleep(9999)\n"

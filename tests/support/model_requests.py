@@ -8,10 +8,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from git_agentos import GitWorktreeWorkspaceService, NullWorkspaceService
+from git_agentos.checkpoint.creation import create_checkpoint
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.run.context import WorkspaceContext
 from git_agentos.run.snapshot import run_context
 from git_agentos.tdd.models.model import SCAFFOLD, Request
+from git_agentos.tdd.node_run import changed_files
 from git_agentos.workspace import open_workspace
 from tests.support.repo import Repo
 
@@ -42,6 +44,8 @@ class ModelWorktree:
         frozen: tuple[str, ...] = (),
         stop: Callable[[], bool] = lambda: False,
     ) -> Request:
+        state = create_checkpoint(self.here, self.here.metadata(trigger="manual")).state
+        changed = changed_files(self.here, self.run.base_sha, state.visible_tree)
         return Request(
             node=node,
             issue_id=issue,
@@ -49,7 +53,7 @@ class ModelWorktree:
             prompt=prompt,
             run=self.run,
             worktree=self.here,
-            frozen=frozen,
+            changed=tuple(each for each in changed if each not in frozen),
             folder=str(self.folder),
             show=self.shown.append,
             stop=stop,

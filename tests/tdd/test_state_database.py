@@ -25,7 +25,7 @@ from langgraph.types import Command
 
 from git_agentos import log, open_workspace
 from git_agentos.errors import DatabaseError, TddError, WorkflowConfigurationError
-from git_agentos.store import database
+from git_agentos.process import mounts
 from git_agentos.tdd import state_database
 from git_agentos.util import locks
 from tests.support import postgres
@@ -173,8 +173,8 @@ def test_the_log_is_written_while_it_is_open(repo: Repo) -> None:
 
 
 def test_the_log_is_written_without_a_write_ahead_log_too(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a file system that has none: whoever opens the database tries to switch it on, and does not wait for it."""
-    monkeypatch.setattr(database, "_is_wal", lambda _: False)
+    """As on a file system that other machines may use."""
+    monkeypatch.setattr(mounts, "may_be_shared", lambda _: True)
 
     def sleep(_: float) -> None:
         pytest.fail("it was waited for")

@@ -2,11 +2,10 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from git_agentos.cli import authorization
 from git_agentos.cli.command import group
 from git_agentos.cli.invocation import Invocation
+from git_agentos.cli.parameters import Argument, Option
 from git_agentos.cli.render.text import approvals as render
 from git_agentos.util import times
 
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from git_agentos.guard.approval.documents import Store
     from git_agentos.workspace import Workspace
 
-Request = Annotated[str, typer.Argument(metavar="REQUEST")]
+Request = Annotated[str, Argument(metavar="REQUEST")]
 
 
 @group()
@@ -28,7 +27,7 @@ def approvals(ctx: Invocation) -> None:
 @approvals.command()
 def list_(
     ctx: Invocation,
-    everything: Annotated[bool, typer.Option("--all", help="Include denied, used and expired requests.")] = False,
+    everything: Annotated[bool, Option("--all", help="Include denied, used and expired requests.")] = False,
 ) -> None:
     """List pending and unused requests."""
     from git_agentos.guard.approval import approvals as domain
@@ -68,7 +67,7 @@ def grant(ctx: Invocation, request: Request) -> None:
 def deny(
     ctx: Invocation,
     request: Request,
-    message: Annotated[str | None, typer.Option("-m", "--message", metavar="TEXT", help="Tell the agent why.")] = None,
+    message: Annotated[str | None, Option("-m", "--message", metavar="TEXT", help="Tell the agent why.")] = None,
 ) -> None:
     """Deny a request, or withdraw an unused grant. Not for agents."""
     from git_agentos.guard.approval import approvals as domain

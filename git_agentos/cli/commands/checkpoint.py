@@ -1,56 +1,42 @@
 """`git agentos checkpoint`: create, list, show, diff, cat, search."""
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
-import typer
-from typer.core import TyperCommand
-
-from git_agentos.cli.command import group
+from git_agentos.cli.command import AFTER_DASHES, group
 from git_agentos.cli.invocation import Invocation
 from git_agentos.cli.options import Id, Since, Stat, Timelines, number, pairs
+from git_agentos.cli.parameters import Argument, Option
 from git_agentos.cli.render.text import checkpoint as render
 from git_agentos.errors import UsageError
 
-Limit = Annotated[str | None, typer.Option("-n", "--max-count", metavar="N", help="Show at most N checkpoints.")]
+Limit = Annotated[str | None, Option("-n", "--max-count", metavar="N", help="Show at most N checkpoints.")]
 
 
 class Create(NamedTuple):
     """The options of `checkpoint` without a subcommand."""
 
-    message: Annotated[str, typer.Option("-m", "--message", metavar="TEXT", help="Describe the checkpoint.")] = ""
+    message: Annotated[str, Option("-m", "--message", metavar="TEXT", help="Describe the checkpoint.")] = ""
     trigger: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--trigger",
             metavar="TRIGGER",
             help="Why the checkpoint is created. If nothing has changed, only manual (the default) and milestone "
             "create a new checkpoint.",
         ),
     ] = None
-    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Task ID to record.")] = None
-    meta: Annotated[list[str] | None, typer.Option("--meta", metavar="K=V", help="Key and value; repeatable.")] = None
-    run: Annotated[str | None, typer.Option("--run", metavar="ID", help="Run ID to record.")] = None
-    session: Annotated[str | None, typer.Option("--session", metavar="ID", help="Session ID to record.")] = None
+    task: Annotated[str | None, Option("--task", metavar="ID", help="Task ID to record.")] = None
+    meta: Annotated[list[str] | None, Option("--meta", metavar="K=V", help="Key and value; repeatable.")] = None
+    run: Annotated[str | None, Option("--run", metavar="ID", help="Run ID to record.")] = None
+    session: Annotated[str | None, Option("--session", metavar="ID", help="Session ID to record.")] = None
 
 
 class Filter(NamedTuple):
     """Which checkpoints `list` shows."""
 
     since: Since = None
-    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Only those of task ID.")] = None
-    trigger: Annotated[
-        str | None, typer.Option("--trigger", metavar="TRIGGER", help="Only those with this trigger.")
-    ] = None
-
-
-class _DiffParser(TyperCommand):
-    """Keeps the words after `--` apart: typer would take the first of them for ID2."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if "--" in args:
-            at = args.index("--")
-            ctx.obj.after_dashes, args = args[at + 1 :], args[:at]
-        return super().parse_args(ctx, args)
+    task: Annotated[str | None, Option("--task", metavar="ID", help="Only those of task ID.")] = None
+    trigger: Annotated[str | None, Option("--trigger", metavar="TRIGGER", help="Only those with this trigger.")] = None
 
 
 @group(runs_alone=True)
@@ -108,12 +94,12 @@ def show(ctx: Invocation, spec: Id, timelines: Timelines) -> None:
     ctx.output.show("checkpoint", found, lambda style: render.details(found, style))
 
 
-@checkpoint.command(parser=_DiffParser)
+@checkpoint.command(rest=AFTER_DASHES)
 def diff(
     ctx: Invocation,
     spec: Id,
-    other: Annotated[str | None, typer.Argument(metavar="[ID2]")] = None,
-    paths: Annotated[list[str] | None, typer.Argument(metavar="[-- PATH...]")] = None,
+    other: Annotated[str | None, Argument(metavar="[ID2]")] = None,
+    paths: Annotated[list[str] | None, Argument(metavar="[-- PATH...]")] = None,
     stat: Stat = False,
     *,
     timelines: Timelines,
@@ -132,7 +118,7 @@ def diff(
 
 
 @checkpoint.command()
-def cat(ctx: Invocation, spec: Annotated[str, typer.Argument(metavar="ID:PATH")], timelines: Timelines) -> None:
+def cat(ctx: Invocation, spec: Annotated[str, Argument(metavar="ID:PATH")], timelines: Timelines) -> None:
     """Print a file as a checkpoint has it.
 
     The bytes are printed unchanged; on a terminal control characters are made visible.
@@ -146,7 +132,7 @@ def cat(ctx: Invocation, spec: Annotated[str, typer.Argument(metavar="ID:PATH")]
 @checkpoint.command()
 def search(
     ctx: Invocation,
-    text: Annotated[str, typer.Argument(metavar="TEXT")],
+    text: Annotated[str, Argument(metavar="TEXT")],
     limit: Limit = None,
     *,
     timelines: Timelines,

@@ -2,26 +2,31 @@
 
 from typing import Annotated
 
-import typer
-
-from git_agentos.cli.command import command
+from git_agentos.cli.command import Exit, command
 from git_agentos.cli.invocation import Invocation
+from git_agentos.cli.parameters import Option
 from git_agentos.cli.render.text import status as render
 
 
 @command()
 def doctor(
     ctx: Invocation,
-    fix: Annotated[bool, typer.Option("--fix", help="Fix what can be fixed without losing anything.")] = False,
+    fix: Annotated[bool, Option("--fix", help="Fix what can be fixed without losing anything.")] = False,
 ) -> None:
     """Check the repository and fix problems.
 
-    Prints a hint for each finding; with --fix, fixes those for which nothing can be lost. The exit code is 1 if an
-    error or a warning is left.
+    Prints a hint for each finding; with --fix, fixes those for which nothing can be lost. Also prints on which file
+    system the worktree and its git directory are, and what does not work there. The exit code is 1 if an error or a
+    warning is left.
     """
     from git_agentos import overview
 
     findings = overview.examine(ctx.workspace(), fix=fix)
-    ctx.output.show("doctor", {"findings": findings}, lambda style: render.findings(findings, style, fix=fix))
+    places = overview.file_systems(ctx.workspace())
+    ctx.output.show(
+        "doctor",
+        {"findings": findings, "file_systems": places},
+        lambda style: render.doctor(findings, places, style, fix=fix),
+    )
     if any(each.severity in ("error", "warning") and not each.fixed for each in findings):
-        raise typer.Exit(1)
+        raise Exit(1)

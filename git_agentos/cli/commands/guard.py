@@ -3,24 +3,21 @@
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
-from typer.core import TyperCommand
+from typing import TYPE_CHECKING, Annotated
 
 from git_agentos.cli import authorization
-from git_agentos.cli.command import group
+from git_agentos.cli.command import COMMAND_LINE, Exit, group
 from git_agentos.cli.invocation import Invocation
 from git_agentos.cli.options import OptionalId
+from git_agentos.cli.parameters import Argument, Option
 from git_agentos.cli.render.text import guard as render
 from git_agentos.cli.text import Text
 from git_agentos.errors import PolicyError, UsageError
-from git_agentos.guard.policy.command_table import COMMON_VALUED
 
 if TYPE_CHECKING:
     from git_agentos.guard.call import Call
 
-HarnessName = Annotated[str, typer.Argument(metavar="NAME")]
+HarnessName = Annotated[str, Argument(metavar="NAME")]
 
 # `guard check -- push --force` means `git push --force`: the subcommands for which `git` may be left out.
 _GIT_SUBCOMMANDS = frozenset(
@@ -42,8 +39,8 @@ def guard(ctx: Invocation) -> None:
 @guard.command()
 def check(
     ctx: Invocation,
-    words: Annotated[list[str] | None, typer.Argument(metavar="[-- ARG...]")] = None,
-    shell: Annotated[str | None, typer.Option("--shell", metavar="TEXT", help="Check shell text.")] = None,
+    words: Annotated[list[str] | None, Argument(metavar="[-- ARG...]")] = None,
+    shell: Annotated[str | None, Option("--shell", metavar="TEXT", help="Check shell text.")] = None,
 ) -> None:
     """Show whether policy allows a command.
 
@@ -68,7 +65,7 @@ def check(
     decision, saved = assessment.decision, assessment.relies_on_checkpoint
     ctx.output.show("decision", decision, lambda _: render.decision(decision, saved=saved))
     if decision.decision != ALLOW:
-        raise typer.Exit(PolicyError.exit_code)
+        raise Exit(PolicyError.exit_code)
 
 
 @guard.command()
@@ -113,8 +110,8 @@ def status(ctx: Invocation, id_: OptionalId = None) -> None:
 @guard.command()
 def confirm(
     ctx: Invocation,
-    keys: Annotated[list[str] | None, typer.Argument(metavar="[KEY...]")] = None,
-    list_: Annotated[bool, typer.Option("--list", help="List pending and confirmed settings; change nothing.")] = False,
+    keys: Annotated[list[str] | None, Argument(metavar="[KEY...]")] = None,
+    list_: Annotated[bool, Option("--list", help="List pending and confirmed settings; change nothing.")] = False,
 ) -> None:
     """Confirm settings that make the guard weaker.
 
@@ -138,27 +135,15 @@ def confirm(
     ctx.output.show("confirm", result, lambda style: render.confirmed(result, confirmed, style))
 
 
-class _ExecParser(TyperCommand):
-    """Ends our options at `--`, and at the first word that is not an option: the rest is the command's."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        end = 0
-        while end < len(args) and args[end] != "--" and args[end].startswith("-") and args[end] != "-":
-            end += 2 if args[end] in COMMON_VALUED else 1
-        own, words = args[:end], args[end:]
-        ctx.obj.after_dashes = words[1:] if words[:1] == ["--"] else words
-        return super().parse_args(ctx, own)
-
-
-@guard.command(parser=_ExecParser)
+@guard.command(rest=COMMAND_LINE)
 def exec_(
     ctx: Invocation,
-    words: Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND [ARG...]")] = None,
+    words: Annotated[list[str] | None, Argument(metavar="-- COMMAND [ARG...]")] = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Wait for approval instead of failing when a git command needs it.")
+        bool, Option("--wait", help="Wait for approval instead of failing when a git command needs it.")
     ] = False,
     sandbox: Annotated[
-        bool, typer.Option("--sandbox", help="Other worktrees and the guard are read-only (needs bubblewrap).")
+        bool, Option("--sandbox", help="Other worktrees and the guard are read-only (needs bubblewrap).")
     ] = False,
 ) -> None:
     """Run a command with the guarded git on PATH.
@@ -217,11 +202,11 @@ def integrate(
     ctx: Invocation,
     name: HarnessName,
     id_: OptionalId = None,
-    print_: Annotated[bool, typer.Option("--print", help="Print the settings; change nothing.")] = False,
+    print_: Annotated[bool, Option("--print", help="Print the settings; change nothing.")] = False,
     user: Annotated[
-        bool, typer.Option("--user", help="Use the user's settings, for all folders, not this worktree's.")
+        bool, Option("--user", help="Use the user's settings, for all folders, not this worktree's.")
     ] = False,
-    remove: Annotated[bool, typer.Option("--remove", help="Remove the hooks again.")] = False,
+    remove: Annotated[bool, Option("--remove", help="Remove the hooks again.")] = False,
 ) -> None:
     """Add guard hooks to an agent's settings.
 

@@ -5,17 +5,16 @@
 
 from typing import Annotated
 
-import typer
-
-from git_agentos.cli.command import command
+from git_agentos.cli.command import Exit, command
 from git_agentos.cli.invocation import Invocation
+from git_agentos.cli.parameters import Argument
 
 
 @command(hidden=True)
 def hook(
     ctx: Invocation,
-    name: Annotated[str, typer.Argument(metavar="NAME")],
-    arguments: Annotated[list[str] | None, typer.Argument(metavar="[ARG...]")] = None,
+    name: Annotated[str, Argument(metavar="NAME")],
+    arguments: Annotated[list[str] | None, Argument(metavar="[ARG...]")] = None,
 ) -> None:
     """Run the git hook NAME.
 
@@ -23,4 +22,4 @@ def hook(
     """
     from git_agentos.hooks import entry
 
-    raise typer.Exit(entry.main([name, *ctx.paths(arguments)]))
+    raise Exit(entry.main([name, *ctx.paths(arguments)]))

@@ -3,10 +3,9 @@
 import os
 from typing import Annotated
 
-import typer
-
 from git_agentos.cli.command import group
 from git_agentos.cli.invocation import Invocation
+from git_agentos.cli.parameters import Option
 from git_agentos.cli.render.text import guard as render
 
 
@@ -22,7 +21,7 @@ def hooks(ctx: Invocation) -> None:
 @hooks.command()
 def install(
     ctx: Invocation,
-    save: Annotated[bool, typer.Option("--save", help="Also save your work before destructive commands.")] = False,
+    save: Annotated[bool, Option("--save", help="Also save your work before destructive commands.")] = False,
 ) -> None:
     """Install the hooks in this repository, for all its worktrees.
 

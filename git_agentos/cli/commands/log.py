@@ -3,34 +3,29 @@
 import json
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import typer
-
-from git_agentos.cli.command import group
+from git_agentos.cli.command import Exit, group
 from git_agentos.cli.invocation import Invocation
 from git_agentos.cli.options import Html, Since, number, pairs
+from git_agentos.cli.parameters import Argument, Option
 from git_agentos.cli.render.text import log as render
 from git_agentos.errors import UsageError
 
 if TYPE_CHECKING:
     from git_agentos.workspace import Workspace
 
-Limit = Annotated[str | None, typer.Option("-n", "--max-count", metavar="N", help="Show at most N entries.")]
-Agent = Annotated[str | None, typer.Argument(metavar="[AGENT]")]
+Limit = Annotated[str | None, Option("-n", "--max-count", metavar="N", help="Show at most N entries.")]
+Agent = Annotated[str | None, Argument(metavar="[AGENT]")]
 
 
 class Filter(NamedTuple):
     """Which entries a command reads; by default those of this worktree."""
 
-    agent: Annotated[
-        str | None, typer.Option("--agent", metavar="ID", help="Only entries of agent or worktree ID.")
-    ] = None
-    all_worktrees: Annotated[bool, typer.Option("--all", help="Entries of all worktrees, archived ones included.")] = (
-        False
-    )
+    agent: Annotated[str | None, Option("--agent", metavar="ID", help="Only entries of agent or worktree ID.")] = None
+    all_worktrees: Annotated[bool, Option("--all", help="Entries of all worktrees, archived ones included.")] = False
     since: Since = None
-    types: Annotated[
-        list[str] | None, typer.Option("--type", metavar="TYPE", help="Only entries of TYPE; repeatable.")
-    ] = None
+    types: Annotated[list[str] | None, Option("--type", metavar="TYPE", help="Only entries of TYPE; repeatable.")] = (
+        None
+    )
 
     def query(self, workspace: "Workspace") -> dict[str, Any]:
         """The filter as arguments of `log.read` and `log.entries`."""
@@ -45,14 +40,14 @@ class Filter(NamedTuple):
 class NewEntry(NamedTuple):
     """What an entry records besides its type and summary."""
 
-    detail: Annotated[list[str] | None, typer.Option("--detail", metavar="K=V", help="Detail; repeatable.")] = None
+    detail: Annotated[list[str] | None, Option("--detail", metavar="K=V", help="Detail; repeatable.")] = None
     json_details: Annotated[
-        str | None, typer.Option("--json-details", metavar="JSON", help="Details as one JSON object.")
+        str | None, Option("--json-details", metavar="JSON", help="Details as one JSON object.")
     ] = None
-    file: Annotated[list[str] | None, typer.Option("--file", metavar="PATH", help="Related file; repeatable.")] = None
-    commit: Annotated[str | None, typer.Option("--commit", metavar="COMMIT", help="Related commit.")] = None
-    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Related task ID.")] = None
-    checkpoint: Annotated[str | None, typer.Option("--checkpoint", metavar="ID", help="Related checkpoint.")] = None
+    file: Annotated[list[str] | None, Option("--file", metavar="PATH", help="Related file; repeatable.")] = None
+    commit: Annotated[str | None, Option("--commit", metavar="COMMIT", help="Related commit.")] = None
+    task: Annotated[str | None, Option("--task", metavar="ID", help="Related task ID.")] = None
+    checkpoint: Annotated[str | None, Option("--checkpoint", metavar="ID", help="Related checkpoint.")] = None
 
 
 @group()
@@ -63,8 +58,8 @@ def log(ctx: Invocation) -> None:
 @log.command()
 def add(
     ctx: Invocation,
-    type_: Annotated[str, typer.Argument(metavar="TYPE")],
-    summary: Annotated[str, typer.Argument(metavar="SUMMARY")],
+    type_: Annotated[str, Argument(metavar="TYPE")],
+    summary: Annotated[str, Argument(metavar="SUMMARY")],
     options: NewEntry,
 ) -> None:
     """Add an entry to the log.
@@ -92,7 +87,7 @@ def add(
 def list_(
     ctx: Invocation,
     limit: Limit = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Print entries, then follow new ones.")] = False,
+    follow: Annotated[bool, Option("--follow", help="Print entries, then follow new ones.")] = False,
     *,
     filter_: Filter,
 ) -> None:
@@ -104,14 +99,14 @@ def list_(
     workspace = ctx.workspace()
     query = filter_.query(workspace) | {"limit": number(limit)}
     if follow:
-        raise typer.Exit(_follow(ctx, workspace, query))
+        raise Exit(_follow(ctx, workspace, query))
     _show(ctx, workspace, query, empty="no entries")
 
 
 @log.command()
 def search(
     ctx: Invocation,
-    text: Annotated[str, typer.Argument(metavar="TEXT")],
+    text: Annotated[str, Argument(metavar="TEXT")],
     limit: Limit = None,
     *,
     filter_: Filter,
@@ -158,7 +153,7 @@ def rebuild(ctx: Invocation) -> None:
 def timeline(
     ctx: Invocation,
     agent: Agent = None,
-    limit: Annotated[str, typer.Option("-n", "--max-count", metavar="N", help="Show at most N events.")] = "50",
+    limit: Annotated[str, Option("-n", "--max-count", metavar="N", help="Show at most N events.")] = "50",
 ) -> None:
     """Show commits, checkpoints, restores and log entries by time.
 

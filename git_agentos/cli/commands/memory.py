@@ -2,10 +2,9 @@
 
 from typing import Annotated
 
-import typer
-
 from git_agentos.cli.command import group
 from git_agentos.cli.invocation import Invocation
+from git_agentos.cli.parameters import Argument, Option
 from git_agentos.cli.render.text import log as render
 from git_agentos.errors import UsageError
 
@@ -19,12 +18,10 @@ def memory(ctx: Invocation) -> None:
 def artifact(
     ctx: Invocation,
     type_: Annotated[
-        str | None, typer.Option("--type", metavar="TYPE", help="Kind of artifact: code, test, document, data.")
+        str | None, Option("--type", metavar="TYPE", help="Kind of artifact: code, test, document, data.")
     ] = None,
-    path: Annotated[str | None, typer.Option("--path", metavar="PATH", help="The file.")] = None,
-    description: Annotated[
-        str | None, typer.Option("--description", metavar="TEXT", help="Describe the artifact.")
-    ] = None,
+    path: Annotated[str | None, Option("--path", metavar="PATH", help="The file.")] = None,
+    description: Annotated[str | None, Option("--description", metavar="TEXT", help="Describe the artifact.")] = None,
 ) -> None:
     """Record a file as an artifact.
 
@@ -42,12 +39,12 @@ def artifact(
 @memory.command()
 def merge(
     ctx: Invocation,
-    more: Annotated[list[str] | None, typer.Argument(metavar="[SOURCE...]")] = None,
-    target: Annotated[str | None, typer.Option("--target", metavar="BRANCH", help="The branch merged into.")] = None,
+    more: Annotated[list[str] | None, Argument(metavar="[SOURCE...]")] = None,
+    target: Annotated[str | None, Option("--target", metavar="BRANCH", help="The branch merged into.")] = None,
     source: Annotated[
-        list[str] | None, typer.Option("--source", metavar="ID", help="Worktree that was merged; repeatable.")
+        list[str] | None, Option("--source", metavar="ID", help="Worktree that was merged; repeatable.")
     ] = None,
-    commit: Annotated[str | None, typer.Option("--commit", metavar="COMMIT", help="The merge commit.")] = None,
+    commit: Annotated[str | None, Option("--commit", metavar="COMMIT", help="The merge commit.")] = None,
 ) -> None:
     """Record which agents' work went into a merge.
 
@@ -66,11 +63,9 @@ def merge(
 def list_(
     ctx: Invocation,
     agent: Annotated[
-        str | None, typer.Option("--agent", metavar="ID", help="Only items that agent ID recorded, in any worktree.")
+        str | None, Option("--agent", metavar="ID", help="Only items that agent ID recorded, in any worktree.")
     ] = None,
-    all_worktrees: Annotated[
-        bool, typer.Option("--all", help="Items of all worktrees, archived ones included.")
-    ] = False,
+    all_worktrees: Annotated[bool, Option("--all", help="Items of all worktrees, archived ones included.")] = False,
 ) -> None:
     """List artifacts and merges, newest first.
 

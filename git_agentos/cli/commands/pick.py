@@ -2,10 +2,9 @@
 
 from typing import Annotated
 
-import typer
-
-from git_agentos.cli.command import command
+from git_agentos.cli.command import Exit, command
 from git_agentos.cli.invocation import Invocation
+from git_agentos.cli.parameters import Argument, Option
 from git_agentos.cli.render.text import restore as render
 from git_agentos.errors import ConflictError, UsageError
 
@@ -13,9 +12,9 @@ from git_agentos.errors import ConflictError, UsageError
 @command()
 def pick(
     ctx: Invocation,
-    commits: Annotated[list[str] | None, typer.Argument(metavar="[COMMIT...]")] = None,
-    continue_: Annotated[bool, typer.Option("--continue", help="Continue after a conflict was resolved.")] = False,
-    abort: Annotated[bool, typer.Option("--abort", help="Abort the pick.")] = False,
+    commits: Annotated[list[str] | None, Argument(metavar="[COMMIT...]")] = None,
+    continue_: Annotated[bool, Option("--continue", help="Continue after a conflict was resolved.")] = False,
+    abort: Annotated[bool, Option("--abort", help="Abort the pick.")] = False,
 ) -> None:
     """Create a checkpoint, then cherry-pick.
 
@@ -31,4 +30,4 @@ def pick(
         result = workspace.pick_abort() if abort else workspace.pick(commits or [])
     ctx.output.show("pick", result, lambda _: render.picked(result))
     if result.state == "conflict":
-        raise typer.Exit(ConflictError.exit_code)
+        raise Exit(ConflictError.exit_code)

@@ -2,17 +2,16 @@
 
 from typing import Annotated
 
-import typer
-
 from git_agentos.cli.command import command
 from git_agentos.cli.invocation import Invocation
+from git_agentos.cli.parameters import Option
 from git_agentos.cli.render.text import restore as render
 
 
 @command()
 def recover(
     ctx: Invocation,
-    abort: Annotated[bool, typer.Option("--abort", help="Return to the state before the restore.")] = False,
+    abort: Annotated[bool, Option("--abort", help="Return to the state before the restore.")] = False,
 ) -> None:
     """Finish or abort an interrupted restore.
 

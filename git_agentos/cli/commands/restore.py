@@ -2,11 +2,10 @@
 
 from typing import Annotated, NamedTuple
 
-import typer
-
 from git_agentos.cli.command import command
 from git_agentos.cli.invocation import Invocation
 from git_agentos.cli.options import DryRun, Id, Timelines
+from git_agentos.cli.parameters import Argument, Option
 from git_agentos.cli.render.text import restore as render
 from git_agentos.errors import UsageError
 
@@ -14,15 +13,15 @@ from git_agentos.errors import UsageError
 class Options(NamedTuple):
     """What is restored, and where."""
 
-    no_branch: Annotated[bool, typer.Option("--no-branch", help="Do not move HEAD.")] = False
+    no_branch: Annotated[bool, Option("--no-branch", help="Do not move HEAD.")] = False
     branch: Annotated[
-        str | None, typer.Option("--branch", metavar="NAME", help="Name of the new branch that is checked out.")
+        str | None, Option("--branch", metavar="NAME", help="Name of the new branch that is checked out.")
     ] = None
     worktree: Annotated[
         str | None,
-        typer.Option("--worktree", metavar="NAME", help="Restore into a new worktree; do not change this one."),
+        Option("--worktree", metavar="NAME", help="Restore into a new worktree; do not change this one."),
     ] = None
-    keep_new: Annotated[bool, typer.Option("--keep-new", help="Keep files created since the checkpoint.")] = False
+    keep_new: Annotated[bool, Option("--keep-new", help="Keep files created since the checkpoint.")] = False
     dry_run: DryRun = False
 
 
@@ -30,7 +29,7 @@ class Options(NamedTuple):
 def restore(
     ctx: Invocation,
     spec: Id,
-    paths: Annotated[list[str] | None, typer.Argument(metavar="[PATH...]")] = None,
+    paths: Annotated[list[str] | None, Argument(metavar="[PATH...]")] = None,
     *,
     options: Options,
     timelines: Timelines,

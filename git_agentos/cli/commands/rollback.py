@@ -2,21 +2,20 @@
 
 from typing import Annotated
 
-import typer
-
 from git_agentos.cli.command import command
 from git_agentos.cli.commands.run import runs_context
 from git_agentos.cli.invocation import Invocation
 from git_agentos.cli.options import DryRun
+from git_agentos.cli.parameters import Argument, Option
 from git_agentos.cli.render.text import run_end as render
 
 
 @command()
 def rollback(
     ctx: Invocation,
-    run_id: Annotated[str | None, typer.Argument(metavar="[RUN]")] = None,
+    run_id: Annotated[str | None, Argument(metavar="[RUN]")] = None,
     to: Annotated[
-        str, typer.Option("--to", metavar="POINT", help="'pre_run' (default), 'step:N', or a checkpoint.")
+        str, Option("--to", metavar="POINT", help="'pre_run' (default), 'step:N', or a checkpoint.")
     ] = "pre_run",
     dry_run: DryRun = False,
 ) -> None:

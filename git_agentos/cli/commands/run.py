@@ -3,12 +3,11 @@
 import contextlib
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-import typer
-
 from git_agentos.cli import authorization
-from git_agentos.cli.command import group
+from git_agentos.cli.command import Exit, group
 from git_agentos.cli.invocation import Invocation
 from git_agentos.cli.options import DryRun, RunId, Squash, Stat, TaskId, number
+from git_agentos.cli.parameters import Argument, Option
 from git_agentos.cli.render.text import layout, run_end
 from git_agentos.cli.render.text import run as render
 from git_agentos.errors import AgentosError, ConflictError, UsageError
@@ -26,41 +25,41 @@ class Options(NamedTuple):
 
     task: TaskId = None
     base_ref: Annotated[
-        str | None, typer.Option("--from", metavar="REF", help="Start at REF (default: agentos.runBase or HEAD).")
+        str | None, Option("--from", metavar="REF", help="Start at REF (default: agentos.runBase or HEAD).")
     ] = None
-    agents: Annotated[
-        list[str] | None, typer.Option("--agent", metavar="COMMAND", help="Agent command, run by 'sh -c'.")
-    ] = None
+    agents: Annotated[list[str] | None, Option("--agent", metavar="COMMAND", help="Agent command, run by 'sh -c'.")] = (
+        None
+    )
     validations: Annotated[
         list[str] | None,
-        typer.Option("--validate", metavar="COMMAND", help="Command that must exit 0; repeatable."),
+        Option("--validate", metavar="COMMAND", help="Command that must exit 0; repeatable."),
     ] = None
     max_attempts: Annotated[
-        str | None, typer.Option("--max-attempts", metavar="N", help="Number of attempts (default: 1).")
+        str | None, Option("--max-attempts", metavar="N", help="Number of attempts (default: 1).")
     ] = None
     on_failure: Annotated[
         str | None,
-        typer.Option("--on-failure", metavar="ACTION", help="After failure: 'keep' (default) or 'rollback'."),
+        Option("--on-failure", metavar="ACTION", help="After failure: 'keep' (default) or 'rollback'."),
     ] = None
     retry_from: Annotated[
         str | None,
-        typer.Option("--retry-from", metavar="STATE", help="Start of the next attempt: 'here' (default) or 'pre_run'."),
+        Option("--retry-from", metavar="STATE", help="Start of the next attempt: 'here' (default) or 'pre_run'."),
     ] = None
     timeout: Annotated[
-        str | None, typer.Option("--timeout", metavar="TIME", help="Time limit of each command: 90s, 30m, 2h.")
+        str | None, Option("--timeout", metavar="TIME", help="Time limit of each command: 90s, 30m, 2h.")
     ] = None
     protected: Annotated[
         str | None,
-        typer.Option("--protected", metavar="PATTERNS", help="Protect these branches, too: 'main,release/*'."),
+        Option("--protected", metavar="PATTERNS", help="Protect these branches, too: 'main,release/*'."),
     ] = None
-    guard: Annotated[bool | None, typer.Option("--guard/--no-guard", help="Enable the guard (default).")] = None
+    guard: Annotated[bool | None, Option("--guard/--no-guard", help="Enable the guard (default).")] = None
     cleanup: Annotated[
         bool | None,
-        typer.Option("--cleanup/--no-cleanup", help="Archive worktree and branch after failure or acceptance."),
+        Option("--cleanup/--no-cleanup", help="Archive worktree and branch after failure or acceptance."),
     ] = None
-    run_id: Annotated[str | None, typer.Option("--id", metavar="RUN", help="ID of the run.")] = None
+    run_id: Annotated[str | None, Option("--id", metavar="RUN", help="ID of the run.")] = None
     file: Annotated[
-        str | None, typer.Option("--file", metavar="PATH", help="Read the run from a TOML file; options override it.")
+        str | None, Option("--file", metavar="PATH", help="Read the run from a TOML file; options override it.")
     ] = None
 
 
@@ -127,12 +126,12 @@ def accept(
     ctx: Invocation,
     run_id: RunId,
     into: Annotated[
-        str | None, typer.Option("--into", metavar="BRANCH", help="Merge into BRANCH (default: the run's base).")
+        str | None, Option("--into", metavar="BRANCH", help="Merge into BRANCH (default: the run's base).")
     ] = None,
     squash: Squash = False,
     cleanup: Annotated[
         bool | None,
-        typer.Option("--cleanup/--no-cleanup", help="Archive worktree and branch afterwards (default: as the run)."),
+        Option("--cleanup/--no-cleanup", help="Archive worktree and branch afterwards (default: as the run)."),
     ] = None,
 ) -> None:
     """Merge the work of a run that passed into a branch.
@@ -148,17 +147,17 @@ def accept(
     result, merge = acceptance.accept(context, run_id, into=into, squash=squash, cleanup=cleanup)
     if merge.conflicts:
         ctx.output.show("merge", merge, lambda _: run_end.not_accepted(result, merge))
-        raise typer.Exit(ConflictError.exit_code)
+        raise Exit(ConflictError.exit_code)
     ctx.output.show("run", result, lambda style: run_end.accepted(result, merge, style))
 
 
 @run.command()
 def cleanup(
     ctx: Invocation,
-    run_ids: Annotated[list[str] | None, typer.Argument(metavar="[RUN]...")] = None,
-    all_: Annotated[bool, typer.Option("--all", help="All runs that have ended.")] = False,
+    run_ids: Annotated[list[str] | None, Argument(metavar="[RUN]...")] = None,
+    all_: Annotated[bool, Option("--all", help="All runs that have ended.")] = False,
     older_than: Annotated[
-        str | None, typer.Option("--older-than", metavar="TIME", help="Only runs that ended that long ago: 12h, 14d.")
+        str | None, Option("--older-than", metavar="TIME", help="Only runs that ended that long ago: 12h, 14d.")
     ] = None,
     dry_run: DryRun = False,
 ) -> None:
@@ -175,7 +174,7 @@ def cleanup(
     result = cleaning.cleanup(context, named, all_=all_, older_than=older_than, dry_run=dry_run)
     ctx.output.show("run-cleanup", result, lambda style: run_end.cleaned_up(result, style))
     if named and result.kept:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 @run.command()
@@ -207,7 +206,7 @@ def show(ctx: Invocation, run_id: RunId) -> None:
 def logs(
     ctx: Invocation,
     run_id: RunId,
-    step: Annotated[str | None, typer.Option("--step", metavar="N", help="Only the output of step N.")] = None,
+    step: Annotated[str | None, Option("--step", metavar="N", help="Only the output of step N.")] = None,
 ) -> None:
     """Print the output of each step.
 
@@ -250,7 +249,7 @@ def verify(ctx: Invocation, run_id: RunId) -> None:
     result = evidence_store.verify(context, run_id)
     ctx.output.show("run-verify", result, lambda style: render.verified(result, style))
     if not result.ok:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def runs_context(ctx: Invocation) -> "OpenWorktree":
@@ -291,4 +290,4 @@ def _spec(ctx: Invocation, options: Options) -> "RunSpec":
 def _show_result(ctx: Invocation, result: "Run") -> None:
     """Show how a run ended, and exit with the code for that."""
     ctx.output.show("run", result, lambda _: render.finished(result))
-    raise typer.Exit(_EXIT_CODES.get(result.state, 1))
+    raise Exit(_EXIT_CODES.get(result.state, 1))

@@ -4,13 +4,12 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-import typer
-
 from git_agentos.cli import authorization, quote
-from git_agentos.cli.command import group
+from git_agentos.cli.command import Exit, group
 from git_agentos.cli.commands.run import runs_context
 from git_agentos.cli.invocation import Invocation
 from git_agentos.cli.options import Html
+from git_agentos.cli.parameters import Argument, Option
 from git_agentos.cli.render.text import layout
 from git_agentos.cli.render.text import tdd as render
 from git_agentos.errors import ConflictError, PolicyError, UsageError
@@ -20,49 +19,41 @@ if TYPE_CHECKING:
     from git_agentos.cli.progress import WorkflowProgress
     from git_agentos.tdd.state import Workflow
 
-WorkflowId = Annotated[str, typer.Argument(metavar="ID")]
-_SECONDS = 300.0
+WorkflowId = Annotated[str, Argument(metavar="ID")]
+TestTimeout = Annotated[
+    str, Option("--test-timeout", metavar="TIME", help="Time limit of tests: 90s, 5m (default: 300s).")
+]
+Sandbox = Annotated[bool, Option("--sandbox", help="Tests have no network, and write only in the worktree.")]
 _INTERRUPTED = 130
 
 
 class Options(NamedTuple):
     """What a workflow builds, and how."""
 
-    issue: Annotated[str | None, typer.Option("--issue", metavar="ISSUE", help="Issue ID to record.")] = None
-    lld: Annotated[str | None, typer.Option("--lld", metavar="PATH", help="Design document: what is to be built.")] = (
-        None
-    )
+    issue: Annotated[str | None, Option("--issue", metavar="ISSUE", help="Issue ID to record.")] = None
+    lld: Annotated[str | None, Option("--lld", metavar="PATH", help="Design document: what is to be built.")] = None
     files: Annotated[
-        list[str] | None, typer.Option("--context", metavar="PATH", help="File to show the model; repeatable.")
+        list[str] | None, Option("--context", metavar="PATH", help="File to show the model; repeatable.")
     ] = None
     agent: Annotated[
         str | None,
-        typer.Option("--agent", metavar="MODEL", help="Author: 'mock', 'command:SHELL TEXT' or 'model:PROVIDER:NAME'."),
+        Option("--agent", metavar="MODEL", help="Author: 'mock', 'command:SHELL TEXT' or 'model:PROVIDER:NAME'."),
     ] = None
     into: Annotated[
-        str | None, typer.Option("--into", metavar="BRANCH", help="Merge into BRANCH (default: the current one).")
+        str | None, Option("--into", metavar="BRANCH", help="Merge into BRANCH (default: the current one).")
     ] = None
-    test_timeout: Annotated[
-        str, typer.Option("--test-timeout", metavar="TIME", help="Time limit of tests: 90s, 5m (default: 300s).")
-    ] = "300s"
-    sandbox: Annotated[
-        bool, typer.Option("--sandbox", help="Tests have no network, and write only in the worktree.")
-    ] = False
-    accepts_policy: Annotated[
-        bool, typer.Option("--yes-data-policy", help="Accept the data policy without a prompt.")
-    ] = False
+    test_timeout: TestTimeout = "300s"
+    sandbox: Sandbox = False
+    accepts_policy: Annotated[bool, Option("--yes-data-policy", help="Accept the data policy without a prompt.")] = (
+        False
+    )
 
 
 class GateOptions(NamedTuple):
     """How `tdd gate` runs tests."""
 
-    test_timeout: Annotated[
-        str | None,
-        typer.Option("--test-timeout", metavar="TIME", help="Time limit of tests: 90s, 5m (default: 300s)."),
-    ] = None
-    sandbox: Annotated[
-        bool, typer.Option("--sandbox", help="No network, write only in the worktree (needs bubblewrap).")
-    ] = False
+    test_timeout: TestTimeout = "300s"
+    sandbox: Sandbox = False
 
 
 @group()
@@ -77,7 +68,7 @@ def tdd(ctx: Invocation) -> None:
 @tdd.command()
 def run_(
     ctx: Invocation,
-    tests: Annotated[list[str] | None, typer.Argument(metavar="[-- TESTS...]")] = None,
+    tests: Annotated[list[str] | None, Argument(metavar="[-- TESTS...]")] = None,
     *,
     options: Options,
 ) -> None:
@@ -118,7 +109,7 @@ def run_(
 def resume(
     ctx: Invocation,
     id_: WorkflowId,
-    retry: Annotated[bool, typer.Option("--retry", help="Retry a waiting workflow.")] = False,
+    retry: Annotated[bool, Option("--retry", help="Retry a waiting workflow.")] = False,
 ) -> None:
     """Continue an interrupted workflow.
 
@@ -155,7 +146,7 @@ def abort(ctx: Invocation, id_: WorkflowId) -> None:
 
 
 @tdd.command()
-def status(ctx: Invocation, id_: Annotated[str | None, typer.Argument(metavar="[ID]")] = None) -> None:
+def status(ctx: Invocation, id_: Annotated[str | None, Argument(metavar="[ID]")] = None) -> None:
     """Show the state of a workflow, and the next steps.
 
     Without ID, shows the only unfinished workflow, or the newest if all are finished.
@@ -179,24 +170,24 @@ def show(ctx: Invocation, id_: WorkflowId, html: Html = None) -> None:
     context = workflows_context(ctx)
     review = query.review(context, id_, os.environ)
     workflow = review.workflow
-    evidence = render.Evidence(
+    results = render.NodeOutputs(
         outputs={each["n"]: query.output(context, workflow, each) for each in workflow.history},
         patches={each["n"]: query.patch(context, workflow, each) for each in workflow.history},
     )
     if html is None:
-        ctx.output.show("tdd", workflow, lambda style: render.details(review, evidence, style))
+        ctx.output.show("tdd", workflow, lambda style: render.details(review, results, style))
         return
     from git_agentos.cli.render.html import page
     from git_agentos.cli.render.html import workflow as pages
 
-    path = page.write(ctx.path(html), pages.workflow(query.without_secrets(context, review), evidence))
+    path = page.write(ctx.path(html), pages.workflow(query.without_secrets(context, review), results))
     ctx.output.show("tdd", workflow, lambda _: render.page_written(workflow, path))
 
 
 @tdd.command()
 def list_(
     ctx: Invocation,
-    all_clones: Annotated[bool, typer.Option("--all", help="Include workflows of other clones.")] = False,
+    all_clones: Annotated[bool, Option("--all", help="Include workflows of other clones.")] = False,
 ) -> None:
     """List the workflows of the repository, newest first.
 
@@ -237,7 +228,7 @@ def gate(ctx: Invocation) -> None:
 @gate.command()
 def red(
     ctx: Invocation,
-    tests: Annotated[list[str] | None, typer.Argument(metavar="-- TESTS...")] = None,
+    tests: Annotated[list[str] | None, Argument(metavar="-- TESTS...")] = None,
     *,
     options: GateOptions,
 ) -> None:
@@ -255,7 +246,7 @@ def red(
 @gate.command()
 def green(
     ctx: Invocation,
-    tests: Annotated[list[str] | None, typer.Argument(metavar="[-- TESTS...]")] = None,
+    tests: Annotated[list[str] | None, Argument(metavar="[-- TESTS...]")] = None,
     *,
     options: GateOptions,
 ) -> None:
@@ -329,7 +320,7 @@ def _consent(ctx: Invocation, progress: "WorkflowProgress", *, accepted: bool) -
 def _show_result(ctx: Invocation, workflow: "Workflow", *, requested: str | None = None) -> None:
     """Show the state of a workflow, and exit with the code for it."""
     ctx.output.show("tdd", workflow, lambda style: render.finished(workflow, style))
-    raise typer.Exit(_exit_code(workflow, requested))
+    raise Exit(_exit_code(workflow, requested))
 
 
 def _exit_code(workflow: "Workflow", requested: str | None) -> int:
@@ -348,25 +339,19 @@ def _check_gate(ctx: Invocation, name: str, tests: list[str], options: GateOptio
     from git_agentos.run.lock import Stop
     from git_agentos.run.spec import duration
     from git_agentos.tdd.gate import command
+    from git_agentos.tdd.gate.pytest_run import Control
 
-    timeout = duration(options.test_timeout) if options.test_timeout is not None else _SECONDS
+    timeout = duration(options.test_timeout)
     context = ctx.workspace().context
     check = command.red if name == "red" else command.green
     with Stop(context.location, "gate") as stop:
-        result = check(
-            context,
-            os.path.abspath(ctx.directory),
-            tests,
-            command.GateOptions(
-                dict(os.environ),
-                timeout,
-                options.sandbox,
-                show=lambda line: ctx.output.progress(quote.contents(line)),
-                stop=lambda: stop.signal is not None,
-            ),
+        control = Control(
+            show=lambda line: ctx.output.progress(quote.contents(line)), stop=lambda: stop.signal is not None
         )
+        gate_options = command.GateOptions(dict(os.environ), timeout, options.sandbox, control)
+        result = check(context, os.path.abspath(ctx.directory), tests, gate_options)
     ctx.output.show("tdd-gate", result, lambda style: render.gate(result, style))
     if result.interrupted:
-        raise typer.Exit(_INTERRUPTED)
+        raise Exit(_INTERRUPTED)
     if not result.holds:
-        raise typer.Exit(1)
+        raise Exit(1)

@@ -2,11 +2,10 @@
 
 from typing import Annotated, NamedTuple
 
-import typer
-
-from git_agentos.cli.command import group
+from git_agentos.cli.command import Exit, group
 from git_agentos.cli.invocation import Invocation
 from git_agentos.cli.options import DryRun, Id, OptionalId, Squash, TaskId
+from git_agentos.cli.parameters import Argument, Option
 from git_agentos.cli.render.text import layout
 from git_agentos.cli.render.text import worktree as render
 from git_agentos.errors import ConflictError
@@ -15,14 +14,14 @@ from git_agentos.errors import ConflictError
 class Create(NamedTuple):
     """What a new worktree is like."""
 
-    from_ref: Annotated[str | None, typer.Option("--from", metavar="REF", help="Start at REF (default: HEAD).")] = None
+    from_ref: Annotated[str | None, Option("--from", metavar="REF", help="Start at REF (default: HEAD).")] = None
     task: TaskId = None
-    sparse: Annotated[
-        list[str] | None, typer.Option("--sparse", metavar="PATH", help="Check out only PATH; repeatable.")
-    ] = None
-    lock: Annotated[bool, typer.Option("--lock", help="Lock the worktree against removal.")] = False
-    revive: Annotated[bool, typer.Option("--revive", help="Restore the archived worktree ID.")] = False
-    guard: Annotated[bool, typer.Option("--guard/--no-guard", help="Enable the guard (default).")] = True
+    sparse: Annotated[list[str] | None, Option("--sparse", metavar="PATH", help="Check out only PATH; repeatable.")] = (
+        None
+    )
+    lock: Annotated[bool, Option("--lock", help="Lock the worktree against removal.")] = False
+    revive: Annotated[bool, Option("--revive", help="Restore the archived worktree ID.")] = False
+    guard: Annotated[bool, Option("--guard/--no-guard", help="Enable the guard (default).")] = True
 
 
 @group()
@@ -96,7 +95,7 @@ def refill(ctx: Invocation) -> None:
 def complete(
     ctx: Invocation,
     id_: OptionalId = None,
-    push: Annotated[bool, typer.Option("--push", help="Push the branch; open a pull request with gh or glab.")] = False,
+    push: Annotated[bool, Option("--push", help="Push the branch; open a pull request with gh or glab.")] = False,
 ) -> None:
     """Create a final checkpoint, and print a merge request in Markdown.
 
@@ -108,7 +107,7 @@ def complete(
     result = completing.complete(ctx.workspace().context, id_, push=push)
     ctx.output.show("worktree-complete", result, lambda _: render.completed(result))
     if result.problems:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 @worktree.command()
@@ -128,9 +127,9 @@ def archive(ctx: Invocation, id_: Id) -> None:
 def remove(
     ctx: Invocation,
     id_: Id,
-    delete_branch: Annotated[bool, typer.Option("--delete-branch", help="Delete its branch, too.")] = False,
+    delete_branch: Annotated[bool, Option("--delete-branch", help="Delete its branch, too.")] = False,
     discard_ignored: Annotated[
-        bool, typer.Option("--discard-ignored", help="Delete ignored files that cannot be saved.")
+        bool, Option("--discard-ignored", help="Delete ignored files that cannot be saved.")
     ] = False,
 ) -> None:
     """Save everything in a worktree in a checkpoint, and remove it.
@@ -158,14 +157,14 @@ def repair(ctx: Invocation, id_: OptionalId = None) -> None:
     result = repairing.repair(ctx.workspace().context, id_)
     ctx.output.show("worktree-repair", result, lambda style: render.repaired(result, style))
     if any(not each.fixed for each in result.findings):
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 @worktree.command()
 def merge(
     ctx: Invocation,
-    ids: Annotated[list[str], typer.Argument(metavar="ID...")],
-    into: Annotated[str | None, typer.Option("--into", metavar="BRANCH", help="Merge into BRANCH.")] = None,
+    ids: Annotated[list[str], Argument(metavar="ID...")],
+    into: Annotated[str | None, Option("--into", metavar="BRANCH", help="Merge into BRANCH.")] = None,
     squash: Squash = False,
     dry_run: DryRun = False,
 ) -> None:
@@ -181,14 +180,14 @@ def merge(
     result = merging.merge(ctx.workspace().context, ids, into=into, squash=squash, dry_run=dry_run)
     ctx.output.show("merge", result, lambda style: render.merged(result, style))
     if result.conflicts:
-        raise typer.Exit(ConflictError.exit_code)
+        raise Exit(ConflictError.exit_code)
 
 
 @worktree.command()
 def conflicts(
     ctx: Invocation,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID...]")] = None,
-    dirty: Annotated[bool, typer.Option("--dirty", help="Compare latest checkpoints, not commits.")] = False,
+    ids: Annotated[list[str] | None, Argument(metavar="[ID...]")] = None,
+    dirty: Annotated[bool, Option("--dirty", help="Compare latest checkpoints, not commits.")] = False,
 ) -> None:
     """Show which agents' branches conflict.
 

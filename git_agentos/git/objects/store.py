@@ -47,7 +47,7 @@ class ObjectStore(Protocol):
 
 
 def open_store(location: Location, objects_dir: str) -> ObjectStore:
-    """The objects of a repository, by the backend that serves it (docs/decisions/017-objects-behind-a-port.md): libgit2
+    """The objects of a repository, by the backend that serves it (docs/decisions/018-objects-behind-a-port.md): libgit2
     where it can open the repository, since it reads fastest; else plumbing.
 
     RepositoryError if the repository cannot be opened, UnsupportedRepository if its format has become one that is not

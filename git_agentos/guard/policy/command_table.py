@@ -33,6 +33,7 @@ HERE, WORKTREE, RUN, REPOSITORY, PERSON = "here", "worktree", "run", "repository
 COMMON_VALUED = frozenset({"-C", "--as"})
 COMMON_FLAGS = frozenset({"--json", "-q", "--quiet", "-h", "--help"})
 WRITES = "--html"  # the option of several commands that names a file to write
+_COMMON = COMMON_VALUED | COMMON_FLAGS
 _ANSWERS = frozenset({"-h", "--help", "--version"})
 
 COMMANDS = """
@@ -141,11 +142,14 @@ class Request(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A command line that was read. `asks_help`: it asks for help or the version. `is_valid`: every option is known and
-    has its value, and there is no `--`; otherwise the parser may refuse it."""
+    """A command line that was read. `options` are all in their order, with the values of those that take one.
+    `asks_help`: it asks for help or the version. `has_dashes`: it has a `--`. `is_valid`: every option is known and has
+    its value, and none but the common ones is before the end of the name; otherwise the parser may refuse it."""
 
     request: Request
+    options: tuple[tuple[str, str | None], ...]
     asks_help: bool
+    has_dashes: bool
     is_valid: bool
 
 
@@ -202,20 +206,20 @@ def read(words: Sequence[str]) -> Line:
     """Read a command line. Words behind the name that are not options are operands."""
     path: tuple[str, ...] = ()
     operands: list[str] = []
-    options: dict[str, str | None] = {}
-    folders: list[str] = []
-    is_valid = True
+    options: list[tuple[str, str | None]] = []
+    is_valid, has_dashes = True, False
     rest = list(words)
     while rest:
         word = rest.pop(0)
         command = table().get(path, _NO_COMMAND)
         if word == "--":
             operands += rest
-            is_valid = False
+            has_dashes = True
             break
         if not word.startswith("-") or word == "-":
             if not operands and ((*path, word) in table() or (*path, word) in groups()):
                 path = (*path, word)
+                is_valid = is_valid and all(name in _COMMON for name, _ in options)
                 continue
             operands.append(word)
             if path == ("guard", "exec"):  # its options end at the command that it runs
@@ -231,15 +235,15 @@ def read(words: Sequence[str]) -> Line:
             if value is None:
                 value = rest.pop(0) if rest else ""
         else:
-            is_valid = is_valid and value is None and name in COMMON_FLAGS | command.flags
+            is_valid = is_valid and value is None and (name in COMMON_FLAGS or name in command.flags)
             if value is not None and name in COMMON_FLAGS:
                 continue  # `--json=1`: the parser refuses it
-        if name == "-C":
-            folders.append(value or "")
-        options[name] = value
-    files = (options[WRITES] or "",) if WRITES in options else ()
-    request = Request(path, tuple(operands), frozenset(options), tuple(folders), files)
-    return Line(request, asks_help=not _ANSWERS.isdisjoint(options), is_valid=is_valid)
+        options.append((name, value))
+    given = dict(options)
+    folders = tuple(value or "" for name, value in options if name == "-C")
+    files = (given[WRITES] or "",) if WRITES in given else ()
+    request = Request(path, tuple(operands), frozenset(given), folders, files)
+    return Line(request, tuple(options), not _ANSWERS.isdisjoint(given), has_dashes, is_valid)
 
 
 def _option(word: str, valued: frozenset[str]) -> tuple[str, str | None, str | None]:

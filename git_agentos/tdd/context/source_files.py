@@ -1,4 +1,6 @@
-"""Files that may be sent to a model: regular files of the project, without the name of a secret, and not too large.
+"""What is sent to a model: the design document and the context files, and which files of the project may be sent.
+
+A file has to be a regular one, without the name of a secret, and not too large:
 
     path      relative to the project's root, without '..'; a link may lead elsewhere in the project, but not out of it
     kind      a regular file: no folder, device, pipe or socket
@@ -14,16 +16,18 @@ refusal is a ContextError (a ValueError) that names the file and the rule.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from git_agentos.errors import ContextError, system_reason
-from git_agentos.tdd.context import tokens
+from git_agentos.tdd.context import secrets, tokens
+from git_agentos.util.values import count
 
 MAX_FILE_BYTES = 102_400
 MAX_TOKENS = 200_000  # of all files together
@@ -61,6 +65,57 @@ class Text:
     size: int
 
 
+@dataclass(frozen=True)
+class Documents:
+    """The design document, and the context files in the order given.
+
+    `tokens` is their sum; an upper estimate unless `exact` (they are counted only if the estimate is too high).
+    """
+
+    lld: Text
+    context: tuple[Text, ...]
+    tokens: int
+    exact: bool
+
+
+def load(root: str, lld: str, paths: Sequence[str]) -> Documents:
+    """Read and check all files; ContextError names the file and the rule. `root` is the project's worktree, `lld` and
+    `paths` are relative to it. A file that is named twice counts once."""
+    budget = Budget()
+    taken: dict[str, Text] = {}
+    for path in (lld, *paths):
+        found = read(root, path)
+        if found.path in taken:
+            continue
+        secrets.check(path, found.text)
+        budget.add(path, found.text)
+        taken[found.path] = found
+    document, *others = taken.values()
+    if not document.text.strip():
+        raise ContextError(
+            f"the design document '{lld}' is empty", "describe in it what is to be built, and how it behaves"
+        )
+    return Documents(document, tuple(others), budget.tokens, budget.exact)
+
+
+def policy_lines(documents: Documents, recipient: str) -> Sequence[str]:
+    """The data policy, shown before the first call: every file with its size, the tokens, the recipient
+    (`models.model.Model.recipient`, a clause such as `Anthropic, over the network`), and what follows later."""
+    files = (documents.lld, *documents.context)
+    width = max(len(f"{each.size:,}") for each in files)
+    total = sum(each.size for each in files)
+    most = "" if documents.exact else "at most "
+    return (
+        f"data policy: what is sent to {recipient}",
+        *(
+            f"  {each.size:>{width},} bytes  {each.path}{'  (the design document)' if each is documents.lld else ''}"
+            for each in files
+        ),
+        f"  {total:,} bytes in {count(len(files), 'file')}, {most}{documents.tokens:,} tokens",
+        "with the issue's id; later also the tests and code that it wrote, and pytest's output, without known secrets",
+    )
+
+
 def validate_context_path(path_str: str | os.PathLike[str], project_root: str | os.PathLike[str]) -> Path:
     """The file that `path_str` (relative to `project_root`) names, absolute and resolved; ContextError, which is a
     ValueError, if it must not be sent to a model because of its location, kind or name."""
@@ -74,9 +129,7 @@ def validate_context_limits(files: Iterable[str | os.PathLike[str]]) -> None:
     budget = Budget()
     for each in files:
         path = os.fspath(each)
-        with _Folder(None) as folder:
-            data = _read(folder, path, path)
-        budget.add(path, decode(data, path))
+        budget.add(path, decode(_read(None, path, path), path))
 
 
 class Budget:
@@ -108,7 +161,7 @@ class Budget:
             )
 
     def _count(self) -> None:
-        counted = [count for text in self._texts if (count := tokens.count(text)) is not None]
+        counted = [number for text in self._texts if (number := tokens.count(text)) is not None]
         if len(counted) == len(self._texts):
             self.exact = True
             self.tokens = sum(counted)
@@ -119,8 +172,7 @@ def read(project_root: str, path: str) -> Text:
     """Read the file at `path`, checked by every rule except those for all files together."""
     root = _root(project_root)
     located = _located(root, path)
-    with _Folder(root) as folder:
-        data = _read(folder, located, path)
+    data = _read(root, located, path)
     return Text(located, decode(data, path), len(data))
 
 
@@ -219,47 +271,37 @@ def _unreadable(path: str, error: OSError) -> ContextError:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-class _Folder:
-    """The folder below which paths are opened; None: anywhere."""
+@contextlib.contextmanager
+def _opened(root: str | None, path: str) -> Iterator[int]:
+    """A descriptor of the file at `path` in the folder `root`, reached without links; None: of the file at any path."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    with contextlib.ExitStack() as stack:
 
-    def __init__(self, root: str | None) -> None:
-        self._root = root
-        self._open: list[int] = []
+        def keep(descriptor: int) -> int:
+            stack.callback(os.close, descriptor)
+            return descriptor
 
-    def __enter__(self) -> _Folder:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for each in self._open:
-            os.close(each)
-
-    def open(self, path: str) -> int:
-        """A descriptor of the file at `path`, reached without links; it is closed with this folder."""
-        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-        if self._root is None:
-            return self._keep(os.open(path, flags))
+        if root is None:
+            yield keep(os.open(path, flags))
+            return
         *folders, name = path.split("/")
-        at = self._keep(os.open(self._root, _PATH_ONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        at = keep(os.open(root, _PATH_ONLY | os.O_DIRECTORY | os.O_CLOEXEC))
         for each in folders:
-            at = self._keep(os.open(each, _PATH_ONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at))
-        return self._keep(os.open(name, flags | os.O_NOFOLLOW, dir_fd=at))
-
-    def _keep(self, descriptor: int) -> int:
-        self._open.append(descriptor)
-        return descriptor
+            at = keep(os.open(each, _PATH_ONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at))
+        yield keep(os.open(name, flags | os.O_NOFOLLOW, dir_fd=at))
 
 
-def _read(folder: _Folder, path: str, shown: str) -> bytes:
-    """The bytes of the file at `path` in `folder`, at most `MAX_FILE_BYTES`; `shown` is its name in errors."""
+def _read(root: str | None, path: str, shown: str) -> bytes:
+    """The bytes of the file at `path` in `root`, at most `MAX_FILE_BYTES`; `shown` is its name in errors."""
+    data = b""
     try:
-        file = folder.open(path)
-        found = os.fstat(file)
-        _check_kind(found.st_mode, shown)
-        if found.st_size > MAX_FILE_BYTES:
-            raise _too_large(shown, f"{found.st_size:,}")
-        data = b""
-        while len(data) <= MAX_FILE_BYTES and (more := os.read(file, MAX_FILE_BYTES + 1 - len(data))):
-            data += more
+        with _opened(root, path) as file:
+            found = os.fstat(file)
+            _check_kind(found.st_mode, shown)
+            if found.st_size > MAX_FILE_BYTES:
+                raise _too_large(shown, f"{found.st_size:,}")
+            while len(data) <= MAX_FILE_BYTES and (more := os.read(file, MAX_FILE_BYTES + 1 - len(data))):
+                data += more
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
             raise ContextError(f"'{shown}' was exchanged for a link while it was read", "try again") from error

@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import TddError, UsageError
@@ -67,8 +67,7 @@ class GateOptions:
     environment: Mapping[str, str]
     timeout: float = 300.0
     sandbox: bool = False
-    show: Callable[[bytes], None] = lambda _: None
-    stop: Callable[[], bool] = lambda: False
+    control: Control | None = None
 
 
 def red(context: OpenWorktree, directory: str, tests: Sequence[str], options: GateOptions) -> GateResult:
@@ -76,7 +75,7 @@ def red(context: OpenWorktree, directory: str, tests: Sequence[str], options: Ga
     do, they are frozen."""
     wanted = _relative_to_root(context.location, directory, tests)
     setup = _setup(context, options)
-    verdict = gates.red(context, setup, wanted, control=Control(show=options.show, stop=options.stop))
+    verdict = gates.red(context, setup, wanted, control=options.control)
     if verdict.record is not None:
         _write_record(context.location, verdict.record, wanted)
     return _result(setup, verdict, wanted)
@@ -92,7 +91,7 @@ def green(context: OpenWorktree, directory: str, tests: Sequence[str], options: 
     if not wanted or not all(_covers(red_tests, each) for each in wanted):
         record = replace(record, skipped=None)  # more is run than at red
     setup = _setup(context, options)
-    verdict = gates.green(context, setup, wanted, record, control=Control(show=options.show, stop=options.stop))
+    verdict = gates.green(context, setup, wanted, record, control=options.control)
     return _result(setup, verdict, wanted)
 
 
@@ -148,7 +147,7 @@ def _path(location: Location) -> str:
 
 
 def _write_record(location: Location, record: RedRecord, tests: Sequence[str]) -> None:
-    body = {"version": _VERSION, **asdict(record), "tests": list(tests)}
+    body = {"version": _VERSION, **record.to_json(), "tests": list(tests)}
     signed = signing.sign_document(_KIND, _worktree(location), body, signing.key(process.environment()))
     with state_dir.lock(location, "tdd-gate"):
         files.replace(_path(location), json.dumps(signed).encode("ascii") + b"\n")
@@ -161,11 +160,7 @@ def _read_record(location: Location) -> tuple[RedRecord, tuple[str, ...]]:
         body = files.read_object(path, limit=_MAX_BYTES)
         if body["version"] != _VERSION:
             raise ValueError(body["version"])
-        red, plugins, skipped, tests = (
-            tuple(str(each) for each in body[key]) for key in ("red", "plugins", "skipped", "tests")
-        )
-        frozen = {str(key): str(value) for key, value in body["frozen"].items()}
-        rest = body.get("rest")
+        record, tests = RedRecord.from_json(body), tuple(map(str, body["tests"]))
     except FileNotFoundError:
         raise TddError(
             "no tests were red in this worktree", "git agentos tdd gate red -- TESTS..., before the code is written"
@@ -177,7 +172,7 @@ def _read_record(location: Location) -> tuple[RedRecord, tuple[str, ...]]:
         raise TddError(f"the key that '{path}' is signed with cannot be read", _REPEAT)
     if key is not None and not signing.verify_document(_KIND, _worktree(location), body, key):
         raise TddError(f"'{path}' is not as the red gate wrote it", _REPEAT)
-    return RedRecord(red, frozen, plugins, skipped, rest if isinstance(rest, str) else None), tests
+    return record, tests
 
 
 def _worktree(location: Location) -> str:

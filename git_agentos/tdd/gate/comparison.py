@@ -1,21 +1,24 @@
 """The tests of a worktree compared with those of the commit that it began at.
 
 Only additions are allowed: test functions, files, fixtures. What existed is compared by its syntax tree, so that a
-comment or a new import is no change.
+comment or a new import is no change. New tests are refused that test nothing: those that are empty, always true, or
+bound to fail, by the syntax tree; in doubt, it is a test.
 """
 
 from __future__ import annotations
 
 import ast
+import operator
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from git_agentos.git import trees
 from git_agentos.git.repository import Repository
-from git_agentos.tdd.gate import frozen_files, pytest_config, syntax, trivial_tests
-from git_agentos.tdd.gate.cases import PASSED, Case
+from git_agentos.tdd.gate import frozen_files, pytest_config, syntax
+from git_agentos.tdd.gate.pytest_run import PASSED, Case
+from git_agentos.tdd.gate.syntax import Definition
 from git_agentos.util import files
 
 _MAX_BYTES = 8 << 20  # of a test file
@@ -26,6 +29,16 @@ _SKIPS = frozenset(
     collect_ignore_glob __test__ deselect deselected""".split()
 )
 _EXITS = {("os", "_exit"), ("pytest", "exit"), ("os", "abort"), ("sys", "exit")}
+# What a test without an assertion may test by.
+_MAY_DO_SOMETHING = (
+    ast.Call, ast.Attribute, ast.Subscript, ast.Import, ast.ImportFrom, ast.With, ast.AsyncWith, ast.Raise, ast.Await,
+)  # fmt: skip
+_COMPARISONS: Mapping[type[ast.cmpop], Callable[[object, object], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+}
 
 
 class WorktreeTests:
@@ -46,7 +59,7 @@ class WorktreeTests:
     def trivial(self, path: str, names: Iterable[str]) -> Sequence[str]:
         """The trivial ones among the tests `names` of a file, a sentence each."""
         tree = syntax.parse(self.read(path) or b"")
-        reasons = trivial_tests.find_trivial_tests(tree, names) if tree is not None else {}
+        reasons = find_trivial_tests(tree, names) if tree is not None else {}
         return [f"{path}: the test {name} {reason}" for name, reason in reasons.items()]
 
     def trivial_cases(self, cases: Sequence[Case]) -> Sequence[str]:
@@ -207,7 +220,7 @@ def _skips(tree: ast.Module | None) -> Counter[str]:
     waiting: list[ast.AST] = [tree] if tree is not None else []
     while waiting:
         node = waiting.pop()
-        if isinstance(node, syntax.Definition) and node.name.startswith(syntax.TEST_PREFIX):
+        if isinstance(node, Definition) and node.name.startswith(syntax.TEST_PREFIX):
             continue
         name = syntax.last_name(node)
         if name in _SKIPS:
@@ -230,7 +243,7 @@ def _hooks(tree: ast.Module) -> Mapping[str, tuple[int, str]]:
     """The hooks of a conftest that decide something, with line and text, and the plugins that it loads."""
     found = {}
     for node in ast.walk(tree):
-        if isinstance(node, syntax.Definition):
+        if isinstance(node, Definition):
             if not node.name.startswith("pytest_") or node.name in _HARMLESS_HOOKS:
                 continue
             if node.name == "pytest_configure" and all(map(_only_adds_a_line, node.body)):
@@ -257,3 +270,82 @@ def _only_adds_a_line(node: ast.stmt) -> bool:
 
 def _added(before: Counter[str], after: Counter[str]) -> Sequence[str]:
     return sorted(name for name, count in after.items() if count > before[name])
+
+
+# -- trivial tests -----------------------------------------------------------------------------------------------------
+
+
+def find_trivial_tests(tree: ast.Module, names: Iterable[str]) -> Mapping[str, str]:
+    """Those of the tests `names` that are trivial, with the reason. What is inherited or made by code is not judged."""
+    definitions = {name: syntax.find(tree, name) for name in names}
+    reasons = {name: _reason(each) for name, each in definitions.items() if each is not None}
+    return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def _reason(function: Definition) -> str | None:
+    if _is_empty(function.body):
+        return "has an empty body"
+    if _is_always_true(function):
+        return "asserts nothing but what is always true"
+    return "can never pass" if _always_fails(function) else None
+
+
+def _is_empty(body: Sequence[ast.stmt]) -> bool:
+    return all(
+        isinstance(each, ast.Pass)
+        or (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))
+        or (isinstance(each, ast.Return) and (each.value is None or isinstance(each.value, ast.Constant)))
+        for each in body
+    )
+
+
+def _is_always_true(function: Definition) -> bool:
+    nodes = [node for part in function.body for node in ast.walk(part)]
+    asserts = [node for node in nodes if isinstance(node, ast.Assert)]
+    if any(_truth(each.test) is not True for each in asserts):
+        return False
+    if not asserts:
+        return not any(isinstance(node, _MAY_DO_SOMETHING) for node in nodes)
+    return not any(
+        isinstance(node, ast.Raise) or (isinstance(node, ast.Call) and _is_check(syntax.last_name(node.func)))
+        for node in ast.walk(function)
+    )
+
+
+def _always_fails(function: Definition) -> bool:
+    """Whether it fails whatever the code does: at its own level, before anything that may return."""
+    for each in function.body:
+        if any(isinstance(node, (ast.Return, ast.Yield, ast.YieldFrom)) for node in ast.walk(each)):
+            return False
+        if isinstance(each, ast.Raise) or (isinstance(each, ast.Assert) and _truth(each.test) is False):
+            return True
+        call = each.value if isinstance(each, ast.Expr) else None
+        if isinstance(call, ast.Call) and syntax.last_name(call.func) == "fail":
+            return True
+    return False
+
+
+def _is_check(name: str) -> bool:
+    return name.startswith(("assert", "expect", "verify", "check")) or name in ("raises", "warns", "fail")
+
+
+def _truth(node: ast.expr) -> bool | None:
+    """Whether an expression is always true or always false; None if that depends on something."""
+    if isinstance(node, ast.Constant):
+        return bool(node.value)
+    if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+        return bool(node.elts) if not any(isinstance(each, ast.Starred) for each in node.elts) else None
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        inner = _truth(node.operand)
+        return None if inner is None else not inner
+    if isinstance(node, ast.BoolOp):
+        decisive = isinstance(node.op, ast.Or)
+        parts = [_truth(each) for each in node.values]
+        return decisive if decisive in parts else None if None in parts else not decisive
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARISONS:
+        try:
+            sides = ast.literal_eval(node.left), ast.literal_eval(node.comparators[0])
+        except (ValueError, TypeError, SyntaxError, RecursionError):
+            return None
+        return _COMPARISONS[type(node.ops[0])](*sides)
+    return None

@@ -45,7 +45,6 @@ _CACHES = frozenset(
 )
 _LEFTOVERS = ("*.pyc", "*.pyo", ".coverage", ".coverage.*", "*.swp", "*~", ".DS_Store", "*.log")
 _UNLIKELY_NAME = "qzjx.py"  # only a pattern that matches all code matches it
-_CHUNK = 1 << 20
 
 
 def hash_inputs(root: str, more: Iterable[str] = ()) -> Mapping[str, str]:
@@ -266,7 +265,6 @@ def _add_file(root: str, path: str, is_link: bool, hashes: dict[str, str]) -> No
 
 def _hash_file(path: str) -> str:
     """The sha256 of a regular file; for anything else, what it is."""
-    digest = hashlib.sha256()
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -274,6 +272,4 @@ def _hash_file(path: str) -> str:
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return "no plain file"
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -7,27 +7,39 @@ A veto never accepts what the exit code refuses. They are looked for
                           that are not frozen; missing results
     before the green run  changes of what was frozen (`frozen_files`)
     after it              red tests that did not run and pass; new skips and plugins; modules of another checkout, or
-                          that would not be committed (`uncommitted`); no change at all since red; an exit code of 0
-                          although a test that always fails was added (the canary)
+                          that would not be committed (`find_uncommitted`); no change at all since red; an exit code of
+                          0 although a test that always fails was added (the canary)
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from typing import Any
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.git import refs
+from git_agentos.errors import AgentosError
+from git_agentos.git import refs, trees
+from git_agentos.git.repository import Repository
 from git_agentos.tdd.gate import frozen_files, helpers
-from git_agentos.tdd.gate.cases import ERROR, FAILED, PASSED, SKIPPED, XFAILED, Case
 from git_agentos.tdd.gate.comparison import BaseTests, WorktreeTests
-from git_agentos.tdd.gate.pytest_run import Control, PytestResult, run_pytest
+from git_agentos.tdd.gate.pytest_run import (
+    ERROR,
+    FAILED,
+    PASSED,
+    SKIPPED,
+    XFAILED,
+    Case,
+    Control,
+    PytestResult,
+    run_pytest,
+)
 from git_agentos.tdd.gate.setup import PytestSetup
-from git_agentos.tdd.gate.uncommitted import Candidate, find_uncommitted
 from git_agentos.tdd.state import ExitCode
 
 RED, GREEN = "red", "green"
@@ -46,6 +58,22 @@ class RedRecord:
     plugins: tuple[str, ...]
     skipped: tuple[str, ...] | None
     rest: str | None
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> RedRecord:
+        """The record in a JSON object that `to_json` made."""
+        skipped, rest = body.get("skipped"), body.get("rest")
+        return cls(
+            red=tuple(map(str, body["red"])),
+            frozen={str(key): str(value) for key, value in body["frozen"].items()},
+            plugins=tuple(map(str, body.get("plugins", ()))),
+            skipped=tuple(map(str, skipped)) if skipped is not None else None,
+            rest=rest if isinstance(rest, str) else None,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object whose keys are the fields."""
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
 
 
 @dataclass(frozen=True)
@@ -75,6 +103,14 @@ class Base:
 
     commit: str
     interpreter: str | None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What would be committed: `tree` is of all visible files, `since` when the work on them began (seconds)."""
+
+    tree: str
+    since: float
 
 
 def red(
@@ -296,6 +332,58 @@ def _canary_vetoes(canary: PytestResult) -> list[str]:
     return [] if failed == [canary.canary] else ["pytest did not report exactly the always-failing test that was added"]
 
 
+# -- code that would not be committed ----------------------------------------------------------------------------------
+
+
+def find_uncommitted(
+    repository: Repository, setup: PytestSetup, candidate: Candidate, modules: Sequence[str], until: float
+) -> Sequence[str]:
+    """Those of `modules` (relative paths) that would not be committed as they are, a sentence each; `until` is when the
+    tests began.
+
+    What git ignores is neither shown at review nor merged, and a filter of git's may commit something else. Modules
+    that existed before the work began (the worktree's preparation made them), those that the tests make themselves, and
+    those that the main checkout has as well (generated, and ignored there, too) are not reported.
+    """
+    root = setup.location.root
+    found = []
+    for path in modules:
+        entry = trees.find(repository, candidate.tree, os.fsencode(path))
+        if entry is not None:
+            if not _is_same(repository, root, path, entry[1]):
+                found.append(
+                    f"{path} differs from what would be committed: a filter of git's, or the tests, changed it"
+                )
+            continue
+        if setup.main_root is not None and os.path.lexists(os.path.join(setup.main_root, path)):
+            continue
+        if _appeared_between(os.path.join(root, path), candidate.since, until):
+            found.append(f"{path} was imported, but would not be committed: git ignores it, or has it elsewhere")
+    return found
+
+
+def _is_same(repository: Repository, root: str, path: str, oid: str) -> bool:
+    """Whether a checkout of the blob gives the file that the tests ran; line ends may differ."""
+    full = os.fsencode(os.path.join(root, path))
+    try:
+        if repository.hash.hash_file(full) == oid:
+            return True
+        with open(full, "rb") as file:
+            current = file.read()
+        checked_out = repository.git("cat-file", "--filters", f"--path={path}", oid)
+    except (OSError, AgentosError):
+        return False
+    return current.replace(b"\r\n", b"\n") == checked_out.replace(b"\r\n", b"\n")
+
+
+def _appeared_between(path: str, since: float, until: float) -> bool:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and since <= status.st_ctime < until
+
+
 # -- verdicts ----------------------------------------------------------------------------------------------------------
 
 
@@ -319,7 +407,9 @@ def _interrupted(gate: str, result: PytestResult, record: RedRecord | None) -> V
 
 def _feedback(gate: str, result: PytestResult, vetoes: Sequence[str], *, collect_error: bool) -> str:
     """Why a gate does not hold, and what to do, for the author of the code."""
-    text = _EXIT_TEXTS.get((gate, result.exit_code), f"pytest exited with {result.exit_code}.")
+    text = _EXIT_TEXTS.get(result.exit_code, f"pytest exited with {result.exit_code}.")
+    if gate == RED and result.exit_code == ExitCode.PASSED:
+        text = _PREMATURE
     failed = [each for each in result.cases or () if each.outcome in (FAILED, ERROR)]
     if collect_error:
         listed = [f"{each.node_id}: {each.message}" for each in failed if each.collecting and each.outcome == ERROR]
@@ -343,21 +433,11 @@ _ADVICE = {
     " pytest's configuration alone.\n",
     GREEN: "Leave tests, conftests and pytest's configuration as they are, and make them pass by the code alone.\n",
 }
-_EXIT_TEXTS: Mapping[tuple[str, int], str] = {
-    (
-        RED,
-        ExitCode.PASSED,
-    ): "The tests passed prematurely (exit 0): before the code is written, each new test has to fail.",
-    (RED, ExitCode.FAILED): "Tests failed (exit 1).",
-    (
-        RED,
-        ExitCode.BAD_USAGE,
-    ): "pytest could not start (exit 4): a path does not exist, or a conftest cannot be imported.",
-    (RED, ExitCode.NOTHING_COLLECTED): "No tests were collected (exit 5).",
-    (GREEN, ExitCode.PASSED): "pytest exited with 0.",
-    (GREEN, ExitCode.FAILED): "Tests failed (exit 1).",
-    (GREEN, ExitCode.BAD_USAGE): "pytest could not start (exit 4).",
-    (GREEN, ExitCode.NOTHING_COLLECTED): "No tests were collected (exit 5).",
-    (RED, ExitCode.TIMED_OUT): "The tests took too long.",
-    (GREEN, ExitCode.TIMED_OUT): "The tests took too long.",
+_EXIT_TEXTS: Mapping[int, str] = {
+    ExitCode.PASSED: "pytest exited with 0.",
+    ExitCode.FAILED: "Tests failed (exit 1).",
+    ExitCode.BAD_USAGE: "pytest could not start (exit 4): a path does not exist, or a conftest cannot be imported.",
+    ExitCode.NOTHING_COLLECTED: "No tests were collected (exit 5).",
+    ExitCode.TIMED_OUT: "The tests took too long.",
 }
+_PREMATURE = "The tests passed prematurely (exit 0): before the code is written, each new test has to fail."

@@ -22,15 +22,19 @@ from typing import Any, BinaryIO
 
 from git_agentos.errors import RepositoryError, UnsupportedRepository
 from git_agentos.process import contained, deletion
-from git_agentos.tdd.gate import python, sandbox
+from git_agentos.redact import redact
+from git_agentos.tdd.gate import python
 from git_agentos.tdd.gate import setup as setups
-from git_agentos.tdd.gate.cases import Case, read_cases
 from git_agentos.tdd.gate.setup import PytestSetup
 from git_agentos.tdd.state import ExitCode
 from git_agentos.util import directories, files
 
 FILE_HEAD, FILE_TAIL = 512 << 10, 512 << 10  # bytes of the output that are kept in a file: collection errors stand at
 _TEXT_HEAD, _TEXT_TAIL = 16 << 10, 48 << 10  # its beginning, the summary at its end; bytes that are returned as text
+PASSED, FAILED, ERROR, SKIPPED, XFAILED = "passed", "failed", "error", "skipped", "xfailed"
+# A test may be reported twice (it failed, and so did its fixture afterwards): the outcome that comes last here counts.
+_PRECEDENCE = (PASSED, XFAILED, SKIPPED, ERROR, FAILED)
+_MAX_MESSAGE = 500
 _MAX_RESULTS = 128 << 20
 _PREFIX = "agentos-tests-"
 _PLUGIN = "agentos_evidence"
@@ -74,6 +78,19 @@ class Control:
 
 
 @dataclass(frozen=True)
+class Case:
+    """One test that was run, or one file that was not collected: pytest's node id, the outcome (`failed`: in its call;
+    `error`: in a fixture or while collecting), and the first line of its message. `path` is relative to the worktree.
+    """
+
+    node_id: str
+    path: str
+    outcome: str
+    message: str
+    collecting: bool = False
+
+
+@dataclass(frozen=True)
 class PytestResult:
     """`exit_code` is the process's (128 + N for signal N, `ExitCode.TIMED_OUT` where it took too long); `output` is
     redacted and bounded; `cases` is None if the results are missing, or were not written by the plugin. `plugins`
@@ -102,12 +119,12 @@ def run_pytest(
     with _scratch_folder() as path:
         folder = _RunFolder.create(path, setup, canary=canary)
         command = folder.command(setup, tests)
-        output = os.path.join(path, "output")
-        with open(output, "wb") as file:
+        with open(os.path.join(path, "output"), "w+b") as file:
             finished = _run(folder, setup, command, file, control)
             if finished.timed_out:
                 file.write(b"\n[git-agentos: ended after %g seconds]\n" % setup.timeout)
-        data = _read_output(output)
+            file.seek(0)
+            data = file.read()
         if control.output is not None:
             with open(control.output, "wb") as file:
                 file.write(_shorten(data, FILE_HEAD, FILE_TAIL))
@@ -152,11 +169,6 @@ def _run(
     words = contained.shell(f"exec 2>&1; exec {shlex.join([*folder.sandbox_command(setup), *command])}")
     contained_command = contained.Command(words, setup.location.root, folder.environment(setup), setup.timeout)
     return contained.run(contained_command, output, output, show=control.show, stop=control.stop)
-
-
-def _read_output(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
 
 
 def _shorten(data: bytes, head: int, tail: int) -> bytes:
@@ -247,7 +259,7 @@ class _RunFolder:
             return []
         interpreter = setup.interpreter
         needed = [*interpreter.home, *interpreter.folders, *setup.other_checkouts, self.tools]
-        return sandbox.within(setup.bwrap, setup.location, needed, [self.results_path])
+        return setups.within_sandbox(setup.bwrap, setup.location, needed, self.results_path)
 
     def environment(self, setup: PytestSetup) -> dict[str, str]:
         """The environment, with what tools of tests would write into the worktree going to the results. So do the
@@ -275,6 +287,21 @@ class _RunFolder:
             if hmac.compare_digest(str(each.get("token")).encode("utf-8", "replace"), self.token.encode()):
                 return read_cases(each.get("cases") or ())
         return None
+
+
+def read_cases(recorded: Sequence[Any]) -> tuple[Case, ...] | None:
+    """The cases that the plugin recorded, one for each node id; None if that is not what it writes."""
+    cases: dict[str, Case] = {}
+    try:
+        for node_id, outcome, message, collecting in recorded:
+            line = next((each.strip() for each in message.splitlines() if each.strip()), "")
+            case = Case(node_id, node_id.partition("::")[0], outcome, redact(line)[0][:_MAX_MESSAGE], bool(collecting))
+            earlier = cases.setdefault(node_id, case)
+            if _PRECEDENCE.index(outcome) > _PRECEDENCE.index(earlier.outcome):
+                cases[node_id] = case
+    except (ValueError, TypeError, AttributeError):
+        return None
+    return tuple(cases.values())
 
 
 def _read_sibling(name: str) -> bytes:

@@ -4,21 +4,27 @@ Tests get the environment without keys, without variables of git and of git-agen
 Python or pytest work. A variable is a key by its name (`redact.is_secret_name`), by its prefix (those of model, cloud
 and code-host providers), or by its value (`redact`). agentos.tdd.passEnvironment names what tests need all the same
 (the password of a database for tests).
+
+With `--sandbox`, bubblewrap runs them: they have no network, and can write only to the worktree. All files are visible
+and read-only, except the worktree (without git's files in it) and the folder of the results. The sandbox has its own
+`/tmp` and `/dev`, and an empty `/run`: a socket of a service there could be used to write outside. What is needed and
+lies below these (the interpreter, the repository) is visible, read-only.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from git_agentos import config, redact
 from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.errors import TddError
 from git_agentos.git import authorship, worktrees
 from git_agentos.git.location import Location
+from git_agentos.process import programs
 from git_agentos.process.contained import MARK
 from git_agentos.tdd.gate import python
-from git_agentos.tdd.gate import sandbox as sandboxes
 from git_agentos.tdd.gate.python import Interpreter
 
 _NEVER_PASSED = ("GIT_", "AGENTOS_", "PYTEST_")
@@ -36,6 +42,10 @@ _PROVIDERS = tuple(
     ).split()
 )
 _HARMLESS = ("PWD", "OLDPWD")  # their names look like those of secrets
+# Of the sandbox: what is empty in it, what is not the machine's, and what of the worktree cannot be written.
+_HIDDEN = ("/tmp", "/run", "/var/tmp")
+_REPLACED = (*_HIDDEN, "/dev")
+_NOT_WRITTEN = (".git", ".agentos")
 
 
 @dataclass(frozen=True)
@@ -46,7 +56,6 @@ class PytestSetup:
     bubblewrap (None: no sandbox)."""
 
     location: Location
-    agent: str
     main_root: str | None
     other_checkouts: tuple[str, ...]
     interpreter: Interpreter
@@ -65,10 +74,10 @@ def prepare(
     cleaned = clean_environment(environment, config.tdd_pass_environment(values))
     cleaned |= authorship.variables(location.root, environment, cleaned)
     interpreter = python.find_interpreter(location.root, main_root, configured, environment, cleaned)
-    bwrap = sandboxes.program(cleaned) if sandbox else None
+    bwrap = _find_bubblewrap(cleaned) if sandbox else None
     others = tuple(each.root for each in worktrees.list_existing(location) if each.root != location.root)
     activated = {**_activate(cleaned, interpreter.prefix), MARK: mark}
-    return PytestSetup(location, context.agent, main_root, others, interpreter, activated, timeout, bwrap)
+    return PytestSetup(location, main_root, others, interpreter, activated, timeout, bwrap)
 
 
 def prepare_folder(root: str, environment: Mapping[str, str], *, timeout: float, mark: str) -> PytestSetup:
@@ -76,7 +85,7 @@ def prepare_folder(root: str, environment: Mapping[str, str], *, timeout: float,
     cleaned = clean_environment(environment)
     interpreter = python.find_interpreter(root, None, "", environment, cleaned)
     activated = {**_activate(cleaned, interpreter.prefix), MARK: mark}
-    return PytestSetup(Location.read(root, root, root), "", None, (), interpreter, activated, timeout, None)
+    return PytestSetup(Location.read(root, root, root), None, (), interpreter, activated, timeout, None)
 
 
 def clean_environment(base: Mapping[str, str], passed: Iterable[str] = ()) -> dict[str, str]:
@@ -114,3 +123,47 @@ def _main_root(location: Location) -> str | None:
     if location.is_main:
         return None
     return next((each.root for each in worktrees.list_existing(location) if each.is_main), None)
+
+
+# -- the sandbox -------------------------------------------------------------------------------------------------------
+
+
+def _find_bubblewrap(environment: Mapping[str, str]) -> str:
+    """The path of bubblewrap. TddError if it is missing, or cannot make a sandbox."""
+    found = programs.find_bubblewrap(environment, TddError)
+    programs.require_sandbox([found, *_bare()], environment, TddError)
+    return found
+
+
+def within_sandbox(bwrap: str, location: Location, needed: Sequence[str], writable: str) -> list[str]:
+    """The words before a command. `needed` are folders that must be visible, `writable` is one outside of the worktree
+    that can be written."""
+    words = [bwrap, *_bare()]
+    for path in _outer_first((location.common_dir, *needed)):
+        if _is_hidden(path):
+            words += ["--ro-bind", path, path]
+    for path in _outer_first((location.root, writable)):
+        words += ["--bind", path, path]
+    for name in _NOT_WRITTEN:
+        path = os.path.join(location.root, name)
+        if os.path.exists(path) and not os.path.islink(path):
+            words += ["--ro-bind", path, path]
+    return [*words, "--chdir", location.root, "--"]
+
+
+def _bare() -> list[str]:
+    words = ["--ro-bind", "/", "/", "--dev", "/dev", "--unshare-user", "--unshare-net", "--unshare-pid"]
+    words += ["--unshare-ipc", "--proc", "/proc", "--die-with-parent", "--cap-drop", "ALL"]
+    for path in _HIDDEN:
+        if os.path.isdir(path) and not os.path.islink(path):
+            words += ["--tmpfs", path]
+    return [*words, "--setenv", "TMPDIR", "/tmp"]
+
+
+def _outer_first(paths: Sequence[str]) -> list[str]:
+    real = {os.path.realpath(path) for path in paths if path}
+    return sorted((path for path in real if os.path.exists(path)), key=lambda path: (path.count(os.sep), path))
+
+
+def _is_hidden(path: str) -> bool:
+    return any(path.startswith(each + os.sep) for each in _REPLACED)

@@ -45,29 +45,21 @@ def functions(tree: ast.Module, patterns: Sequence[str] = ()) -> Mapping[str, Fu
 
 
 def find(tree: ast.Module, name: str) -> Definition | None:
-    """The definition of a function; None if it is not written there (inherited, or made by code)."""
-    body: Sequence[ast.stmt] = tree.body
-    *outer, last = name.split(".")
-    for each in outer:
-        classes = [node for node in statements(body) if isinstance(node, ast.ClassDef) and node.name == each]
-        if not classes:
-            return None
-        body = classes[-1].body
-    for node in reversed(list(statements(body))):
-        if isinstance(node, Definition) and node.name == last:
-            return node
-    return None
+    """The definition of a function, the last one of its name; None if it is not written there (inherited, or made by
+    code)."""
+    found = None
+    for prefix, _, node in _bindings(tree.body, "", ""):
+        if isinstance(node, Definition) and prefix + node.name == name:
+            found = node
+    return found
 
 
 def has(tree: ast.Module, name: str) -> bool:
     """Whether something is bound to `name`, or may be inherited by its class."""
-    if find(tree, name) is not None:
-        return True
-    if any(prefix + each == name for prefix, _, node in _bindings(tree.body, "", "") for each in bound_names(node)):
-        return True
     outer = name.rpartition(".")[0]
-    return bool(outer) and any(
-        isinstance(node, ast.ClassDef) and prefix + node.name == outer
+    return any(
+        (isinstance(node, ast.ClassDef) and prefix + node.name == outer)
+        or name in (prefix + each for each in bound_names(node))
         for prefix, _, node in _bindings(tree.body, "", "")
     )
 

@@ -5,8 +5,7 @@ selection        which model a name means (`choose`)
 mock             a deterministic script, offline
 command          any program that works in the worktree
 chat, failures   a chat model, by LangChain's `init_chat_model`; what a failed call means
-work_so_far      the changed files, as a chat model sees them
-answer, edits    the answers of chat models: whole files, or search and replace
+answer           the answers of chat models: whole files, or search and replace
 file_changes     applies all of an answer, or nothing, to the worktree
 transcript       what is recorded of an exchange
 """

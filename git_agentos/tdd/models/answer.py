@@ -1,4 +1,4 @@
-"""The form of an answer of a chat model, and its parser.
+"""The form of an answer of a chat model, its parser, and the text of a file with its edits.
 
 Blocks begin and end with lines that carry a mark, which is made from the prompt and does not occur in it: so a file may
 contain any text, this module's too. Text outside of blocks is ignored.
@@ -10,22 +10,37 @@ contain any text, this module's too. Text outside of blocks is ignored.
     [MARK] replace       the lines in their place
     [MARK] end
     [MARK] delete PATH
+
+Lines end as git's do, at a newline; a carriage return before it belongs to the end of the line. What is not replaced
+keeps its bytes, and new lines get the line ends of the file, so that a model need not know them.
 """
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import itertools
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from git_agentos.tdd.models.edits import Edit
-
 MAX_LENGTH = 4 << 20  # characters of an answer
 MAX_WHOLE_LINES = 400  # an existing file that is longer has to be edited
 _FENCE = re.compile(r"\s*(```+|~~~+)[\w.+-]*\s*\Z")
 _MAY_BE_FENCED = (".md", ".markdown", ".mdx", ".rst", ".txt", ".qmd")
+_LINE = re.compile(r"([^\n]*?)(\r?\n|\Z)")
+BOM = "\ufeff"
+_MAX_NEAREST = 8  # lines of the file that are shown if a search does not match
+_MAX_MATCHES = 5
+_MAX_WIDTH = 160
+_MAX_COMPARED = 60  # characters of a line
+
+
+class Edit(NamedTuple):
+    """Replace the lines `search` by the lines `replace`; neither has line ends."""
+
+    search: tuple[str, ...]
+    replace: tuple[str, ...]
 
 
 class Change(NamedTuple):
@@ -164,12 +179,20 @@ class _Reader:
         if self._verb != "edit":
             self._problem(number, f"'{verb}' outside of an edit")
         elif verb == "search":
+            self._check_replaced(number)
             self._edits.append(([], []))
             self._part = self._edits[-1][0]
         elif not self._edits or self._part is not self._edits[-1][0]:
             self._problem(number, f"'{self._path}' has a 'replace' without a 'search' before it")
         else:
             self._part = self._edits[-1][1]
+
+    def _check_replaced(self, number: int) -> bool:
+        """Whether each search has its replacement: one that has none would delete its lines."""
+        if self._edits and self._part is self._edits[-1][0]:
+            self._problem(number, f"'{self._path}' has a 'search' without a 'replace' after it")
+            return False
+        return True
 
     def _close(self, number: int) -> None:
         if not self._verb:
@@ -179,9 +202,7 @@ class _Reader:
             self._put(Change(self._path, lines=_unfenced(self._path, self._part or [])))
         elif not self._edits:
             self._problem(number, f"'{self._path}' is to be edited, but there is nothing to search for")
-        elif self._part is self._edits[-1][0]:
-            self._problem(number, f"'{self._path}' has a 'search' without a 'replace' after it")
-        else:
+        elif self._check_replaced(number):
             self._put(Change(self._path, edits=tuple(Edit(tuple(one), tuple(other)) for one, other in self._edits)))
         self._verb, self._part = "", None
 
@@ -212,3 +233,92 @@ def _unfenced(path: str, lines: list[str]) -> tuple[str, ...]:
     if opening is None or inner[-1].strip() != opening[1]:
         return tuple(lines)
     return tuple(inner[1:-1])
+
+
+# -- the text of a file with its edits ---------------------------------------------------------------------------------
+
+
+def apply_edits(text: str, edits: Sequence[Edit]) -> tuple[str, Sequence[str]]:
+    """The text with all edits, one after the other, and the problems of those that do not apply: then nothing is to be
+    changed."""
+    problems = []
+    for number, edit in enumerate(edits, 1):
+        lines = _lines(text)
+        problem = _replace(lines, edit)
+        if problem is None:
+            text = "".join(line + end for line, end in lines)
+        else:
+            problems.append(f"search block {number} {problem}" if len(edits) > 1 else f"its search block {problem}")
+    return text, problems
+
+
+def whole_text(lines: Sequence[str], present: str | None) -> str:
+    """The text of a file with these lines, in place of `present` (None: there is none yet)."""
+    end = _end_of(_lines(present)) if present else "\n"
+    begin = BOM if present is not None and present.startswith(BOM) and lines and not lines[0].startswith(BOM) else ""
+    return begin + "".join(line + end for line in lines)
+
+
+def _lines(text: str) -> list[tuple[str, str]]:
+    """Every line and its end; that of the last may be empty."""
+    return [(line, end) for line, end in _LINE.findall(text) if line or end]
+
+
+def _end_of(lines: Sequence[tuple[str, str]]) -> str:
+    """The most frequent line end."""
+    ends = [end for _, end in lines if end]
+    return max(sorted(set(ends)), key=ends.count, default="\n")
+
+
+def _replace(lines: list[tuple[str, str]], edit: Edit) -> str | None:
+    """Apply an edit in place; the problem if it does not apply."""
+    if not any(line.strip() for line in edit.search):
+        return "is empty: repeat the lines that are to be replaced"
+    mark = BOM if lines and lines[0][0].startswith(BOM) and not edit.search[0].startswith(BOM) else ""
+    bare = [line for line, _ in lines]
+    if mark:
+        bare[0] = bare[0].removeprefix(mark)
+    matches = _matches(bare, edit.search)
+    if not matches:
+        return f"matches nothing in the file{_nearest(bare, edit.search)}"
+    if len(matches) > 1:
+        shown = ", ".join(str(at + 1) for at in matches[:_MAX_MATCHES]) + (" …" if len(matches) > _MAX_MATCHES else "")
+        return f"matches {len(matches)} times, at lines {shown}: add lines around it until it matches once"
+    at, count = matches[0], len(edit.search)
+    usual = _end_of(lines[at : at + count]) if any(end for _, end in lines[at : at + count]) else _end_of(lines)
+    new = [(line, usual) for line in edit.replace]
+    if new and at + count == len(lines):
+        new[-1] = (new[-1][0], lines[-1][1])
+    if at == 0 and mark and new:
+        new[0] = (mark + new[0][0], new[0][1])
+    lines[at : at + count] = new
+    return None
+
+
+def _matches(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    """The positions of the wanted lines, overlaps included."""
+    first, count = wanted[0], len(wanted)
+    return [
+        at
+        for at in range(len(lines) - count + 1)
+        if lines[at] == first and list(lines[at : at + count]) == list(wanted)
+    ]
+
+
+def _nearest(lines: Sequence[str], wanted: Sequence[str]) -> str:
+    """The lines of the file that are most like the wanted ones, for the problem."""
+    anchor = next(line for line in wanted if line.strip())
+    offset = list(wanted).index(anchor)
+    known = {line.strip(): at for at, line in reversed(list(enumerate(lines))) if line.strip()}
+    like = difflib.get_close_matches(anchor.strip()[:_MAX_COMPARED], {each[:_MAX_COMPARED] for each in known}, 1, 0.5)
+    found = min((at for line, at in known.items() if like and line[:_MAX_COMPARED] == like[0]), default=None)
+    if found is None:
+        return f" (of {len(lines)} lines), nor anything like its line {_cut(anchor)}"
+    at = max(0, found - offset - 1)
+    end = at + min(len(wanted), _MAX_NEAREST) + 2
+    shown = [f"  {n:>5}  {_cut(line)}" for n, line in enumerate(lines[at:end], at + 1)]
+    return "; the nearest lines are\n" + "\n".join(shown)
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _MAX_WIDTH else line[:_MAX_WIDTH] + " …"

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 
 from git_agentos.errors import AgentosError, TddError, UsageError
 from git_agentos.redact import redact
-from git_agentos.tdd.models import answer, failures, file_changes, transcript, work_so_far
+from git_agentos.tdd.context import prompts
+from git_agentos.tdd.models import answer, failures, file_changes, transcript
 from git_agentos.tdd.models.answer import InvalidAnswer
 from git_agentos.tdd.models.failures import Failure
 from git_agentos.tdd.models.model import MODEL, ModelResult, Request
@@ -249,9 +250,10 @@ class _Exchange:
         self._request = request
         self._log = log
         self._until = time.monotonic() + chat.limit if chat.limit is not None else float("inf")
-        files, others = work_so_far.read(request)
-        self._mark = answer.mark_for("\n".join((request.prompt, *files.values())))
-        parts = (request.prompt, work_so_far.describe(files, others, self._mark), answer.instructions(self._mark))
+        texts, refused = prompts.read_changed_files(request.worktree.location.root, request.changed)
+        self._mark = answer.mark_for("\n".join((request.prompt, *texts.values())))
+        changed = prompts.changed_files(texts, refused, self._mark)
+        parts = (request.prompt, changed, answer.instructions(self._mark))
         question = "\n\n".join(part.rstrip() for part in parts if part) + "\n"
         self._turns = [("system", _ROLE), ("human", question)]
         self._tokens: list[tuple[int | None, int | None]] = []

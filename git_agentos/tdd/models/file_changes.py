@@ -14,13 +14,13 @@ import contextlib
 import os
 import stat
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError
 from git_agentos.git import ignore
-from git_agentos.tdd.models import edits
+from git_agentos.tdd.models import answer
 from git_agentos.tdd.models.answer import MAX_WHOLE_LINES, Change, InvalidAnswer
 from git_agentos.util import files
 
@@ -60,14 +60,6 @@ def apply(changes: Sequence[Change], worktree: OpenWorktree) -> Sequence[str]:
     except OSError as error:
         raise InvalidAnswer([f"it cannot be written: {error.strerror or error}"]) from error
     return [each.path for each in ready]
-
-
-def check_path(root: str, path: str) -> str:
-    """A path that may be written, normalized; InvalidAnswer otherwise."""
-    why = _problem(root, path)
-    if why is not None:
-        raise InvalidAnswer([f"'{path}' {why}"])
-    return "/".join(_parts(path))
 
 
 # -- paths -------------------------------------------------------------------------------------------------------------
@@ -149,7 +141,10 @@ def _ignored(worktree: OpenWorktree, ready: Sequence[_Prepared]) -> list[str]:
 
 
 def _prepare(root: str, change: Change) -> _Prepared:
-    path = check_path(root, change.path)
+    why = _problem(root, change.path)
+    if why is not None:
+        raise InvalidAnswer([f"'{change.path}' {why}"])
+    path = "/".join(_parts(change.path))
     present, mode = _present(root, path)
     if change.delete or change.edits is not None:
         if present is None:
@@ -159,12 +154,12 @@ def _prepare(root: str, change: Change) -> _Prepared:
             return _Prepared(path, None, mode)
     text = present.decode("utf-8", "surrogateescape") if present is not None else None
     if change.edits is not None:
-        new, problems = edits.apply_edits(text or "", change.edits)
+        new, problems = answer.apply_edits(text or "", change.edits)
         if problems:
             raise InvalidAnswer([f"'{path}': {each}" for each in problems])
     else:
         _not_too_large(path, text)
-        new = edits.whole_text(change.lines or (), text)
+        new = answer.whole_text(change.lines or (), text)
     try:
         return _Prepared(path, new.encode("utf-8", "surrogateescape"), mode)
     except UnicodeEncodeError:
@@ -207,50 +202,45 @@ def _clashes(ready: Sequence[_Prepared]) -> list[str]:
 def _write_all(root: str, ready: Sequence[_Prepared]) -> None:
     """Write everything beside its target, then rename it. OSError: nothing was changed."""
     tag = f".agentos-{os.urandom(4).hex()}"
-    written: list[tuple[str, str]] = []  # a new file, and its target
-    backups: list[tuple[str, str]] = []  # an old file, and where it was
-    created: list[str] = []  # targets that did not exist
-    folders: list[str] = []
-    try:
+    renames: list[tuple[str, str]] = []
+    backups: list[str] = []
+    with contextlib.ExitStack() as undo:
         for n, each in enumerate(ready):
             if each.data is not None:
-                _make_folders(root, each.path, folders)
+                _make_folders(root, each.path, undo)
                 target = os.path.join(root, each.path)
-                written.append((os.path.join(os.path.dirname(target), f"{tag}-{n}"), target))
-                _write(written[-1][0], each.data, each.mode)
+                new = os.path.join(os.path.dirname(target), f"{tag}-{n}")
+                undo.callback(_try, os.unlink, new)
+                _write(new, each.data, each.mode)
+                renames.append((new, target))
         for n, each in enumerate(ready):
             target = os.path.join(root, each.path)
             if each.mode is None:
-                created.append(target)
+                undo.callback(_try, os.unlink, target)
                 continue
             backup = os.path.join(os.path.dirname(target), f"{tag}-{n}-old")
             os.rename(target, backup)
-            backups.append((backup, target))
-        for new, target in written:
+            backups.append(backup)
+            undo.callback(_try, os.replace, backup, target)
+        for new, target in renames:
             os.rename(new, target)
-    except BaseException:
-        for path in (*(new for new, _ in written), *created):
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-        for backup, target in backups:
-            with contextlib.suppress(OSError):
-                os.replace(backup, target)
-        for folder in reversed(folders):
-            with contextlib.suppress(OSError):
-                os.rmdir(folder)
-        raise
-    for backup, _ in backups:
-        with contextlib.suppress(OSError):
-            os.unlink(backup)
+        undo.pop_all()
+    for backup in backups:
+        _try(os.unlink, backup)
 
 
-def _make_folders(root: str, path: str, made: list[str]) -> None:
+def _make_folders(root: str, path: str, undo: contextlib.ExitStack) -> None:
     at = root
     for part in path.split("/")[:-1]:
         at = os.path.join(at, part)
         if not os.path.lexists(at):
             os.mkdir(at)
-            made.append(at)
+            undo.callback(_try, os.rmdir, at)
+
+
+def _try(function: Callable[..., None], *paths: str) -> None:
+    with contextlib.suppress(OSError):
+        function(*paths)
 
 
 def _write(path: str, data: bytes, mode: int | None) -> None:

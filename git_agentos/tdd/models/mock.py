@@ -34,8 +34,7 @@ from typing import Any
 
 from git_agentos.errors import TddError
 from git_agentos.tdd.models import answer, file_changes, transcript
-from git_agentos.tdd.models.answer import Change, InvalidAnswer
-from git_agentos.tdd.models.edits import Edit
+from git_agentos.tdd.models.answer import Change, Edit, InvalidAnswer
 from git_agentos.tdd.models.model import IMPLEMENT, MOCK, SCAFFOLD, ModelResult, Request
 from git_agentos.tdd.models.transcript import Transcript
 

@@ -16,8 +16,9 @@ MOCK, COMMAND, MODEL = "mock", "command", "model"
 @dataclass(frozen=True)
 class Request:
     """One task: `node` is `scaffold` or `implement`, `attempt` counts from 0, `worktree` is the agent in the worktree,
-    `frozen` are the paths that must not be changed. `show` gets each line of output (redacted), `stop` is asked whether
-    to end; `mark` is the run's (`process.contained.MARK`). `folder` is for the transcript (absolute)."""
+    `changed` are the paths that differ from the base, without frozen ones. `show` gets each line of output (redacted),
+    `stop` is asked whether to end; `mark` is the run's (`process.contained.MARK`). `folder` is for the transcript
+    (absolute)."""
 
     node: str
     issue_id: str
@@ -25,7 +26,7 @@ class Request:
     prompt: str
     run: WorkspaceContext
     worktree: OpenWorktree
-    frozen: tuple[str, ...]
+    changed: tuple[str, ...]
     folder: str
     show: Callable[[bytes], None]
     stop: Callable[[], bool]

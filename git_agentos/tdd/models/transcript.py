@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import BinaryIO
 
 from git_agentos.process.output import RedactingWriter
-from git_agentos.redact_lines import secrets_of
+from git_agentos.redact_lines import clean_lines, secrets_of
 
 PROMPT = "prompt.txt"
 STREAMS = ("stdout", "stderr")
@@ -69,12 +69,7 @@ def write_file(folder: str, name: str, text: str, environment: Mapping[str, str]
 
 def without_secrets(text: str, environment: Mapping[str, str]) -> str:
     """A text without secrets."""
-    lines: list[bytes] = []
-    with open(os.devnull, "wb") as nothing:
-        stream = RedactingWriter(nothing, lines.append, secrets_of(environment))
-        stream.write(_encode(text))
-        stream.close()
-    return b"\n".join(lines).decode("utf-8", "replace")
+    return b"\n".join(clean_lines(_encode(text).split(b"\n"), secrets_of(environment))).decode("utf-8", "replace")
 
 
 def _encode(text: str) -> bytes:

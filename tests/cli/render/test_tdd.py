@@ -247,7 +247,7 @@ def test_the_list() -> None:
 
 
 def test_show_prints_every_field() -> None:
-    evidence = text_tdd.Evidence(outputs={3: b"FAILED\x1b[31m\n"}, patches={2: PATCH})
+    evidence = text_tdd.NodeOutputs(outputs={3: b"FAILED\x1b[31m\n"}, patches={2: PATCH})
     told = "\n".join(lines(text_tdd.details(REVIEW, evidence, PLAIN)))
     for wanted in (
         "Workflow:   87-3fa9c1",
@@ -292,7 +292,7 @@ def test_control_characters_never_reach_the_terminal() -> None:
         history=[hostile],
     )
     found = Review(workflow, b"+\x1b[31m\xff\n", HOSTILE)
-    evidence = text_tdd.Evidence(outputs={1: b"\x1b[31m\xff"}, patches={1: b"\x1b[31m"})
+    evidence = text_tdd.NodeOutputs(outputs={1: b"\x1b[31m\xff"}, patches={1: b"\x1b[31m"})
     said = [
         text_tdd.header(workflow),
         text_tdd.node_ended(hostile, PLAIN),
@@ -337,7 +337,7 @@ class _Page(HTMLParser):
 
 
 def test_the_page_shows_what_the_terminal_shows() -> None:
-    evidence = text_tdd.Evidence(outputs={3: b"1 failed\n"}, patches={2: PATCH})
+    evidence = text_tdd.NodeOutputs(outputs={3: b"1 failed\n"}, patches={2: PATCH})
     page = _Page(html_tdd.workflow(REVIEW, evidence))
     assert page.open == []
     for wanted in ("Issue 87", "Waits for a decision", "2 new tests fail", "0" * 64, "a * b", "1 failed", "1 passed",
@@ -354,7 +354,7 @@ def test_the_page_needs_nothing_and_runs_nothing() -> None:
     hostile = replace(hostile, history=[done])
     data = HOSTILE.encode("utf-8", "surrogateescape")
     text = html_tdd.workflow(
-        Review(hostile, b"+" + data, HOSTILE), text_tdd.Evidence(outputs={1: data}, patches={1: b"-" + data})
+        Review(hostile, b"+" + data, HOSTILE), text_tdd.NodeOutputs(outputs={1: data}, patches={1: b"-" + data})
     )
     page = _Page(text)
     assert {tag for tag, _ in page.tags}.isdisjoint({"script", "img", "link", "iframe", "form", "object", "base"})
@@ -365,7 +365,7 @@ def test_the_page_needs_nothing_and_runs_nothing() -> None:
 
 
 def test_a_page_of_much_output_stays_small() -> None:
-    evidence = text_tdd.Evidence(outputs={3: b"begin\n" + b"x" * (3 << 20) + b"\nend\n"})
+    evidence = text_tdd.NodeOutputs(outputs={3: b"begin\n" + b"x" * (3 << 20) + b"\nend\n"})
     page = html_tdd.workflow(REVIEW, evidence)
     assert len(page) < 400_000
     assert "begin" in page
@@ -375,7 +375,7 @@ def test_a_page_of_much_output_stays_small() -> None:
 
 def test_page_of_a_workflow_without_nodes() -> None:
     page = _Page(
-        html_tdd.workflow(Review(replace(WORKFLOW, history=[], changed_files=[]), b"", ""), text_tdd.Evidence())
+        html_tdd.workflow(Review(replace(WORKFLOW, history=[], changed_files=[]), b"", ""), text_tdd.NodeOutputs())
     )
     assert "No node has been done yet." in page.text
 

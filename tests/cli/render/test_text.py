@@ -12,6 +12,7 @@ import pytest
 from git_agentos.cli.render.text import checkpoint as text
 from git_agentos.cli.render.text import layout, restore, status
 from git_agentos.cli.text import Style, Text
+from git_agentos.git.filesystem_limits import FileSystem
 from git_agentos.overview import Overview
 from git_agentos.workspace import (
     Checkpoint,
@@ -227,12 +228,24 @@ def test_status() -> None:
 
 
 def test_doctor() -> None:
-    assert status.findings([], PLAIN, fix=False).result == "No problems found.\n"
+    assert status.doctor([], [], PLAIN, fix=False).result == "No problems found.\n"
     found = Finding("a-code", "warning", "it is bad", "do this", False)
-    said = status.findings([found], PLAIN, fix=False)
+    said = status.doctor([found], [], PLAIN, fix=False)
     assert said.result == "warning: it is bad [a-code]\n  do this\n"
     assert said.hints == ("'git agentos doctor --fix' fixes what it can",)
-    assert status.findings([replace(found, fixed=True)], PLAIN, fix=True).result == "fixed: it is bad [a-code]\n"
+    assert status.doctor([replace(found, fixed=True)], [], PLAIN, fix=True).result == "fixed: it is bad [a-code]\n"
+
+
+def test_doctor_names_the_file_systems() -> None:
+    places = [
+        FileSystem("worktree", "/w", "exfat", ("no hard links", "no symbolic links")),
+        FileSystem("git directory", "/r/.git", None, ()),
+    ]
+    assert status.doctor([], places, PLAIN, fix=False).result == (
+        "No problems found.\n"
+        "Worktree: exfat, with these limits:\n  no hard links\n  no symbolic links\n"
+        "Git directory: the system does not name the file system\n"
+    )
 
 
 PATCH = (
@@ -307,7 +320,12 @@ HOSTILE_RESTORATION = replace(
             ),
             PLAIN,
         ),
-        status.findings([Finding(HOSTILE, "error", HOSTILE, HOSTILE, False)], PLAIN, fix=False),
+        status.doctor(
+            [Finding(HOSTILE, "error", HOSTILE, HOSTILE, False)],
+            [FileSystem("worktree", HOSTILE, HOSTILE, ())],
+            PLAIN,
+            fix=False,
+        ),
     ],
 )
 def test_no_control_character_ever(said: Text) -> None:

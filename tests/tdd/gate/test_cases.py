@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from git_agentos.tdd.gate.cases import ERROR, FAILED, PASSED, SKIPPED, XFAILED, Case, read_cases
+from git_agentos.tdd.gate.pytest_run import ERROR, FAILED, PASSED, SKIPPED, XFAILED, Case, read_cases
 
 TEST = "tests/test_a.py::test_x"
 

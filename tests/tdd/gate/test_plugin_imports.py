@@ -17,7 +17,7 @@ from textwrap import dedent
 import pytest
 
 from git_agentos import open_workspace
-from git_agentos.tdd.gate import cases
+from git_agentos.tdd.gate import pytest_run
 from git_agentos.tdd.gate.pytest_run import PytestResult, run_pytest
 from git_agentos.tdd.gate.setup import prepare
 from tests.support.agents import agent_worktree
@@ -37,7 +37,7 @@ def test_below():
     out = subprocess.run([sys.executable, "-c", "import {module} as m; print(m.WHERE)"], cwd="/", capture_output=True)
     assert out.stdout == b"worktree\\n", out.stderr
 """
-HERE = {"test_here": cases.PASSED, "test_below": cases.PASSED}
+HERE = {"test_here": pytest_run.PASSED, "test_below": pytest_run.PASSED}
 
 
 def both(repo: Repo, files: dict[str, str], module: str) -> Repo:
@@ -104,7 +104,7 @@ def test_a_namespace(repo: Repo) -> None:
                "    except ImportError:\n        return\n    assert False\n")  # fmt: skip
     installed(repo, {"project.pth": f"{repo.path}/code\n"})
     found = ran(dev)
-    assert (of_it(found), found.foreign) == ({**HERE, "test_gone": cases.PASSED}, ()), found.output
+    assert (of_it(found), found.foreign) == ({**HERE, "test_gone": pytest_run.PASSED}, ()), found.output
 
 
 def finder(name: str, mapping: dict[str, str], spaces: dict[str, list[str]] | None = None) -> dict[str, str]:
@@ -235,7 +235,7 @@ def test_a_plugin_of_the_project_itself_named_in_its_configuration(repo: Repo) -
     dev.append("tests/test_it.py", "\ndef test_plugin(where):\n    assert where == 'worktree'\n")
     installed(repo, {"project.pth": f"{repo.path}/src\n"})
     found = ran(dev)
-    assert (of_it(found), found.foreign) == ({**HERE, "test_plugin": cases.PASSED}, ()), found.output
+    assert (of_it(found), found.foreign) == ({**HERE, "test_plugin": pytest_run.PASSED}, ()), found.output
 
 
 @pytest.mark.slow
@@ -250,7 +250,7 @@ def test_in_several_processes(repo: Repo) -> None:
     made = prepare(here, os.environ, timeout=100, mark=uuid.uuid4().hex)
     found = run_pytest(made, (), canary=True)
     assert found.canary is not None
-    assert of_it(found) == {**HERE, found.canary[2:]: cases.FAILED}, found.output
+    assert of_it(found) == {**HERE, found.canary[2:]: pytest_run.FAILED}, found.output
     assert (found.exit_code, found.foreign) == (1, ())
 
 

@@ -17,7 +17,7 @@ import pytest
 from git_agentos.errors import RepositoryError
 from git_agentos.process import contained
 from git_agentos.tdd import run_pytest_subprocess
-from git_agentos.tdd.gate import cases, pytest_run
+from git_agentos.tdd.gate import pytest_run
 from git_agentos.tdd.state import ExitCode
 from tests.support.pytest_project import outcomes, pytest_project, run_tests, setup_of
 from tests.support.repo import Repo
@@ -81,22 +81,22 @@ def test_every_outcome_by_its_exact_node_id(project: Repo) -> None:
     found = run_tests(project)
     inside = "tests/sub dir/test_all-of'em.py::"
     assert outcomes(found) == {
-        inside + "test_passes": cases.PASSED,
-        inside + "test_fails": cases.FAILED,
-        inside + "test_setup": cases.ERROR,
-        inside + "test_teardown": cases.ERROR,
-        inside + "test_both": cases.FAILED,
-        inside + "test_skips": cases.SKIPPED,
-        inside + "test_skips_inside": cases.SKIPPED,
-        inside + "test_xfails": cases.XFAILED,
-        inside + "test_xpasses": cases.PASSED,
-        inside + "test_xpasses_strictly": cases.FAILED,
-        inside + "test_with[a::b]": cases.PASSED,
-        inside + "test_with[[]": cases.PASSED,
-        inside + "test_with[/]": cases.PASSED,
-        inside + "test_with[ \\xe4\\n]": cases.PASSED,
-        inside + "TestOuter::TestInner::test_method": cases.PASSED,
-        inside + "TestOld::test_parts": cases.FAILED,
+        inside + "test_passes": pytest_run.PASSED,
+        inside + "test_fails": pytest_run.FAILED,
+        inside + "test_setup": pytest_run.ERROR,
+        inside + "test_teardown": pytest_run.ERROR,
+        inside + "test_both": pytest_run.FAILED,
+        inside + "test_skips": pytest_run.SKIPPED,
+        inside + "test_skips_inside": pytest_run.SKIPPED,
+        inside + "test_xfails": pytest_run.XFAILED,
+        inside + "test_xpasses": pytest_run.PASSED,
+        inside + "test_xpasses_strictly": pytest_run.FAILED,
+        inside + "test_with[a::b]": pytest_run.PASSED,
+        inside + "test_with[[]": pytest_run.PASSED,
+        inside + "test_with[/]": pytest_run.PASSED,
+        inside + "test_with[ \\xe4\\n]": pytest_run.PASSED,
+        inside + "TestOuter::TestInner::test_method": pytest_run.PASSED,
+        inside + "TestOld::test_parts": pytest_run.FAILED,
     }
     assert found.exit_code == 1
     assert {case.path for case in found.cases or ()} == {inside[:-2]}
@@ -134,15 +134,18 @@ def test_node_ids_are_relative_to_the_worktree_wherever_the_configuration_is(pro
     project.write("parts/one/tests/test_a.py", "def test_a(): assert 0\ndef test_b(): assert 0\n")
     found = run_tests(project, "parts/one/tests")
     inside = "parts/one/tests/test_a.py::"
-    assert outcomes(found) == {inside + "test_a": cases.FAILED, inside + "test_b": cases.FAILED}  # in spite of -x
+    assert outcomes(found) == {
+        inside + "test_a": pytest_run.FAILED,
+        inside + "test_b": pytest_run.FAILED,
+    }  # in spite of -x
 
 
 @pytest.mark.parametrize(
     ("text", "code", "cases"),
     [
-        ("import nowhere\n", 2, {"tests/test_a.py": cases.ERROR}),
-        ("def test(:\n", 2, {"tests/test_a.py": cases.ERROR}),
-        ("import pytest\npytest.skip('all', allow_module_level=True)\n", 5, {"tests/test_a.py": cases.SKIPPED}),
+        ("import nowhere\n", 2, {"tests/test_a.py": pytest_run.ERROR}),
+        ("def test(:\n", 2, {"tests/test_a.py": pytest_run.ERROR}),
+        ("import pytest\npytest.skip('all', allow_module_level=True)\n", 5, {"tests/test_a.py": pytest_run.SKIPPED}),
         ("X = 1\n", 5, {}),
         ("import sys\nsys.exit(0)\n", 3, None),
         ("import pytest\ndef test(): pytest.exit('now', 0)\n", 0, {}),
@@ -182,7 +185,7 @@ def test_deselected_tests_are_absent(project: Repo) -> None:
     project.write("pytest.ini", "[pytest]\naddopts = -k 'not other'\n")
     project.write("test_a.py", "def test_one(): pass\ndef test_other(): assert 0\n")
     found = run_tests(project, canary=True)
-    assert outcomes(found) == {"test_a.py::test_one": cases.PASSED, str(found.canary): cases.FAILED}
+    assert outcomes(found) == {"test_a.py::test_one": pytest_run.PASSED, str(found.canary): pytest_run.FAILED}
 
 
 # -- what cannot be believed -------------------------------------------------------------------------------------------
@@ -222,12 +225,12 @@ def test_the_canary_has_to_fail(project: Repo) -> None:
     project.write("test_a.py", "def test_a(): pass\n")
     honest = run_tests(project, canary=True)
     assert honest.exit_code == 1
-    assert outcomes(honest) == {"test_a.py::test_a": cases.PASSED, str(honest.canary): cases.FAILED}
+    assert outcomes(honest) == {"test_a.py::test_a": pytest_run.PASSED, str(honest.canary): pytest_run.FAILED}
     project.write("conftest.py", "def pytest_sessionfinish(session): session.exitstatus = 0\n")
     assert run_tests(project, canary=True).exit_code == 0
     project.write("conftest.py", "def pytest_runtest_call(item): item.runtest = lambda: None\n")
     forced = run_tests(project, canary=True)
-    assert (forced.exit_code, outcomes(forced)[str(forced.canary)]) == (0, cases.PASSED)
+    assert (forced.exit_code, outcomes(forced)[str(forced.canary)]) == (0, pytest_run.PASSED)
     assert forced.canary != honest.canary
 
 
@@ -237,7 +240,7 @@ def test_modules_of_the_worktree_do_not_replace_pytest(project: Repo) -> None:
         project.write(f"{name}.py", forged)
     project.write("test_a.py", "def test_a(): assert 0\n")
     found = run_tests(project, "test_a.py")
-    assert (found.exit_code, outcomes(found)) == (1, {"test_a.py::test_a": cases.FAILED})
+    assert (found.exit_code, outcomes(found)) == (1, {"test_a.py::test_a": pytest_run.FAILED})
 
 
 PLANT = """\
@@ -325,9 +328,9 @@ def test_passed_variables_reach_tests_and_are_redacted(project: Repo) -> None:
     extra = {"DATABASE_URL": "postgresql://u:hunter22@h/d", "DB_PASSWORD": "correct horse", "GIT_DIR": "/nowhere"}
     found = pytest_run.run_pytest(setup_of(project, {**os.environ, **extra}), ())
     assert outcomes(found) == {
-        "test_a.py::test_a": cases.FAILED,
-        "test_a.py::test_b": cases.PASSED,
-        "test_a.py::test_c": cases.PASSED,
+        "test_a.py::test_a": pytest_run.FAILED,
+        "test_a.py::test_b": pytest_run.PASSED,
+        "test_a.py::test_c": pytest_run.PASSED,
     }
     assert "correct horse" not in found.output
     assert "[redacted]" in found.output
@@ -356,7 +359,7 @@ def test_temporary_folders_are_its_own(project: Repo, tmp_path: Path) -> None:
     before = sorted(shared.rglob("*"))
     project.write("test_a.py", "def test_a(tmp_path): (tmp_path / 'x').touch(); print(f'in {tmp_path}'); assert 0\n")
     found = pytest_run.run_pytest(setup_of(project, {**os.environ, "TMPDIR": str(shared)}), ())
-    assert outcomes(found) == {"test_a.py::test_a": cases.FAILED}
+    assert outcomes(found) == {"test_a.py::test_a": pytest_run.FAILED}
     assert sorted(shared.rglob("*")) == before
     where = next(line.removeprefix("in ") for line in found.output.splitlines() if line.startswith("in "))
     assert not os.path.lexists(where)

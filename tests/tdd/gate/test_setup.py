@@ -15,7 +15,7 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.errors import TddError
-from git_agentos.tdd.gate import cases
+from git_agentos.tdd.gate import pytest_run
 from git_agentos.tdd.gate.pytest_run import Control, run_pytest
 from git_agentos.tdd.gate.setup import PytestSetup, clean_environment, prepare
 from tests.support.agents import agent_worktree
@@ -199,8 +199,8 @@ def test_the_sandbox(repo: Repo, tmp_path: Path) -> None:
         values = {"paths": [str(each) for each in paths], "port": server.getsockname()[1], "unix": unix}
         dev.write("test_it.py", HOSTILE.format(**values))
         found = run_pytest(of(dev, sandbox=True), ("test_it.py",), canary=True)
-    wrong = {node: outcome for node, outcome in outcomes(found).items() if outcome != cases.PASSED}
-    assert wrong == {"test_it.py::test_fails": cases.FAILED, str(found.canary): cases.FAILED}, found.output
+    wrong = {node: outcome for node, outcome in outcomes(found).items() if outcome != pytest_run.PASSED}
+    assert wrong == {"test_it.py::test_fails": pytest_run.FAILED, str(found.canary): pytest_run.FAILED}, found.output
     assert found.exit_code == 1
     assert dev.read("written") == b"x"
     assert sorted(each.name for each in outside.iterdir()) == ["socket"]
@@ -214,7 +214,7 @@ def test_a_repository_in_memory_can_be_tested_in_the_sandbox() -> None:
         repo.config("agentos.tdd.python", str(minimal_venv(Path(folder) / "venv", copied=True)))
         repo.write("test_a.py", "def test_a(tmp_path): open('written', 'w').close(); (tmp_path / 'x').touch()\n")
         found = run_pytest(of(repo, sandbox=True), ())
-        assert (found.exit_code, outcomes(found)) == (0, {"test_a.py::test_a": cases.PASSED}), found.output
+        assert (found.exit_code, outcomes(found)) == (0, {"test_a.py::test_a": pytest_run.PASSED}), found.output
         assert repo.exists("written")
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from git_agentos.tdd.gate import comparison, syntax, trivial_tests
+from git_agentos.tdd.gate import comparison, syntax
 from tests.support.env import PROJECT_ROOT
 
 
@@ -135,7 +135,7 @@ def test_conftest_hooks_skips_and_exits_are_vetoes(before: str | None, after: st
 
 def why(source: str) -> list[str]:
     tree = ast.parse(source)
-    return list(trivial_tests.find_trivial_tests(tree, syntax.functions(tree)).values())
+    return list(comparison.find_trivial_tests(tree, syntax.functions(tree)).values())
 
 
 EMPTY, TRUE, NEVER = "has an empty body", "asserts nothing but what is always true", "can never pass"
@@ -187,7 +187,7 @@ def test_projects_own_tests_are_not_refused() -> None:
                 with open(os.path.join(folder, name), "rb") as file:
                     tree = syntax.parse(file.read())
                 assert tree is not None
-                refused += list(trivial_tests.find_trivial_tests(tree, syntax.functions(tree)).items())
+                refused += list(comparison.find_trivial_tests(tree, syntax.functions(tree)).items())
     assert refused == []
 
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from git_agentos import open_workspace
+from git_agentos.tdd.gate.gates import Candidate, find_uncommitted
 from git_agentos.tdd.gate.setup import prepare
-from git_agentos.tdd.gate.uncommitted import Candidate, find_uncommitted
 from tests.support.repo import Repo
 from tests.support.tdd_project import GOOD_SCAFFOLD, project, script, start
 

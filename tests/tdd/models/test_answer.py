@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from git_agentos.tdd.models import answer, edits, file_changes
-from git_agentos.tdd.models.answer import Change, InvalidAnswer
-from git_agentos.tdd.models.edits import Edit
+from git_agentos.tdd.models import answer, file_changes
+from git_agentos.tdd.models.answer import Change, Edit, InvalidAnswer
 from git_agentos.workspace import open_workspace
 from tests.support import model_requests
 from tests.support.model_requests import ModelWorktree
@@ -100,6 +99,10 @@ def test_answers_as_models_write_them(text: str, expected: Change) -> None:
         ("@ edit a.py\n@ end", "line 2 of the answer: 'a.py' is to be edited, but there is nothing to search for"),
         ("@ edit a.py\n@ search\nx\n@ end", "line 4 of the answer: 'a.py' has a 'search' without a 'replace' after it"),
         (
+            "@ edit a.py\n@ search\nx\n@ search\ny\n@ replace\nz\n@ end",
+            "line 4 of the answer: 'a.py' has a 'search' without a 'replace' after it",
+        ),
+        (
             "@ edit a.py\n@ replace\nx\n@ end",
             "line 2 of the answer: 'a.py' has a 'replace' without a 'search' before it",
         ),
@@ -173,7 +176,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 
 def edited(text: str, *pairs: tuple[str, str]) -> str:
-    made, wrong = edits.apply_edits(text, [Edit(_split(search), _split(replace)) for search, replace in pairs])
+    made, wrong = answer.apply_edits(text, [Edit(_split(search), _split(replace)) for search, replace in pairs])
     assert wrong == []
     return made
 
@@ -222,7 +225,7 @@ def test_edits_are_done_one_after_the_other() -> None:
     ],
 )
 def test_edits_that_do_not_match_once_are_refused(text: str, search: str, problem: str) -> None:
-    made, wrong = edits.apply_edits(text, [Edit(_split(search), ("x",))])
+    made, wrong = answer.apply_edits(text, [Edit(_split(search), ("x",))])
     assert made == text
     assert len(wrong) == 1
     assert problem in wrong[0]
@@ -231,7 +234,7 @@ def test_edits_that_do_not_match_once_are_refused(text: str, search: str, proble
 def test_the_nearest_lines_are_bounded() -> None:
     text = "".join(f"{'long ' * 100}{n}\n" for n in range(3000))
     search = [f"{'long ' * 100}{n}!" for n in range(1000, 1200)]
-    _, wrong = edits.apply_edits(text, [Edit(tuple(search), ())])
+    _, wrong = answer.apply_edits(text, [Edit(tuple(search), ())])
     assert len(wrong[0]) < 2500
 
 
@@ -256,7 +259,7 @@ def test_an_edit_is_done_exactly_where_it_matches_once(
     lines: list[str], end: str, is_ended: bool, search: list[str], replace: list[str]
 ) -> None:
     text = end.join(lines) + (end if is_ended else "")
-    made, wrong = edits.apply_edits(text, [Edit(tuple(search), tuple(replace))])
+    made, wrong = answer.apply_edits(text, [Edit(tuple(search), tuple(replace))])
     bare, count = _bare(text), len(search)
     places = [at for at in range(len(bare) - count + 1) if bare[at : at + count] == search]
     if len(places) != 1 or not any(line.strip() for line in search):
@@ -283,7 +286,7 @@ def test_an_edit_is_done_exactly_where_it_matches_once(
 def test_a_whole_file_gets_the_ends_of_the_one_that_it_replaces(
     lines: tuple[str, ...], present: str | None, expected: str
 ) -> None:
-    assert edits.whole_text(lines, present) == expected
+    assert answer.whole_text(lines, present) == expected
 
 
 # -- doing it ----------------------------------------------------------------------------------------------------------

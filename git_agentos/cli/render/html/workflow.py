@@ -28,7 +28,7 @@ _STATES = {
 }
 
 
-def workflow(review: Review, evidence: text.Evidence) -> str:
+def workflow(review: Review, results: text.NodeOutputs) -> str:
     """The page."""
     found = review.workflow
     history = found.history
@@ -57,7 +57,7 @@ def workflow(review: Review, evidence: text.Evidence) -> str:
         ),
         review=review,
         workflow=found,
-        evidence=evidence,
+        results=results,
         choices=[(text.command(found, each), text.effect(found, each)) for each in found.words] if can_choose else [],
         conflicts=[str(name) for each in found.conflicts for name in each.get("files", ())],
         tests=text.tests(found, Style()),

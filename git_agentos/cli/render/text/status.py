@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from git_agentos.cli import quote
@@ -13,6 +13,7 @@ from git_agentos.util.values import count
 
 if TYPE_CHECKING:
     from git_agentos.findings import Finding
+    from git_agentos.git.filesystem_limits import FileSystem
     from git_agentos.overview import Overview
 
 _COLOURS = {"error": "red", "warning": "yellow"}
@@ -85,13 +86,21 @@ def _unfinished(overview: Overview, style: Style) -> list[tuple[str, str]]:
     return rows
 
 
-def findings(results: Sequence[Finding], style: Style, *, fix: bool) -> Text:
+def doctor(results: Sequence[Finding], places: Sequence[FileSystem], style: Style, *, fix: bool) -> Text:
     """`doctor`."""
-    if not results:
-        return Text("No problems found.\n")
-    rows = [row for each in results for row in finding(each, style)]
+    rows = [row for each in results for row in finding(each, style)] or ["No problems found."]
+    rows += [row for place in places for row in _file_system(place)]
     hints = () if fix or all(each.fixed for each in results) else ("'git agentos doctor --fix' fixes what it can",)
     return Text(lines(rows), lines(quote.line(each.code) for each in results if not each.fixed), hints=hints)
+
+
+def _file_system(place: FileSystem) -> Iterator[str]:
+    """Where a worktree or git directory is, and what does not work there."""
+    row = (
+        f"{place.of[:1].upper()}{place.of[1:]}: {quote.line(place.type or 'the system does not name the file system')}"
+    )
+    yield row + (", with these limits:" if place.limits else "")
+    yield from (f"  {each}" for each in place.limits)
 
 
 def finding(result: Finding, style: Style) -> list[str]:

@@ -58,7 +58,7 @@ CONSENT = "Type 'yes' to send it, anything else to stop: "
 
 
 @dataclass(frozen=True)
-class Evidence:
+class NodeOutputs:
     """The output and the patch of each node, by its number."""
 
     outputs: Mapping[int, bytes] = field(default_factory=dict)
@@ -317,12 +317,12 @@ def status(workflow: Workflow, style: Style) -> Text:
     return Text(lines(rows), f"{workflow.state}\n", hints=next_steps(workflow))
 
 
-def details(result: Review, evidence: Evidence, style: Style) -> Text:
+def details(result: Review, results: NodeOutputs, style: Style) -> Text:
     """`show`: the facts, the history with its evidence, and the change."""
     workflow = result.workflow
     rows = facts(_facts(workflow, style))
     for record in workflow.history:
-        rows += ["", *_record(record, evidence, style)]
+        rows += ["", *_record(record, results, style)]
     rows += _conflicts(workflow, style)
     rows += ["", style.paint("bold", f"Changes since {abbrev(workflow.base_sha) or 'its base'}")]
     rows += _patch_rows(result.patch, style) if result.patch else ["none"]
@@ -377,7 +377,7 @@ def next_steps(workflow: Workflow) -> tuple[str, ...]:
     return (_resume(workflow),) if workflow.state == "interrupted" else ()
 
 
-def _record(record: Record, evidence: Evidence, style: Style) -> list[str]:
+def _record(record: Record, results: NodeOutputs, style: Style) -> list[str]:
     """One node of the history with its evidence."""
     n = record["n"]
     times = f"{local_time(record['began_at'])}, {clock(record['seconds'])}"
@@ -394,7 +394,7 @@ def _record(record: Record, evidence: Evidence, style: Style) -> list[str]:
     ]
     for name, items in values:
         rows += [f"   {name if at == 0 else '':<12} {item}" for at, item in enumerate(items)]
-    output, patch = evidence.outputs.get(n, b""), evidence.patches.get(n, b"")
+    output, patch = results.outputs.get(n, b""), results.patches.get(n, b"")
     if output.strip():
         path = f" ({quote.path(record['output'])})" if record["output"] else ""
         rows += [f"   output{path}", *(f"   | {row}" for row in quote.contents(output).rstrip("\n").split("\n"))]

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from git_agentos.errors import ContextError
-from git_agentos.tdd.context import material, tokens
-from git_agentos.tdd.context.material import Material, policy_lines
-from git_agentos.tdd.context.source_files import Text
+from git_agentos.tdd.context import source_files, tokens
+from git_agentos.tdd.context.source_files import Documents, Text, policy_lines
 from tests.support.repo import Repo
 from tests.support.state import assert_unchanged, complete_state
 
@@ -24,8 +23,8 @@ def project(repo: Repo) -> Repo:
     return repo
 
 
-def load(project: Repo, lld: str, *paths: str) -> Material:
-    return material.load(str(project.path), lld, paths)
+def load(project: Repo, lld: str, *paths: str) -> Documents:
+    return source_files.load(str(project.path), lld, paths)
 
 
 def test_files_come_in_the_order_named(project: Repo) -> None:
@@ -106,7 +105,7 @@ def test_counted_where_the_estimate_is_too_high(project: Repo) -> None:
 
 def test_policy_lists_files_sizes_and_tokens() -> None:
     lld = Text("docs/lld.md", "x" * 1234, 1234)
-    told = policy_lines(Material(lld, (Text("a b.py", "x", 1),), 420, False), "Anthropic, over the network")
+    told = policy_lines(Documents(lld, (Text("a b.py", "x", 1),), 420, False), "Anthropic, over the network")
     assert list(told) == [
         "data policy: what is sent to Anthropic, over the network",
         "  1,234 bytes  docs/lld.md  (the design document)",
@@ -114,7 +113,7 @@ def test_policy_lists_files_sizes_and_tokens() -> None:
         "  1,235 bytes in 2 files, at most 420 tokens",
         "with the issue's id; later also the tests and code that it wrote, and pytest's output, without known secrets",
     ]
-    alone = policy_lines(Material(lld, (), 400, True), "nobody")
+    alone = policy_lines(Documents(lld, (), 400, True), "nobody")
     assert alone[2] == "  1,234 bytes in 1 file, 400 tokens"
 
 

@@ -1,0 +1,84 @@
+"""Runs a plain command line without typer, which takes longer to import than most commands take to run.
+
+Plain is a line whose options are all known, complete and after the command's name, and whose operands the command
+takes. Its words are bound to the command's own declarations (`parameters`), as typer would bind them. Any other line
+(help, errors, `--` where it has a meaning of its own) is left to typer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from git_agentos.cli import command as commands
+from git_agentos.cli.command import AGENT, COMMAND_LINE, DIRECTORY, JSON, QUIET, Command, Group
+from git_agentos.cli.invocation import Invocation
+from git_agentos.cli.parameters import Argument, Option, Parameter
+from git_agentos.guard.policy.command_table import Line
+
+_COMMON = frozenset(name for option in (DIRECTORY, AGENT, JSON, QUIET) for name in option.names)
+
+
+class Call(NamedTuple):
+    """A command, and the values of its parameters by name."""
+
+    command: Command
+    line: Line
+    values: dict[str, Any]
+
+    def run(self, invocation: Invocation) -> None:
+        """Run the command, with the common options of the line."""
+        given = dict(self.line.options)
+        commands.apply_common(
+            invocation,
+            directories=self.line.request.folders,
+            agent=given.get(AGENT.names[0]),
+            json=any(name in given for name in JSON.names),
+            quiet=any(name in given for name in QUIET.names),
+        )
+        self.command.call(invocation, self.line.request.path, self.values)
+
+
+def find(line: Line) -> Call | None:
+    """What a plain command line calls; None for any other line."""
+    if not line.is_valid or line.asks_help or not line.request.path:
+        return None
+    command = commands.load(line.request.path[0])
+    for word in line.request.path[1:]:
+        if not isinstance(command, Group):
+            return None
+        command = command.subcommands[word]
+    if isinstance(command, Group) and (not command.runs_alone or line.request.operands or line.has_dashes):
+        return None
+    if command.rest is not None and (line.has_dashes or (command.rest == COMMAND_LINE and line.request.operands)):
+        return None
+    values = _values(command.signature.parameters, line)
+    return None if values is None else Call(command, line, values)
+
+
+def _values(parameters: Sequence[Parameter], line: Line) -> dict[str, Any] | None:
+    """The values of all parameters; None if the line does not fit them."""
+    values = {each.name: each.default for each in parameters}
+    by_name: dict[str, Parameter] = {}
+    for each in parameters:
+        if isinstance(each.declaration, Option):
+            by_name |= dict.fromkeys((*each.declaration.names, *each.declaration.opposites), each)
+    for name, value in line.options:
+        if name in _COMMON:
+            continue
+        option = by_name[name]
+        if option.is_list:
+            values[option.name] = [*(values[option.name] or ()), value]
+        else:
+            values[option.name] = option.switched_on_by(name) if option.is_flag else value
+    operands = list(line.request.operands)
+    for each in parameters:
+        if not isinstance(each.declaration, Argument):
+            continue
+        if each.is_list:
+            values[each.name], operands = operands, []
+        elif operands:
+            values[each.name] = operands.pop(0)
+        elif each.is_required:
+            return None
+    return None if operands else values
