@@ -59,7 +59,7 @@ def root_refs(root: Path) -> Mapping[str, str]:
 def reflogs(root: Path) -> Mapping[str, bytes]:
     """Name -> entries of the reflogs in reftables, without those of git-agentos's refs."""
     names = git(root, "reflog", "list").decode().split()
-    return {name: git(root, "log", "-g", "--format=%H %gn %ge %gs", name, "--") for name in names}
+    return {name: git(root, "reflog", "show", "--format=%H %gn %ge %gs", name, "--") for name in names}
 
 
 def log_lines(repo: Repo, name: str = "HEAD") -> list[str]:
