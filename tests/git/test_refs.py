@@ -293,16 +293,13 @@ def test_a_lock_that_is_held_is_waited_for(tables: Repo) -> None:
     assert [git_.stdout.readline(), git_.stdout.readline()] == [b"start: ok\n", b"prepare: ok\n"]
     held = stale_locks.remove(there, stale_locks.of_tables(there), patience=0.1)
     assert all(reason is not None for reason in held.values()) and held
-    waiting = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "from git_agentos.git import refs; from git_agentos.git.location import locate;"  # one program
-            + f"refs.update(locate('.'), '{TIMELINE}', '{oid}', None)",
-        ],
-        cwd=tables.path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
+    script = f"""
+from git_agentos.git import refs
+from git_agentos.git.location import locate
+refs.update(locate("."), "{TIMELINE}", "{oid}", None)
+"""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    waiting = subprocess.Popen([sys.executable, "-c", script], cwd=tables.path, env=env)
     time.sleep(2.0)
     assert waiting.poll() is None and TIMELINE not in all_refs(tables)
     git_.stdin.write(b"commit\n")

@@ -170,6 +170,6 @@ def _was_log_shortened(location: Location, started: int) -> bool:
     for name in refs.log_names(location):
         if not name.startswith("refs/agentos/") and refs.log_changed_at(location, name) >= started - _STEP:
             lines = refs.read_log(location, name)
-            if lines and lines[0].split(b" ")[0].strip(b"0"):
+            if not lines or lines[0].split(b" ")[0].strip(b"0"):
                 return True
     return False
