@@ -7,12 +7,13 @@ PREFIX ?=
 PYTEST_ARGS ?=
 QUICK_SECONDS ?= 500
 CLIENTS ?=
+MATRIX ?=
 space := $() $()
-SHELL_FILES := install.sh .ci/run $(filter-out %.md,$(wildcard hooks/*))
+SHELL_FILES := install.sh .ci/run .ci/matrix $(filter-out %.md,$(wildcard hooks/*))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test test-all test-platforms test-clients check format format-check lint types layers shellcheck bench soak quick-list guard-coverage install uninstall clean
+.PHONY: help test test-all test-platforms test-matrix test-clients check format format-check lint types layers shellcheck bench soak quick-list guard-coverage install uninstall clean
 
 help: ## list the targets
 	@echo 'usage: make TARGET [PYTHON=python3.12] [PYTEST_ARGS="-k restore"] [PREFIX=DIR]'
@@ -27,6 +28,9 @@ test-all: $(VENV)/.compiled ## all tests, with samples of the largest tables [AG
 
 test-platforms: $(VENV)/.compiled ## other file systems, other shells and programs, and what only Linux has left out
 	AGENTOS_TEST_EXHAUSTIVE=1 $(BIN)/pytest -n auto --dist worksteal tests/filesystems tests/project/test_portable_scripts.py tests/project/test_without_linux.py $(PYTEST_ARGS)
+
+test-matrix: ## other versions of git and Python, in Debian systems that debootstrap makes (as root) [MATRIX=FOLDER]
+	.ci/matrix all $(MATRIX)
 
 test-clients: $(VENV)/.test ## real agent clients, from npm, against a model server on loopback [CLIENTS="claude-code opencode"]
 	$(BIN)/python -m tests.clients.install $(VENV)/clients $(CLIENTS)

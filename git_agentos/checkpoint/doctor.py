@@ -10,19 +10,19 @@ from git_agentos.checkpoint import format, journal, timeline
 from git_agentos.config import Settings
 from git_agentos.errors import AgentosError, DamagedDatabase, DamagedFile, RepositoryError
 from git_agentos.findings import DOCTOR_FIX, Finding, Fixable, fixable
-from git_agentos.git import lockfile, process, refs, worktrees
+from git_agentos.git import lockfile, process, refs, version, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.objects.pack import KEEP_MARK
 from git_agentos.git.repository import Repository
 from git_agentos.store import database_path
 from git_agentos.util import files, locks
 
-_OLDEST_GIT = (2, 38)
+_HOOK_EVENT = re.compile(r"hook\.(.+)\.event")
 
 
 def examine(repository: Repository, settings: Settings) -> Iterator[Finding | Fixable]:
     """All findings. The fixes do not change anybody's work."""
-    yield from _git()
+    yield from _git(settings)
     yield from _interrupted(repository)
     yield from _stale(repository)
     yield from _keep_files(repository)
@@ -34,11 +34,18 @@ def examine(repository: Repository, settings: Settings) -> Iterator[Finding | Fi
         yield Finding("no-size-limit", "info", "agentos.maxFileSize is 0: untracked files of any size are saved")
 
 
-def _git() -> Iterator[Finding]:
+def _git(settings: Settings) -> Iterator[Finding]:
     text = process.run(["version"]).decode("ascii", "replace").strip()
-    match = re.search(r"(\d+)\.(\d+)", text)
-    if match is None or (int(match[1]), int(match[2])) < _OLDEST_GIT:
-        yield Finding("old-git", "error", f"{text} is too old", "install git 2.38 or later")
+    try:
+        version.require(text)
+    except RepositoryError as error:
+        yield Finding("old-git", "error", error.message, error.hint)
+    names = [found[1] for key in settings.values if (found := _HOOK_EVENT.fullmatch(key)) is not None]
+    if version.parse(text) == (2, 54) and names:
+        message = (
+            f"{text} runs the hooks that are configured ({', '.join(names)}) in the git commands of git-agentos, too"
+        )
+        yield Finding("configured-hooks", "warning", message, "git 2.55 can switch them off for these")
 
 
 def _interrupted(repository: Repository) -> Iterator[Finding | Fixable]:

@@ -1,6 +1,7 @@
 """git: the only folder that runs it and the only one that imports pygit2.
 
 process         running git: one way to start it, one environment, one error
+version         the version of git, and the oldest one that will do
 location        which repository and worktree a path is in
 repository_format  the extensions of a repository, and whether they are supported
 hash_algorithm  how long object ids are, and how they are computed

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from git_agentos.errors import RepositoryError, UnsupportedRepository
-from git_agentos.git import gitfile, process, repository_format
+from git_agentos.git import gitfile, process, repository_format, version
 from git_agentos.git.hash_algorithm import HashAlgorithm
 from git_agentos.git.repository_format import RepositoryFormat
 
@@ -193,6 +193,8 @@ def _ask(path: str, env: Mapping[str, str]) -> Location:
     status, out, err = process.finish(child)
     lines = out.split(b"\n")
     if status != 0 or len(lines) < 5:
+        # An older git does not know all of these options.
+        version.require(process.run(["version"], cwd=path, env=env).decode("ascii", "replace").strip())
         raise _refusal(path, lines, err)
     # A newline in a path makes rev-parse's answer ambiguous; git has no -z for it.
     if len(lines) != 5:

@@ -48,9 +48,21 @@ LOCATION_VARIABLES = frozenset(
         "GIT_ICASE_PATHSPECS",
         "GIT_EXTERNAL_DIFF",
         "GIT_DEFAULT_HASH",
+        "GIT_DEFAULT_REF_FORMAT",
+        "GIT_REFERENCE_BACKEND",
         "GIT_ATTR_SOURCE",
     }
 )
+
+# All events of githooks(5). Hooks that the configuration names (`hook.<name>.command`, since git 2.54) are not in the
+# folder that core.hooksPath names; since git 2.55, `hook.<event>.enabled` switches them off. git 2.54 knows no such
+# switch (`doctor` says so), and older ones ignore it.
+HOOK_EVENTS = (
+    "applypatch-msg pre-applypatch post-applypatch pre-commit pre-merge-commit prepare-commit-msg commit-msg "
+    "post-commit pre-rebase post-checkout post-merge pre-push pre-receive update proc-receive post-receive post-update "
+    "reference-transaction push-to-checkout pre-auto-gc post-rewrite sendemail-validate fsmonitor-watchman "
+    "p4-changelist p4-prepare-changelist p4-post-changelist p4-pre-submit post-index-change"
+).split()
 
 # git's output must not depend on the user's settings: no pager, no colours, no translated messages, and no fsmonitor,
 # which is a program that the repository chooses and that answers instead of the file system. checkStat and trustctime
@@ -64,6 +76,7 @@ FIXED_CONFIG = (
     "core.trustctime=true",
     "-c",
     "core.hooksPath=/dev/null",
+    *(word for event in HOOK_EVENTS for word in ("-c", f"hook.{event}.enabled=false")),
     "-c",
     "core.quotePath=false",
     "-c",

@@ -19,8 +19,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from git_agentos.errors import GitCommandError
-from git_agentos.git import configuration, index_entries, process, untracked
+from git_agentos.errors import GitCommandError, RepositoryError
+from git_agentos.git import configuration, index_entries, process, untracked, version
 from git_agentos.git.location import Location, locate
 from git_agentos.util import system
 from git_agentos.util.values import parse_boolean
@@ -175,6 +175,13 @@ class Scan:
             raise
 
     def _read(self) -> ScanResult:
+        git_version = self._version.result()[0].decode("ascii", "replace").strip()
+        try:
+            version.require(git_version)
+        except RepositoryError:
+            for child in (self._status, self._others, self._flags):
+                child.discard()
+            raise
         config = self.config()
         flags, _ = self._flags.result()
         assume_unchanged, skipped, every = _parse_flags(flags)
@@ -216,7 +223,7 @@ class Scan:
             hidden_rules=untracked.hidden_rules(self.location, tracked, visible),
             tracks_attributes=b".gitattributes\0" in flags,
             config=config,
-            git_version=self._version.result()[0].decode("ascii", "replace").strip(),
+            git_version=git_version,
         )
 
 

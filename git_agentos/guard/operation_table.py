@@ -14,10 +14,10 @@ ALLOWED = """
 look | y | status, diff, log, show, `--dry-run`, `-h`, `--list` … | only reads |
 add | y | add, stage, update-index of paths | changes the index only |
 commit | y | commit, commit --fixup | makes a new commit |
-objects | y | hash-object, commit-tree, write-tree, pack-objects, index-pack … | adds objects |
-stash | y | stash, stash push, create, store | saves changes to the stash |
+objects | y | hash-object, commit-tree, write-tree, pack-objects, index-pack, stash export --print, history --dry-run, replay --ref-action=print … | adds objects |
+stash | y | stash, stash push, create, store, import | saves changes to the stash |
 stash-apply | y | stash apply, pop, branch of an entry of one's own | applies stashed changes |
-fetch | y | fetch, fetch --prune, remote update | gets commits from a remote |
+fetch | y | fetch, fetch --prune, remote update, backfill | gets commits from a remote |
 switch | y | switch, checkout BRANCH | switches branches |
 branch-create | y | branch NEW, switch -c, checkout -b | makes a branch |
 branch-configure | y | branch -u, --unset-upstream, --edit-description | changes the configuration of a branch |
@@ -37,7 +37,7 @@ submodule-update | y | submodule add, init, update, sync | checks out submodules
 sparse-widen | y | sparse-checkout add, disable | brings files into a sparse checkout |
 notes-add | y | notes add, append, edit, copy | adds a note |
 config-set | y | config KEY VALUE | sets a key that neither runs commands nor weakens the guard |
-gc | y | gc, maintenance run, pack-refs, repack | packs objects and refs |
+gc | y | gc, maintenance run, pack-refs, refs optimize, repack | packs objects and refs |
 init | y | init | makes a repository |
 clone | y | clone | makes a repository |
 agentos | y | git agentos checkpoint, restore, undo, pick, log, memory … | saves first |
@@ -58,17 +58,17 @@ stash-other | s | stash pop, apply, branch, drop, clear of an entry that another
 stash-clear | y | stash clear | deletes the stash that all worktrees share | git stash apply, which keeps it
 tag-move | y | tag -f, fetch --tags --force | moves a tag | git tag NEW-NAME
 tag-delete | y | tag -d | deletes a tag | keep the tag
-branch-move | y | update-ref, fetch of a branch into a branch | moves a branch | git branch NEW-NAME COMMIT
+branch-move | y | update-ref, fetch of a branch into a branch, replay --advance | moves a branch | git branch NEW-NAME COMMIT
 branch-rename | y | branch -m | renames a branch | git branch NEW-NAME
 worktree-remove | n | worktree remove | deletes a worktree with its ignored files | git agentos worktree archive ID
 worktree-move | n | worktree move, unlock | moves or unlocks a worktree | keep it where it is
-worktree-prune | n | worktree prune | removes the entries of worktrees whose folder does not exist now | git worktree list
+worktree-prune | n | worktree prune; gc, maintenance run with gc.worktreePruneExpire=now | removes the entries of worktrees whose folder does not exist now | git worktree list
 skip | y | --skip of rebase, cherry-pick, revert, am | skips a commit | resolve it, and --continue
 remove-force | y | rm -f | removes files with changes that are not committed | git rm, which refuses where something would be lost
 move-force | y | mv -f | overwrites a file | git mv to a free name
 clean-interactive | y | clean -i | deletes untracked files | git clean -n to look
 clean-unforced | y | clean without -f, -n or -i | deletes untracked files where clean.requireForce is off | git clean -n to look
-checkout-merge | y | checkout -m, switch -m | merges changes that are not committed into another branch | git commit or git stash first
+checkout-merge | y | checkout -m, switch -m (since git 2.55 with an entry of the stash if they conflict) | merges changes that are not committed into another branch | git commit or git stash first
 checkout-conflict | y | checkout --ours, --theirs, -m PATH in a conflict | overwrites a file in conflict | edit the file, git add
 checkout-interactive | y | checkout -p, restore -p | discards parts of files | git stash push -p
 switch-shared | y | checkout, switch --ignore-other-worktrees | checks out a branch that another worktree works on | git switch -c NEW
@@ -84,6 +84,7 @@ config-edit | n | config --edit | edits configuration in any way | git config KE
 remote-change | n | remote remove, rename, set-url | changes or removes a remote | git remote add
 submodule-change | y | submodule update --force, --rebase, --merge, deinit, absorbgitdirs | overwrites or removes submodules | git submodule update
 notes-change | y | notes add -f, copy -f, remove, prune, merge | overwrites or deletes notes | git notes append
+refs-migrate | s | refs migrate | stores all refs in another format, while other commands may change them | git refs migrate --dry-run to look
 repack-delete | s | repack -d, multi-pack-index expire | deletes packs | git repack, git gc
 rerere-change | n | rerere clear, forget, gc | forgets recorded resolutions | keep the resolutions
 maintenance-schedule | n | maintenance start, stop, register, unregister | changes the user's schedule | git maintenance run
@@ -123,9 +124,9 @@ branch-reset | y | checkout -B, switch -C, worktree add -B | overwrites a branch
 checkout-force | y | checkout -f, switch -f, --discard-changes | discards changes that are not committed | git stash push, then git switch
 checkout-dirty | y | checkout PATH, restore PATH over changes that are not committed | discards changes that are not committed | git stash push -- PATH
 ref-delete | y | update-ref -d | deletes a ref | keep the ref
-ref-rewrite | y | update-ref to what is no descendant | moves a ref away from its commits | git branch NEW-NAME COMMIT
+ref-rewrite | y | update-ref to what is no descendant, replay --ref, stash export --to-ref over a ref | moves a ref away from its commits | git branch NEW-NAME COMMIT
 symbolic-ref | y | symbolic-ref NAME REF, -d | points a ref elsewhere and leaves the files as they are | git switch
-reflog-expire | n | reflog expire, delete, drop, write | deletes the record of where refs were | keep the reflog
+reflog-expire | n | reflog expire, delete, drop, write; refs migrate --no-reflog | deletes the record of where refs were | keep the reflog
 gc-prune | n | gc --prune=now, gc.pruneExpire=now | deletes objects that nothing reaches | git gc
 prune | n | prune | deletes objects that nothing reaches | git prune -n, git gc
 filter | s | filter-branch, filter-repo, lfs migrate | rewrites all history | new commits on top
@@ -156,7 +157,7 @@ ignored      clean clean-interactive clean-unforced sparse-checkout
 own-history  commit commit-amend revert abort continue bisect skip merge rebase cherry-pick pull am
 own-history  reset-soft reset-mixed reset-hard reset-merge reset-keep
 shared-refs  branch-configure branch-move branch-rename branch-delete branch-force branch-reset tag-move tag-delete
-shared-refs  ref-delete ref-rewrite symbolic-ref notes-change replace reflog-expire fetch-force agentos-refs
+shared-refs  ref-delete ref-rewrite refs-migrate symbolic-ref notes-change replace reflog-expire fetch-force agentos-refs
 shared-refs  protected-branch gc-prune prune repack-delete filter import import-force
 stash        stash stash-apply stash-drop stash-clear stash-other
 remote       push push-force push-delete push-mirror push-prune send

@@ -6,6 +6,8 @@
 | `make test-all`, and pytest by itself | a sample | all | run |
 | `make soak` | all | all | run |
 
+`AGENTOS_TEST_QUICK_CASES=1` makes the quick sample smaller, for one more version of git (`.ci/matrix`).
+
 A sample is the same in every run, so that a change is judged by what it changes; every dimension of a table stays
 covered. `AGENTOS_TEST_SEED=N` moves it; `make soak` leaves nothing out. The header of a test run names the seed.
 
@@ -25,7 +27,7 @@ from tests.support.env import PROJECT_ROOT
 # The second comes through the sealed environment on its own.
 EXHAUSTIVE = any(os.environ.get(name) == "1" for name in ("AGENTOS_TEST_EXHAUSTIVE", "SOAK_EXHAUSTIVE"))
 SEED = int(os.environ.get("AGENTOS_TEST_SEED") or 0)
-QUICK_CASES = 4
+QUICK_CASES = int(os.environ.get("AGENTOS_TEST_QUICK_CASES") or 4)
 QUICK_LIST = PROJECT_ROOT / "tests" / "quick.txt"
 
 

@@ -236,11 +236,15 @@ class GitCommandReader:
     # -- aliases and inner commands ----------------------------------------------------------------------------------
 
     def _alias(self, command: str) -> str | None:
-        name = command.lower()
-        given = [item.value for item in self.line.overrides if item.key == f"alias.{name}"]
+        # `alias.<name>.command` since git 2.54. Of both, the later one counts, in an order that is not known here.
+        names = (command.lower(), f"{command}.command")
+        given = [item.value for item in self.line.overrides if item.key in {f"alias.{name}" for name in names}]
         if given and given[-1] is not None:
             return given[-1]
-        return self.settings.aliases.get(name) or self.settings.aliases.get(f"{command}.command")
+        found = {self.settings.aliases[name] for name in names if self.settings.aliases.get(name)}
+        if len(found) > 1:
+            self.operations.append(Operation("unresolved", f"alias {command}"))
+        return min(found, default=None)
 
     def _expand(self, command: str, alias: str) -> None:
         """Read an alias as what it stands for."""

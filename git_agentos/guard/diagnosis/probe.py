@@ -23,12 +23,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from git_agentos.errors import AgentosError
-from git_agentos.git import process
+from git_agentos.git import process, version
 from git_agentos.git.location import Location
 from git_agentos.guard.enforcement.safeguard import FSMONITOR, HARNESS, HOOK, SHIM
 from git_agentos.guard.setup import activation, scripts
 from git_agentos.process import programs
 from git_agentos.util import files
+from git_agentos.util.values import parse_boolean
 
 ON, OFF, BROKEN = "on", "off", "broken"
 _TIMEOUT = 30.0  # seconds
@@ -205,15 +206,24 @@ def _start_problem(path: str) -> str | None:
 def config_problems(location: Location, environment: Mapping[str, str]) -> tuple[str | None, str | None]:
     """Why `core.fsmonitor` and `core.hooksPath`, as git reads them in this worktree, do not lead to the guard. It takes
     one git process."""
-    args = ["config", "-z", "--get-regexp", r"^core\.(fsmonitor|hookspath)$"]
+    args = ["config", "-z", "--get-regexp", r"^(core\.(fsmonitor|hookspath)|hook\..*\.enabled)$"]
     env = process.environment(base=environment)
     out = process.run(args, cwd=location.root, env=env, ok=(0, 1), neutral_config=False)
     items = (os.fsdecode(item).partition("\n") for item in out.split(b"\0")[:-1])
     actual = {key: value if has_value else "true" for key, has_value, value in items}
     return (
         _fsmonitor_config_problem(location, actual.get("core.fsmonitor")),
-        _hooks_config_problem(location, actual.get("core.hookspath")),
+        _hooks_config_problem(location, actual.get("core.hookspath")) or _switched_off(actual),
     )
+
+
+def _switched_off(actual: Mapping[str, str]) -> str | None:
+    """Which of our hooks the configuration switches off with all hooks of its event (git 2.55)."""
+    keys = (f"hook.{event}.enabled" for event in scripts.OURS)
+    off = [key for key in keys if parse_boolean(actual.get(key, "true")) is False]
+    if not off or version.parse(process.run(["version"]).decode("ascii", "replace")) < (2, 55):
+        return None
+    return f"{off[0]} is '{actual[off[0]]}'"
 
 
 def _fsmonitor_config_problem(location: Location, value: str | None) -> str | None:

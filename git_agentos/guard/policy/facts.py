@@ -417,8 +417,11 @@ class Facts:
         return name, self.remote(name)
 
     def remote(self, name: str) -> Remote:
-        """What configuration says about a remote, `-c` included."""
-        found = self.settings.remotes.get(name, Remote())
+        """What configuration says about a remote, `-c` included, or about all of a group (`remotes.<group>`)."""
+        names = [name, *" ".join(self.settings.values.get(f"remotes.{name.lower()}", ())).split()]
+        known = [self.settings.remotes.get(each, Remote()) for each in names]
+        parts = zip(*((each.push, each.fetch) for each in known), strict=True)
+        found = Remote(any(each.mirror for each in known), *(sum(part, ()) for part in parts))
         for item in self._line.overrides:
             if item.key == f"remote.{name}.push" and item.value is not None:
                 found = found._replace(push=(*found.push, item.value))

@@ -1,6 +1,6 @@
 """What git's commands take: the options of those that change something, and the files that each command writes.
 
-`SPECS` are options as `git COMMAND -h` and `--git-completion-helper-all` tell them (2.38 to 2.51); of commands that
+`SPECS` are options as `git COMMAND -h` and `--git-completion-helper-all` tell them (2.38 to 2.55); of commands that
 look, little matters. A word for each option: `q,quiet` (letter and name), `x` (a letter alone), `cached` (a name
 alone); `=` behind it takes a value, `?` takes one only in the same word.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 _QUIET = "q,quiet v,verbose progress"
 _SIGN = "S,gpg-sign?"
 _FILES = "pathspec-from-file= pathspec-file-nul"
-_CONTEXT = "U,unified= inter-hunk-context="
+_CONTEXT = "U,unified= inter-hunk-context= auto-advance"
 _NETWORK = (
     "4,ipv4 6,ipv6 depth= shallow-since= shallow-exclude= deepen= unshallow update-shallow filter= negotiation-tip= "
     "negotiation-restrict= negotiation-include="
@@ -73,16 +73,19 @@ SPECS = {
     "refetch refmap= negotiate-only auto-maintenance auto-gc show-forced-updates write-commit-graph stdin "
     "submodule-prefix= recurse-submodules-default=",
     "format-patch": "n,numbered N,no-numbered s,signoff stdout cover-letter numbered-files suffix= start-number= "
-    "v,reroll-count= filename-max-length= rfc? cover-from-description= description-file= subject-prefix= "
-    "o,output-directory= output= k,keep-subject no-binary zero-commit ignore-if-in-upstream p,no-stat add-header= to= "
-    "cc= from? in-reply-to= attach? inline? thread? signature= base= signature-file= q,quiet progress interdiff= "
-    "range-diff= creation-factor= force-in-body-from",
-    "gc": "q,quiet prune? cruft max-cruft-size= aggressive auto detach force keep-largest-pack expire-to=",
+    "v,reroll-count= filename-max-length= rfc? cover-from-description= commit-list-format= "
+    "description-file= subject-prefix= o,output-directory= output= k,keep-subject no-binary zero-commit "
+    "ignore-if-in-upstream p,no-stat add-header= to= cc= from? in-reply-to= attach? inline? thread? "
+    "signature= base= signature-file= q,quiet progress interdiff= range-diff= creation-factor= "
+    "force-in-body-from",
+    "gc": "q,quiet skip-foreground-tasks prune? cruft max-cruft-size= aggressive auto detach force keep-largest-pack "
+    "expire-to=",
     "grep": "cached no-index untracked exclude-standard recurse-submodules v,invert-match i,ignore-case w,word-regexp "
     "a,text I textconv r,recursive max-depth= E,extended-regexp G,basic-regexp F,fixed-strings P,perl-regexp "
     "n,line-number column h H full-name l,files-with-matches name-only L,files-without-match z,null o,only-matching "
     "c,count color? break heading C,context= B,before-context= A,after-context= threads= p,show-function "
     "W,function-context f= e= and or not q,quiet all-match O,open-files-in-pager? ext-grep m,max-count=",
+    "history": "dry-run update-refs= reedit-message empty=",
     "init": "template= bare shared? q,quiet separate-git-dir= b,initial-branch= object-format= ref-format=",
     "interpret-trailers": "in-place trim-empty where= if-exists= if-missing= only-trailers only-input unfold parse "
     "no-divider divider trailer=",
@@ -120,10 +123,12 @@ SPECS = {
     "remote add": "f,fetch tags t,track= m,master= mirror?",
     "remote prune": "n,dry-run",
     "remote update": "p,prune v,verbose",
+    "refs migrate": "ref-format= reflog no-reflog dry-run",
     "repack": "a A d f F n q,quiet l,local b,write-bitmap-index i,delta-islands unpack-unreachable= k,keep-unreachable "
     "window= window-memory= depth= threads= max-pack-size= pack-kept-objects keep-pack= g,geometric= m,write-midx "
     "cruft cruft-expiration= max-cruft-size= combine-cruft-below-size= expire-to= filter= filter-to= "
     "name-hash-version= path-walk",
+    "replay": "onto= advance= revert= contained ref= ref-action=",
     "replace": "l,list d,delete e,edit g,graft convert-graft-file f,force raw format=",
     "reset": f"q,quiet no-refresh refresh mixed soft hard merge keep recurse-submodules? p,patch N,intent-to-add "
     f"{_FILES} {_CONTEXT} z stdin",
@@ -135,6 +140,7 @@ SPECS = {
     "progress thin atomic stateless-rpc stdin helper-status force-with-lease? force-if-includes",
     "stash apply": "q,quiet index label-ours= label-theirs= label-base=",
     "stash drop": "q,quiet",
+    "stash export": "print to-ref=",
     "stash push": f"k,keep-index S,staged p,patch q,quiet u,include-untracked a,all m,message= {_FILES} {_CONTEXT}",
     "submodule deinit": "q,quiet f,force all",
     "submodule update": "f,force init remote recursive N,no-fetch checkout m,merge r,rebase reference= dissociate "

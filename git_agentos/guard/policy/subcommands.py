@@ -17,10 +17,10 @@ Handler = Callable[[Analysis], None]
 _READ_ONLY = frozenset(
     "annotate blame cat-file check-attr check-ignore check-mailmap check-ref-format cherry column "
     "count-objects describe diff-pairs env--helper fast-export fmt-merge-msg for-each-ref fsck fsck-objects "
-    "get-tar-commit-id help last-modified ls-files ls-tree merge-base name-rev pack-redundant patch-id repo "
+    "get-tar-commit-id help last-modified ls-files ls-tree merge-base name-rev pack-redundant patch-id "
     "rev-list rev-parse shortlog show-branch show-index show-ref status stripspace upload-archive upload-pack var "
     "verify-commit verify-pack verify-tag version whatchanged pickaxe unpack-file "
-    "gitk gitweb url-parse format-rev sh-i18n--envsubst backfill "
+    "gitk gitweb url-parse format-rev sh-i18n--envsubst "
     "diff diff-files diff-index diff-tree log range-diff show".split()
 )
 _SIMPLE: Mapping[str, str] = {
@@ -36,7 +36,6 @@ _SIMPLE: Mapping[str, str] = {
         "merge",
     ),
     **dict.fromkeys("quiltimport".split(), "am"),
-    **dict.fromkeys("replay history".split(), "rebase"),
     **dict.fromkeys(
         "imap-send instaweb daemon http-backend shell remote-http remote-https remote-ftp remote-ftps".split(), "send"
     ),
@@ -47,7 +46,7 @@ _SIMPLE: Mapping[str, str] = {
     ),
     **dict.fromkeys("remote-ext remote-fd".split(), "run-command"),
     **dict.fromkeys("credential-cache--daemon".split(), "credential"),
-    **dict.fromkeys("http-fetch".split(), "fetch"),
+    **dict.fromkeys("http-fetch backfill".split(), "fetch"),
     **dict.fromkeys("archimport cvsexportcommit cvsimport cvsserver scalar".split(), "foreign"),
     **dict.fromkeys("receive-pack http-push".split(), "push"),
 }

@@ -5,6 +5,12 @@ The state they are judged in is `tests.support.guard.policy_repository`.
 
 OPERATIONS = """
 allow look
+    git repo info --all
+    git repo structure
+    git refs list
+    git refs exists refs/heads/main
+    git refs migrate --ref-format=reftable --dry-run
+    git stash import -h
     git
     git --version
     git -v
@@ -448,6 +454,11 @@ allow commit
     git ci -m --amend
 
 allow objects
+    git history reword --dry-run HEAD~1
+    git history fixup --dry-r v1
+    git replay --ref-action=print --onto main main..other
+    git -c replay.refAction=print replay --onto main main..other
+    git stash export --print
     git hash-object -w clean.txt
     git hash-object --stdin
     git write-tree
@@ -462,6 +473,7 @@ allow objects
     GIT_INDEX_FILE=/tmp/private git update-index --remove gone.txt
 
 allow stash
+    git stash import refs/stashes/x
     git stash
     git stash -u
     git stash push
@@ -489,6 +501,8 @@ allow stash-apply
     git stash branch topic
 
 allow fetch
+    git backfill
+    git backfill --min-batch-size=10 --sparse HEAD
     git fetch
     git fetch origin
     git fetch origin main
@@ -551,6 +565,9 @@ allow switch
     git -c advice.detachedHead=false checkout v1
 
 allow branch-create
+    git stash export --to-ref refs/stashes/new
+    git stash export --to-ref=refs/stashes/new 0
+    git replay --ref=refs/heads/new --onto main main..other
     git checkout -b topic
     git checkout -b topic v1
     git checkout -qb topic
@@ -778,6 +795,10 @@ allow config-set
     git config --file settings.ini a.b c
 
 allow gc
+    git refs optimize
+    git refs optimize --all --no-prune
+    git maintenance run --task=reflog-expire
+    git -c gc.worktreePruneExpire=1.year.ago gc
     git gc
     git gc --auto
     git gc --aggressive

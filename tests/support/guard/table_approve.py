@@ -36,6 +36,14 @@ approve rebase
     git rebase --exec=true main
     git rebase --update-refs main
     git replay --onto main main..other
+    git replay --contained --onto v1 main..other
+    git replay --onto=v1 --author=me v1..HEAD
+    git replay --onto main nothing..other
+    git history reword HEAD
+    git history fixup HEAD~1
+    git history fixup --reedit-message --empty=keep v1
+    git history split v1 -- clean.txt
+    git history reword --update-refs=head HEAD~1
 
 approve cherry-pick
     git cherry-pick other
@@ -185,6 +193,9 @@ approve tag-delete fetch
     git fetch -pP
 
 approve branch-move
+    git replay --advance main main..other
+    git replay --advance=refs/heads/main main..other
+    git replay --revert other main..other
     git update-ref refs/heads/behind main
     git update-ref refs/heads/other other
 
@@ -208,6 +219,13 @@ approve worktree-move
     git worktree move ../elsewhere ../there
     git worktree move -f ../elsewhere ../there
     git worktree unlock ../elsewhere
+
+approve rerere-change gc
+    git -c gc.rerereUnresolved=0.days.ago gc
+
+approve refs-migrate
+    git refs migrate --ref-format=reftable
+    git refs migrate --ref-format files
 
 approve worktree-prune
     git worktree prune
@@ -496,6 +514,9 @@ approve approvals
     git agentos tdd approve 1
 
 approve unknown-command
+    git history drop HEAD
+    git repo rename x
+    git refs delete x
     git foo
     git no-such-command --help-me
     git rest --hard

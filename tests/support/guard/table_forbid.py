@@ -513,6 +513,8 @@ forbid ref-delete
     git update-ref refs/heads/other ""
 
 forbid ref-rewrite
+    git stash export --to-ref refs/heads/other
+    git replay --ref=refs/heads/other --onto main main..other
     git update-ref refs/heads/main v1
     git update-ref HEAD HEAD~1
     git update-ref -m why refs/heads/main HEAD~1
@@ -534,6 +536,9 @@ forbid symbolic-ref
     git symbolic-ref --delete refs/remotes/origin/HEAD
     git symbolic-ref --del HEAD
 
+forbid reflog-expire refs-migrate
+    git refs migrate --ref-format=reftable --no-reflog
+
 forbid reflog-expire
     git reflog expire --expire=now --all
     git reflog expire --all
@@ -543,6 +548,10 @@ forbid reflog-expire
     git reflog delete --rewrite stash@{0}
     git reflog drop --all
     git reflog drop main
+
+forbid gc-prune worktree-prune gc
+    git -c gc.worktreePruneExpire=now gc
+    git -c gc.worktreePruneExpire=now maintenance run --task=worktree-prune
 
 forbid gc-prune gc
     git gc --prune=now

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+
 from git_agentos.guard.policy.analysis import Analysis, ReadOnly
+from git_agentos.guard.policy.commands import refs
 from git_agentos.guard.policy.options import Options
 
 
@@ -144,6 +148,77 @@ def _am(analysis: Analysis) -> None:
     analysis.add_protected_branch()
 
 
+# -- commits that are made again without the worktree --------------------------------------------------------------
+
+
+def _history(analysis: Analysis) -> None:
+    """`git history` makes a commit again, and all that follow it, in every branch that has it."""
+    which, args = (analysis.args[0], analysis.args[1:]) if analysis.args else ("", ())
+    if which not in ("fixup", "reword", "split"):
+        analysis.add_unknown_subcommand(f"history {which}")
+        return
+    options = analysis.options("history", args)
+    if options.has("dry-run"):
+        analysis.add("objects")
+        return
+    commit = options.operands[0] if options.operands else "HEAD"
+    analysis.add_branch_move("rebase", commit, to=None, keeps=[f"{commit}^@"])
+    analysis.add_protected_branch()
+    if options.value("update-refs") != "head":
+        names = _branches(analysis, f"--contains={commit}").values()
+        _rewrite(analysis, [name for each in names for name in each if name != analysis.facts.branch])
+
+
+def _replay(analysis: Analysis) -> None:
+    """`git replay` makes commits again, and moves branches there. Its other options are those of rev-list."""
+    options = analysis.options("replay")
+    analysis.operations[:] = [each for each in analysis.operations if each.name != "unknown-option"]
+    if (options.value("ref-action") or analysis.facts.config("replay.refaction")) == "print":
+        analysis.add("objects")
+        return
+    target = options.value("advance") or options.value("revert")
+    if options.has("ref"):
+        refs.set_ref(analysis, options.value("ref"), None)
+    elif target:
+        analysis.add("branch-move", target)
+        analysis.add_protected([target.removeprefix("refs/heads/")])
+    else:
+        analysis.add_branch_move("rebase", " ".join(options.operands), to=None, keeps=[options.value("onto")])
+        _rewrite(analysis, _branches_in(analysis, options.operands))
+
+
+def _branches(analysis: Analysis, *options: str) -> dict[str, list[str]]:
+    """Branches (short) by the commits that they are at."""
+    status, out = analysis.facts.git(
+        "for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", *options, "refs/heads/"
+    )
+    found: dict[str, list[str]] = {}
+    for line in os.fsdecode(out).splitlines() if status == 0 else ():
+        oid, _, name = line.partition(" ")
+        found.setdefault(oid, []).append(name)
+    return found
+
+
+def _branches_in(analysis: Analysis, revisions: Sequence[str]) -> list[str]:
+    """The branches (short) at commits of a range, in words of rev-list; all branches if it cannot be read."""
+    status, out = analysis.facts.git("rev-list", *revisions, "--") if revisions else (128, b"")
+    inside = set(out.decode("ascii", "replace").split())
+    every = _branches(analysis).items()
+    return [name for oid, names in every if status != 0 or oid in inside for name in names]
+
+
+def _rewrite(analysis: Analysis, branches: Sequence[str]) -> None:
+    """Branches (short) get other commits in place of theirs."""
+    analysis.add_protected(branches)
+    if analysis.moves or not branches:
+        return  # git has said which ones move, and these were judged
+    for name in branches:
+        if name != analysis.facts.branch:
+            analysis.add("rebase", name, own=analysis.own.drops_only_own_branch(name))
+    head = analysis.facts.branch in branches
+    analysis.keep_commits(*(f"refs/heads/{name}" for name in branches), head=head, touches=())
+
+
 def _merge_file(analysis: Analysis) -> None:
     options = analysis.options(paths=True)
     if options.has("stdout", "object-id"):
@@ -163,8 +238,10 @@ HANDLERS = {
     "commit": _commit,
     "filter-branch": _filter,
     "filter-repo": _filter,
+    "history": _history,
     "merge": _merge,
     "merge-file": _merge_file,
     "rebase": _rebase,
+    "replay": _replay,
     "revert": _revert,
 }

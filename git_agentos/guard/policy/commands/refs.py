@@ -105,23 +105,24 @@ def _update_ref(analysis: Analysis) -> None:
     elif len(options.operands) < 2:
         raise ReadOnly  # git requires a value
     else:
-        _set_ref(analysis, name, options.operands[1])
+        set_ref(analysis, name, options.operands[1])
 
 
-def _set_ref(analysis: Analysis, name: str, value: str) -> None:
+def set_ref(analysis: Analysis, name: str, value: str | None) -> None:
+    """A ref (full name) is set to a revision; None: to a commit that is made now."""
     facts = analysis.facts
-    if UNKNOWN in name or UNKNOWN in value:
+    if UNKNOWN in name or UNKNOWN in (value or ""):
         analysis.add("unresolved")
     if name.startswith(AGENTOS_REFS):
         analysis.add("agentos-refs", name)
         return
-    old, new = facts.ref(name), facts.commit(value)
+    old, new = facts.ref(name), facts.commit(value) if value is not None else None
     if name == "HEAD" and facts.branch is not None:
         analysis.add_protected([facts.branch])
     analysis.add_protected(_branch_of(name))
     if name.startswith("refs/replace/"):
         analysis.add("replace", name)
-    elif not value.strip("0"):
+    elif value is not None and not value.strip("0"):
         analysis.add("ref-delete", name)  # an empty value, or zeros
         analysis.keep_commits(name)
     elif old is None:
@@ -165,10 +166,20 @@ def _replace(analysis: Analysis) -> None:
 
 
 def _refs(analysis: Analysis) -> None:
-    which = analysis.args[0] if analysis.args else "list"
-    if which in ("list", "verify", "exists") or "--dry-run" in analysis.args:
+    which, args = (analysis.args[0], analysis.args[1:]) if analysis.args else ("list", ())
+    if which in ("list", "verify", "exists"):
         raise ReadOnly
-    analysis.add("gc" if which == "optimize" else "unknown-command", f"refs {which}")
+    if which == "optimize":
+        analysis.add("gc", "refs optimize")
+    elif which == "migrate":
+        options = analysis.options("refs migrate", args)
+        if options.has("dry-run"):
+            raise ReadOnly
+        analysis.add("refs-migrate", options.value("ref-format"))
+        if options.has("no-reflog"):
+            analysis.add("reflog-expire", "refs migrate --no-reflog")
+    else:
+        analysis.add_unknown_subcommand(f"refs {which}")
 
 
 def _notes(analysis: Analysis) -> None:

@@ -25,6 +25,7 @@ from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.decision import Operation
 from git_agentos.guard.ownership import Caller
 from git_agentos.guard.policy.analysis import Analysis, ReadOnly
+from git_agentos.guard.policy.commands import refs
 from git_agentos.guard.policy.options import Options
 from git_agentos.util import directories, files
 
@@ -140,7 +141,9 @@ def _stash(analysis: Analysis) -> None:
     elif which == "export":
         _export(analysis, rest)
     elif which == "import":
-        analysis.add("stash-apply")
+        if rest in (["-h"], ["--help"]):
+            raise ReadOnly
+        analysis.add("stash", " ".join(rest))
     else:
         analysis.add("unknown-command", f"stash {which}")
 
@@ -214,8 +217,12 @@ def _others(analysis: Analysis, commits: Sequence[str], *, listed: bool = False)
 
 
 def _export(analysis: Analysis, words: Sequence[str]) -> None:
-    """`git stash export --to-ref REF` sets REF, whatever it was."""
-    analysis.add("branch-move" if any(word.startswith("--to") for word in words) else "stash")
+    """`git stash export --to-ref REF` sets REF, whatever it was; with `--print`, there are new objects only."""
+    options = analysis.options("stash export", words)
+    if options.has("to-ref"):
+        refs.set_ref(analysis, options.value("to-ref"), None)
+    else:
+        analysis.add("objects")
 
 
 def _entry(analysis: Analysis, words: Sequence[str]) -> str | None:

@@ -13,6 +13,9 @@ from git_agentos.guard.policy.options import Options
 
 # Keys that say when gc expires unreachable objects, and reflogs: of all refs, or of those that match a pattern.
 _EXPIRIES = re.compile(r"gc\.pruneexpire|gc\.(.*\.)?reflogexpire(unreachable)?")
+# The same for the entries of worktrees whose folder does not exist, and for recorded resolutions of conflicts.
+_WORKTREE_EXPIRY = re.compile(r"gc\.worktreepruneexpire")
+_RERERE_EXPIRY = re.compile(r"gc\.rerere(un)?resolved")
 
 
 def _gc(analysis: Analysis) -> None:
@@ -27,6 +30,9 @@ def _collect(analysis: Analysis, options: Options) -> None:
         not dates and not options.has("no-prune") and any(map(config_keys.is_recent, configured))
     ):
         analysis.add("gc-prune", " ".join(dates))
+    for keys, operation in ((_WORKTREE_EXPIRY, "worktree-prune"), (_RERERE_EXPIRY, "rerere-change")):
+        if any(map(config_keys.is_recent, analysis.facts.configured(keys))):
+            analysis.add(operation)
     analysis.add("gc")
 
 
@@ -57,6 +63,13 @@ def _maintenance(analysis: Analysis) -> None:
         analysis.add("maintenance-schedule", which)
     else:
         analysis.add("unknown-command", f"maintenance {which}")
+
+
+def _repo(analysis: Analysis) -> None:
+    which = next((word for word in analysis.args if not word.startswith("-")), "info")
+    if which in ("info", "structure"):
+        raise ReadOnly
+    analysis.add_unknown_subcommand(f"repo {which}")
 
 
 def _rerere(analysis: Analysis) -> None:
@@ -227,5 +240,6 @@ HANDLERS = {
     "multi-pack-index": _multi_pack_index,
     "prune": _prune,
     "repack": _repack,
+    "repo": _repo,
     "rerere": _rerere,
 }
