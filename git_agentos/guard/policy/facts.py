@@ -60,7 +60,8 @@ class Facts:
         }
         self._given_dir = line.option("--git-dir") or environment.get("GIT_DIR") or ""
         self._given_tree = line.option("--work-tree") or environment.get("GIT_WORK_TREE") or ""
-        self._given_common = environment.get("GIT_COMMON_DIR") or ""
+        # GIT_REFERENCE_BACKEND (git 2.54) says where the refs are.
+        self._given_common = environment.get("GIT_COMMON_DIR") or environment.get("GIT_REFERENCE_BACKEND") or ""
         self._given_objects = environment.get("GIT_OBJECT_DIRECTORY") or ""
         self._given_index = environment.get("GIT_INDEX_FILE") or ""
 
@@ -127,8 +128,7 @@ class Facts:
         """Whether a variable or an option makes the command work in another repository than that of its folder."""
         if not (self._given_dir or self._given_tree or self._given_common or self._given_objects):
             return False
-        natural = gitfile.find(self.folder)
-        if natural is None:
+        if (natural := gitfile.find(self.folder)) is None:
             return False
         objects = os.path.join(self.git_dirs[1], "objects") if len(self.git_dirs) > 1 else ""
         if self._given_objects and os.path.realpath(os.path.join(self.folder, self._given_objects)) != objects:
@@ -325,10 +325,8 @@ class Facts:
         args = ("diff-index", "--cached", "--name-only", "-z", "--no-renames", "--diff-filter=D", commit)
         status, out = self.git("-C", root, *args) if not self._given_tree else self.git(*args)
         top = os.fsencode(root)
-        found: set[bytes] = set()
-        for path in out.split(b"\0") if status == 0 else ():
-            if path:
-                found.update(_occupants(top, path))
+        paths = [path for path in out.split(b"\0") if path] if status == 0 else []
+        found = {each for path in paths for each in _occupants(top, path)}
         if not found:
             return frozenset()
         data = b"".join(b"./" + path + b"\0" for path in sorted(found))
@@ -418,10 +416,10 @@ class Facts:
 
     def remote(self, name: str) -> Remote:
         """What configuration says about a remote, `-c` included, or about all of a group (`remotes.<group>`)."""
-        names = [name, *" ".join(self.settings.values.get(f"remotes.{name.lower()}", ())).split()]
-        known = [self.settings.remotes.get(each, Remote()) for each in names]
-        parts = zip(*((each.push, each.fetch) for each in known), strict=True)
-        found = Remote(any(each.mirror for each in known), *(sum(part, ()) for part in parts))
+        group = " ".join(self.settings.values.get(f"remotes.{name.lower()}", ())).split()
+        known = [self.settings.remotes.get(each, Remote()) for each in (name, *group)]
+        push, fetch = sum((each.push for each in known), ()), sum((each.fetch for each in known), ())
+        found = Remote(any(each.mirror for each in known), push, fetch)
         for item in self._line.overrides:
             if item.key == f"remote.{name}.push" and item.value is not None:
                 found = found._replace(push=(*found.push, item.value))

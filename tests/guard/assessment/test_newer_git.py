@@ -184,3 +184,15 @@ def test_two_aliases_of_a_name_are_not_guessed_between(repo: Repo) -> None:
     repo.git("config", "alias.show-it.command", "reset --hard")
     decision, operations = decided(repo, "git", "show-it")
     assert decision != "allow" and "unresolved" in operations
+
+
+def test_a_push_to_a_group_is_one_to_each_remote(repo: Repo) -> None:
+    """Since git 2.55, `git push GROUP` pushes to all remotes of `remotes.<group>`."""
+    for name, key, value in (("plain", "url", "../a.git"), ("copy", "mirror", "true"), ("wild", "push", "+main:main")):
+        repo.git("config", f"remote.{name}.url", "../a.git")
+        repo.git("config", f"remote.{name}.{key}", value)
+    repo.git("config", "remotes.safe", "plain")
+    repo.git("config", "remotes.all", "plain copy")
+    repo.git("config", "--add", "remotes.all", "wild")
+    assert decided(repo, "git", "push", "safe") == ("approve", ["push"])
+    assert decided(repo, "git", "push", "all") == ("forbid", ["push-mirror", "push-force", "push"])

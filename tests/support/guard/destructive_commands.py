@@ -8,6 +8,9 @@ from __future__ import annotations
 
 # ruff: noqa: E501 - a command is a line
 
+# This family is tried where git is at least of this version.
+NEWER, NEWER_GIT = "what git 2.40 to 2.55 brought", (2, 55)
+
 HANDLERS: dict[str, str] = {
     "files and index": r"""
 git reset --hard
@@ -259,6 +262,36 @@ git worktree add -q --detach ../again && git -C ../again branch -D topic
 git checkout -q -b away && git branch -D agent/dev
 git switch -qc away && git branch -f agent/dev main
 git am <<<'' ; git reset -q --soft ORIG_HEAD
+""",
+    NEWER: r"""
+git history reword HEAD~1
+git history reword main
+git history reword --update-refs=head HEAD~1
+git history fixup HEAD~1
+git history fixup main
+git history fixup --empty=drop HEAD
+git history split HEAD~1 </dev/null
+git replay --onto main~1 main..agent/dev
+git replay --contained --onto main~1 main..topic
+git replay --advance topic main..agent/dev
+git replay --revert main HEAD~1..HEAD
+git replay --ref=refs/heads/topic --onto main main..agent/dev
+git replay --ref-action=print --onto main~1 main..agent/dev | git update-ref --stdin
+git checkout -qm topic
+git checkout -qm topic; git stash drop
+git switch -qm topic; git stash clear
+git stash export --to-ref refs/heads/topic
+git stash export --to-ref refs/stashes/all && git stash clear
+git stash export --to-ref refs/stashes/all && git stash import refs/stashes/all
+git refs migrate --ref-format=reftable
+git refs migrate --ref-format=reftable --no-reflog
+git refs optimize --all
+git maintenance run
+git -c gc.reflogExpire=now -c gc.reflogExpireUnreachable=now -c gc.pruneExpire=now maintenance run
+git config gc.reflogExpireUnreachable now && git maintenance run --task=reflog-expire
+git reflog drop --all
+git sparse-checkout set docs && git sparse-checkout clean -f
+git backfill
 """,
     "what only git holds": r"""
 git stash drop

@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from git_agentos.git import version
 from tests.support.env import PROJECT_ROOT
 from tests.support.guard import destructive_commands, inventory
 from tests.support.guard.inventory import Inventory, Project
@@ -43,6 +45,11 @@ class MatrixCase:
 
     family: str
     text: str
+
+    @property
+    def needs(self) -> tuple[int, int]:
+        """The git that it takes."""
+        return destructive_commands.NEWER_GIT if self.family == destructive_commands.NEWER else version.OLDEST
 
 
 CASES = tuple(MatrixCase(family, text) for family, text in destructive_commands.commands())
@@ -178,9 +185,23 @@ def table(rows: dict[MatrixCase, dict[str, str]]) -> str:
     return "\n".join(lines[1:]) + "\n"
 
 
+def documented() -> dict[str, dict[str, str]]:
+    """The outcomes by layer of each command, as the page has them."""
+    rows = re.findall(r"^\| `(.+)` \| (.+) \|$", PAGE.read_text(), re.MULTILINE)
+    return {
+        text.replace("\\|", "|").replace(" ⏎ ", "\n"): dict(zip(LAYERS, cells.split(" | "), strict=True))
+        for text, cells in rows
+    }
+
+
 def write(folder: Path) -> None:
-    """Make the page's tables again, of what a run of test_coverage.py has left in `folder`."""
-    rows = {case: json.loads((folder / f"{number}.json").read_text()) for number, case in enumerate(CASES)}
+    """Make the page's tables again, of what a run of test_coverage.py has left in `folder`. What takes a newer git than
+    that run had stays as it was."""
+    old = documented()
+    rows = {}
+    for number, case in enumerate(CASES):
+        path = folder / f"{number}.json"
+        rows[case] = json.loads(path.read_text()) if path.exists() or case.text not in old else old[case.text]
     before, _, rest = PAGE.read_text().partition(_BEGIN)
     PAGE.write_text(f"{before}{_BEGIN}\n{table(rows)}\n{_END}{rest.partition(_END)[2]}")
 

@@ -223,6 +223,9 @@ approve worktree-move
 approve rerere-change gc
     git -c gc.rerereUnresolved=0.days.ago gc
 
+approve branch-create redirect
+    GIT_REFERENCE_BACKEND=files:///tmp/elsewhere git branch new
+
 approve refs-migrate
     git refs migrate --ref-format=reftable
     git refs migrate --ref-format files
