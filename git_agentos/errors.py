@@ -193,18 +193,30 @@ def converted_storage_errors() -> Iterator[None]:
         raise storage_error(error) from error
 
 
+# What to do about an error of a write, by its number.
+_REMEDIES = {
+    errno.ENOSPC: "free some space and try again",
+    errno.EDQUOT: "free some space and try again",
+    errno.EROFS: "make it writable and try again",
+    errno.EBUSY: "close what has it open and try again",
+    errno.ETXTBSY: "close what has it open and try again",
+    errno.EACCES: "check the permissions",
+    errno.EPERM: "check the permissions",
+}
+
+
 def storage_error(error: OSError) -> StorageError:
     """The StorageError for an OSError that a write raised."""
     # Of a rename, name the target.
     name = error.filename2 or error.filename
     where = f" '{os.fsdecode(name)}'" if isinstance(name, str | bytes) else ""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StorageError(f"no space left to write{where}", "nothing was changed; free some space and try again")
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return StorageError(
-            f"cannot write{where}: {(error.strerror or '').lower()}", "nothing was changed; check the permissions"
-        )
-    return StorageError(f"cannot write{where}: {system_reason(error)}", "nothing was changed")
+    remedy = _REMEDIES.get(error.errno or 0)
+    hint = UNCHANGED if remedy is None else f"{UNCHANGED}; {remedy}"
+    if error.errno == errno.ENOSPC:
+        return StorageError(f"no space left to write{where}", hint)
+    if error.errno == errno.EDQUOT:
+        return StorageError(f"the disk quota is used up: cannot write{where}", hint)
+    return StorageError(f"cannot write{where}: {system_reason(error)}", hint)
 
 
 def system_reason(error: OSError) -> str:

@@ -242,7 +242,7 @@ def recreate(repository: Repository, path: bytes, record: Mapping[str, Any]) -> 
     with state_dir.scratch(repository.location) as folder:
         made = os.path.join(folder, "made")
         process.run(
-            ["init", "--quiet", "--template=", made],
+            ["init", "--quiet", "--template=", f"--object-format={repository.hash.name}", made],
             cwd=folder,
             env=process.environment({"GIT_DEFAULT_REF_FORMAT": FILES}),
         )

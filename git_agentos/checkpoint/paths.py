@@ -1,12 +1,15 @@
-"""Paths as users give them, and which paths a restore may change: not our own, nor those that git never checks out."""
+"""Paths as users give them, and which paths a restore may change: not our own, nor those that git never checks out, nor
+what is on a part of the worktree that is mounted read-only."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
-from git_agentos.errors import CheckpointFormatError, UsageError
+from git_agentos.errors import UNCHANGED, CheckpointFormatError, StorageError, UsageError
 from git_agentos.git import untracked
+from git_agentos.process import mounts
 
 
 def covers(narrowing: AbstractSet[bytes] | None, path: bytes) -> bool:
@@ -37,6 +40,27 @@ def check(path: bytes) -> None:
     """Refuse a path that git would not check out: a checkpoint may be from another repository."""
     if not is_allowed(path):
         raise CheckpointFormatError(f"the checkpoint names the path '{os.fsdecode(path)}', which is not allowed")
+
+
+def refuse_read_only(root: str, changing: Iterable[bytes]) -> None:
+    """StorageError if one of the paths to change is on a read-only file system, or will be created on one."""
+    known: dict[bytes, bool] = {}
+    for path in sorted(changing):
+        folder = path.rpartition(b"/")[0]
+        if folder not in known:
+            known[folder] = _is_read_only(root, folder)
+        if known[folder]:
+            raise StorageError(
+                f"'{os.fsdecode(path)}' cannot be changed: it is on a read-only file system",
+                f"make it writable, or leave it out; {UNCHANGED}",
+            )
+
+
+def _is_read_only(root: str, folder: bytes) -> bool:
+    full = os.path.join(os.fsencode(root), folder)
+    while not os.path.isdir(full):
+        full = os.path.dirname(full)
+    return mounts.is_read_only(os.fsdecode(full))
 
 
 def inside_worktree(root: str, start: str, path: str) -> bytes:

@@ -140,7 +140,7 @@ def _interrupted(output: Output) -> int:
 def _failed(error: Exception, output: Output, command: str | None, directory: str) -> int:
     import errno
 
-    from git_agentos.errors import AgentosError
+    from git_agentos.errors import AgentosError, storage_error
     from git_agentos.util.files import NotRegularError
 
     if isinstance(error, AgentosError):
@@ -148,7 +148,10 @@ def _failed(error: Exception, output: Output, command: str | None, directory: st
     is_of_machine = isinstance(error, OSError) and errno.errorcode.get(error.errno or 0) in _MACHINE_ERRORS
     if isinstance(error, OSError) and (is_of_machine or isinstance(error, NotRegularError)):
         subject = f": '{os.fsdecode(error.filename)}'" if isinstance(error.filename, str | bytes) else ""
-        system = AgentosError(f"{(error.strerror or 'a file operation failed').lower()}{subject}", _CHECK_STATUS)
+        message = f"{(error.strerror or 'a file operation failed').lower()}{subject}"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+            message = storage_error(error).message
+        system = AgentosError(message, _CHECK_STATUS)
         system.kind = "system"
         return output.fail(system)
     from git_agentos.cli import crash

@@ -114,7 +114,7 @@ def commit(lock: LockFile, target: str, *, ready: Callable[[], None] | None = No
         os.fsync(lock.descriptor)
         if ready is not None:
             ready()
-        os.rename(lock.owner_path if lock.claim is not None else lock.path, target)
+        files.rename(lock.owner_path if lock.claim is not None else lock.path, target)
     except BaseException:
         release(lock)
         raise

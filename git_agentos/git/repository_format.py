@@ -41,6 +41,8 @@ class RepositoryFormat(NamedTuple):
 
     hash: HashAlgorithm = SHA1
     refs: str = FILES
+    # extensions.refStorage is set, even to files: libgit2 opens no such repository.
+    names_refs: bool = False
 
 
 DEFAULT = RepositoryFormat()  # of every git until 3.0: SHA-1, and refs in files
@@ -67,7 +69,7 @@ def read(common_dir: str) -> RepositoryFormat:
         raise unsupported("the reftable format for refs in a repository of version 0 (core.repositoryFormatVersion)")
     if refs not in FORMATS_OF_REFS:
         raise unsupported(f"the format {refs} for refs (extensions.refStorage)")
-    return RepositoryFormat(algorithm, refs)
+    return RepositoryFormat(algorithm, refs, names_refs="refstorage" in found)
 
 
 def refuse(extensions: set[str]) -> None:

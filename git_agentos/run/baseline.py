@@ -40,13 +40,12 @@ from git_agentos.git import configuration as git_configuration
 from git_agentos.git import filters, process, state_dir, trees
 from git_agentos.git.location import Location
 from git_agentos.guard.setup import activation
-from git_agentos.util import directories, files
+from git_agentos.util import directories, file_times, files
 
 _VERSION = 1
 _FOLDER = "pristine"
 _MANIFEST = "manifest.json"
 _INDEX = "index"
-_TICK_NS = 50_000_000  # longer than a tick of the clock that file systems take their times from
 _LATER = 1 << 33  # seconds: the time of the index, so that to git no entry is as young as the index
 # Settings by which git would compare less, or something else; and our index is never split, since the shared part would
 # stay in the git directory.
@@ -97,12 +96,13 @@ def record(inner: OpenWorktree) -> None:
     walked = listing.list_directories(location.root)
     now = time.time_ns()
     tracked = set(inner.repository.git("ls-files", "-z").split(b"\0"))
-    young = _young(inner, tracked, now) if written // 10**9 >= now // 10**9 else {}
+    settled = now - file_times.unsafe_for(os.stat(location.root))
+    young = _young(inner, tracked, settled) if written // 10**9 >= settled // 10**9 else {}
     config = configuration(location)
     body = {
         "version": _VERSION,
         "folders": {
-            os.fsdecode(path): each if path in walked.plain and each.ctime < now - _TICK_NS else each._replace(ctime=0)
+            os.fsdecode(path): each if path in walked.plain and each.ctime < settled else each._replace(ctime=0)
             for path, each in walked.folders.items()
         },
         "others": [os.fsdecode(path) for path in walked.names if path not in tracked],
@@ -187,14 +187,15 @@ def changed_by_reading(inner: OpenWorktree, state: State) -> frozenset[bytes]:
     return frozenset(touched)
 
 
-def _young(inner: OpenWorktree, tracked: Iterable[bytes], now: int) -> dict[bytes, _Row | None]:
-    """Tracked files that are racy for git, which compares whole seconds."""
+def _young(inner: OpenWorktree, tracked: Iterable[bytes], settled: int) -> dict[bytes, _Row | None]:
+    """Tracked files that are racy for git, which compares whole seconds; None where a file may change and have the same
+    times, since it is younger than `settled`."""
     root = os.fsencode(inner.location.root)
     found: dict[bytes, _Row | None] = {}
     for path in tracked:
         row = _stat(os.path.join(root, path)) if path else None
-        if row is not None and row.ctime // 10**9 >= now // 10**9:
-            found[path] = row if row.ctime < now - _TICK_NS else None
+        if row is not None and row.ctime // 10**9 >= settled // 10**9:
+            found[path] = row if row.ctime < settled else None
     return found
 
 

@@ -23,7 +23,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
-from git_agentos.errors import AgentosError, AgentosWarning, RunError, converted_storage_errors
+from git_agentos.errors import AgentosError, AgentosWarning, RunError, converted_storage_errors, system_reason
 from git_agentos.git.location import Location
 from git_agentos.redact import redact, redact_value
 from git_agentos.run import evidence_copy
@@ -136,7 +136,8 @@ class Evidence:
         try:
             self._copy.save(self._files, named)
         except (AgentosError, OSError) as error:
-            text = f"the evidence of run '{self.run_id}' was not copied to git: {error}"
+            reason = system_reason(error) if isinstance(error, OSError) else error
+            text = f"the evidence of run '{self.run_id}' was not copied to git: {reason}"
             warnings.warn(AgentosWarning(text), stacklevel=2)
 
     def check_files(self) -> None:

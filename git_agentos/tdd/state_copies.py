@@ -17,7 +17,7 @@ import warnings
 from typing import NamedTuple
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.errors import AgentosError, AgentosWarning, RunError
+from git_agentos.errors import AgentosError, AgentosWarning, RunError, system_reason
 from git_agentos.git import tree_refs, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Writer
@@ -47,7 +47,8 @@ def save(location: Location, connection: Connection, id_: str, path: str) -> Non
 
         tree_refs.put(tree_refs.open_store(location), PREFIX + id_, make)
     except (AgentosError, OSError) as error:
-        text = f"the state of workflow '{id_}' was not copied to git: {error}"
+        reason = system_reason(error) if isinstance(error, OSError) else error
+        text = f"the state of workflow '{id_}' was not copied to git: {reason}"
         warnings.warn(AgentosWarning(text), stacklevel=2)
 
 

@@ -4,6 +4,7 @@ files             small files: read, replaced or created durably and as a whole
 directories       folders of git-agentos, scratch folders, trees of any depth
 locks             locks by flock(2)
 times             times as they are written everywhere
+file_times        how far the times of files can be trusted
 system            what only some systems have, and what serves elsewhere
 values            settings as people write them: booleans, sizes, durations, ids
 git_command_line  git's own command line, split

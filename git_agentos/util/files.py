@@ -11,10 +11,15 @@ import errno
 import os
 import re
 import stat
+import time
 from typing import Any
 
 # What `os.link` fails with where the file system has no hard links.
 NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
+
+# What a rename over a file fails with while the file is open, where the file system refuses that.
+BUSY = (errno.EBUSY, errno.ETXTBSY)
+_PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2)  # seconds, between attempts
 
 _UNFINISHED = re.compile(r"\.(\d+)-[0-9a-f]{12}\.tmp")
 
@@ -92,7 +97,7 @@ def replace(
     try:
         if mtime is not None:
             os.utime(temporary, (mtime, mtime))
-        os.replace(temporary, path)
+        rename(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
@@ -105,8 +110,22 @@ def install(source: str, target: str) -> None:
     """Rename `source`, which another program wrote, to `target`; its content is on disk before."""
     with open(source, "rb") as file:
         os.fsync(file.fileno())
-    os.replace(source, target)
+    rename(source, target)
     sync_directory(os.path.dirname(target))
+
+
+def rename(source: str, target: str) -> None:
+    """Rename a file over another one. Some file systems of networks refuse that while any process has the other one
+    open: readers of small files have them open for a moment, which is waited for."""
+    for pause in _PAUSES:
+        try:
+            os.rename(source, target)
+            return
+        except OSError as error:
+            if error.errno not in BUSY:
+                raise
+        time.sleep(pause)
+    os.rename(source, target)
 
 
 def create(path: str, data: bytes, *, mode: int = 0o644, durable: bool = True, dir_fd: int | None = None) -> bool:

@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 
 from git_agentos.checkpoint.model import State
+from git_agentos.checkpoint.paths import refuse_read_only
 from git_agentos.errors import UNCHANGED, WorktreeError
 from git_agentos.git import trees, untracked
 from git_agentos.git.location import Location
@@ -34,7 +35,9 @@ def refuse_in_the_way(location: Location, store: trees.TreeSource, now: State, o
 
 
 def refuse_obstacles(location: Location, store: trees.TreeSource, now: State, old_tree: str, delta: Delta) -> None:
-    """WorktreeError where an untracked file or folder is where `delta` puts something new."""
+    """WorktreeError where an untracked file or folder is where `delta` puts something new; StorageError where it would
+    change something on a read-only file system."""
+    refuse_read_only(location.root, delta)
     obstacles = _obstacles(location, now, old_tree, store, delta)
     if obstacles:
         raise WorktreeError(

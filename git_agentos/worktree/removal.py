@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from shlex import quote
@@ -33,6 +32,7 @@ from git_agentos.git.repository import Repository
 from git_agentos.guard import authorize
 from git_agentos.guard.setup import activation
 from git_agentos.process import occupants
+from git_agentos.util import file_times
 from git_agentos.worktree import journal, layout, losses, record, removal_checks, submodules, trash
 from git_agentos.worktree.final_checkpoint import FinalCheckpoint, RemovalRequest, Saved
 from git_agentos.worktree.journal import ARCHIVE, REMOVE, WorktreeJournal
@@ -42,8 +42,6 @@ from git_agentos.worktree.trash import TrashEntry
 
 _MAX_ATTEMPTS = 4
 _BESIDE = "-restored"
-# The kernel's time stamps are those of its last tick.
-_TICK_NS = 12_000_000
 
 
 @dataclass(frozen=True)
@@ -173,7 +171,7 @@ class _Removal:
 
     def _attempt(self) -> Removal | None:
         """Save the worktree, and remove it; None where something has changed meanwhile: all is as it was."""
-        since = time.time_ns() - _TICK_NS
+        since = file_times.moment_between_changes(self.location.git_dir if self.missing else self.worktree.root)
         final = FinalCheckpoint(self.context, self.worktree, self.request)
         saved = final.save_without_folder() if self.missing else final.save()
         submodules.drop(self.kept_modules)

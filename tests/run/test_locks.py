@@ -167,7 +167,9 @@ def at_work(repo: Repo, cwd: Path, *command: str, only: str) -> Iterator[subproc
     """A git of the user that works in `cwd`, and stands still while it holds its locks; it does its work in the end."""
     hooks, go = repo.scratch / "still", repo.scratch / "go"
     hooks.mkdir()
-    script = f"#!/bin/sh\ntouch {repo.scratch}/ready\nwhile [ ! -e {go} ]; do sleep 0.05; done\n"
+    # Since git 2.54, reference-transaction is called before there are locks, too.
+    script = f'#!/bin/sh\n[ "$1" != preparing ] || exit 0\ntouch {repo.scratch}/ready\n'
+    script += f"while [ ! -e {go} ]; do sleep 0.05; done\n"
     (hooks / only).write_text(script)
     (hooks / only).chmod(0o755)
     child = subprocess.Popen(["git", "-c", f"core.hooksPath={hooks}", *command], cwd=cwd)

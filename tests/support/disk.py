@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import subprocess
 import sys
@@ -32,11 +33,24 @@ def mounted(mebibytes: int) -> Iterator[Path]:
 
 
 def fill_disk(folder: Path, leave: int) -> Path:
-    """Fill the disk but for `leave` bytes; removing the file frees it."""
-    filler = folder / "filler"
-    found = os.statvfs(folder)
-    with open(filler, "wb") as file:
-        size = found.f_bavail * found.f_frsize - leave
-        if size > 0:
-            os.posix_fallocate(file.fileno(), 0, size)
+    """Fill the disk, or the quota, but for about `leave` bytes; removing the file frees it."""
+    filler, reserve = folder / "filler", folder / "reserve"
+    reserve.write_bytes(bytes(leave))
+    with open(filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
+        for size in (1 << 20, 4096):
+            with contextlib.suppress(OSError):
+                while file.write(bytes(size)):
+                    pass
+        os.fsync(file.fileno())
+    reserve.unlink()
+    _sync(folder)  # what a quota counts as free
     return filler
+
+
+def _sync(folder: Path) -> None:
+    """Sync the file system that a folder is on."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        ctypes.CDLL(None).syncfs(descriptor)
+    finally:
+        os.close(descriptor)

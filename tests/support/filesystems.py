@@ -1,4 +1,7 @@
-"""File systems that are not ext4: FUSE file systems that behave as others do (`passthrough`), and mounts of others."""
+"""File systems that are not ext4: FUSE file systems that behave as others do (`passthrough`), and mounts of others.
+
+A kind of file system is a name in MODES, or modes of `passthrough`; or one of IMAGES; or `overlay`.
+"""
 
 from __future__ import annotations
 
@@ -11,25 +14,40 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
 from tests.support.command_line import Answer
 from tests.support.repo import Repo
 
-MakeRepo = Callable[[str], Repo]
+Fill = Callable[[Repo], object]
+
+
+class MakeRepo(Protocol):
+    """Makes a repository on a file system of this kind, with what `fill` writes into it: on an overlay, that is in the
+    lower layer, which is read-only."""
+
+    def __call__(self, kind: str, fill: Fill = ...) -> Repo: ...
+
 
 MODES = {
     "apfs": "nocase,noform,utf8",
     "exfat": "nocase,nolinks,nosymlinks,nochmod,coarse,nodirsync",
     "share": "nocase,norecase,nolinks,nosymlinks,nomodes,busy,nodirsync",
 }
+IMAGES = ("btrfs", "xfs", "ntfs")
 _IMAGE = 320 << 20  # bytes; xfs wants 300 MB
 
 
-def fuse(modes: str) -> contextlib.AbstractContextManager[Path]:
-    """A FUSE file system with these modes (a name in MODES, or what `passthrough` lists)."""
-    return _fuse(MODES.get(modes, modes))
+def mounted(kind: str) -> contextlib.AbstractContextManager[Path]:
+    """The root of a file system of this kind, but `overlay`."""
+    return _image(kind) if kind in IMAGES else _fuse(MODES.get(kind, kind))
+
+
+def modes_of(kind: str) -> frozenset[str]:
+    """How a kind behaves, in the words of `passthrough`."""
+    return frozenset(MODES.get(kind, kind).split(","))
 
 
 @contextlib.contextmanager
@@ -64,8 +82,8 @@ def _fuse(modes: str) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def image(kind: str) -> Iterator[Path]:
-    """A file system of the kind btrfs, xfs or ntfs, from an image in a file."""
+def _image(kind: str) -> Iterator[Path]:
+    """A file system from an image in a file."""
     _need_mounts()
     maker = {
         "btrfs": ["mkfs.btrfs", "-q"],
@@ -92,8 +110,37 @@ def image(kind: str) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def overlay() -> Iterator[tuple[Path, Path]]:
-    """An overlay with a read-only lower layer: its root, and the folder that is the lower layer."""
+def quota(mebibytes: int) -> Iterator[Path]:
+    """A folder in which no more may be written: more is refused with EDQUOT."""
+    with _image("btrfs") as mount:
+        folder = mount / "limited"
+        for command in (
+            ["btrfs", "quota", "enable", str(mount)],
+            ["btrfs", "subvolume", "create", str(folder)],
+            ["btrfs", "qgroup", "limit", f"{mebibytes}M", str(folder)],
+        ):
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode != 0:
+                pytest.skip(f"this kernel has no quotas for btrfs: {done.stderr.strip()[-200:]}")
+        yield folder
+
+
+@contextlib.contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """While this lasts, `folder` is mounted read-only."""
+    _need_mounts()
+    for command in (["mount", "--bind", str(folder), str(folder)], ["mount", "-o", "remount,ro,bind", str(folder)]):
+        if subprocess.run(command, capture_output=True).returncode != 0:
+            pytest.skip("cannot mount a folder read-only here")
+    try:
+        yield
+    finally:
+        _unmount(folder)
+
+
+@contextlib.contextmanager
+def overlay(fill: Callable[[Path], object]) -> Iterator[Path]:
+    """The root of an overlay, with what `fill` writes into the folder that becomes its read-only lower layer."""
     _need_mounts()
     # The layers must not be on an overlay themselves.
     with tempfile.TemporaryDirectory(prefix="agentos-overlay-") as folder:
@@ -104,12 +151,13 @@ def overlay() -> Iterator[tuple[Path, Path]]:
             lower, upper, work, merged = (base / name for name in ("lower", "upper", "work", "merged"))
             for each in (lower, upper, work, merged):
                 each.mkdir()
+            fill(lower)
             options = f"lowerdir={lower},upperdir={upper},workdir={work}"
             command = ["mount", "-t", "overlay", "-o", options, "agentos-test", str(merged)]
             if subprocess.run(command, capture_output=True).returncode != 0:
                 pytest.skip("this kernel mounts no overlay here")
             try:
-                yield merged, lower
+                yield merged
             finally:
                 _unmount(merged)
         finally:

@@ -1,8 +1,8 @@
 """Remembers the blob that a file had when it was hashed, so that a gigabyte of untracked files is read only once.
 
 An entry is used only while the file's stat data is unchanged, and is stored only if the file had not changed for a
-while when it was read. This is git's rule for racy entries (Documentation/technical/racy-git.txt), with the clock's
-granularity instead of the index's time: any change after the read then has a later time stamp.
+while when it was read. This is git's rule for racy entries (Documentation/technical/racy-git.txt), with the step of
+the file system's times instead of the index's time: any change after the read then has a later time stamp.
 
 The cache is a file of the worktree's git directory; it can be deleted at any time. Layout: JSON
 `{"version": 1, "files": {path: [mtime_ns, ctime_ns, size, inode, device, mode, oid]}}`.
@@ -17,14 +17,10 @@ import time
 from typing import TypeGuard
 
 from git_agentos.git.hash_algorithm import is_any_oid
-from git_agentos.util import files
+from git_agentos.util import file_times, files
 
 _VERSION = 1
 _NAME = "stat-cache.json"
-# Fine time stamps come from a clock that ticks at least every 10 ms; coarse ones (FAT, some network file systems) have
-# ticks of up to two seconds.
-_FINE_NS = 100_000_000
-_COARSE_NS = 2_500_000_000
 
 _Row = tuple[int, int, int, int, int, int]
 
@@ -71,8 +67,7 @@ class StatCache:
         if not self.grows:
             return
         newest = max(stat.st_mtime_ns, stat.st_ctime_ns)
-        coarse = stat.st_mtime_ns % 1_000_000 == 0 and stat.st_ctime_ns % 1_000_000 == 0
-        if read_at_ns - newest > (_COARSE_NS if coarse else _FINE_NS):
+        if read_at_ns - newest > file_times.unsafe_for(stat):
             self._new[os.fsdecode(path)] = [*row(stat), oid]
             self._changed = True
 

@@ -305,7 +305,15 @@ class Application:
             self._undo.append(lambda: _rename(kept, target))
             _rename(place, target)
             return
-        _rename(place, target)
+        try:
+            _rename(place, target)
+        except OSError as error:
+            if error.errno not in files.BUSY:
+                raise
+            os.unlink(target)  # as git does with every file: a program that has it open goes on to read the old one
+            self._undo.append(lambda: _rename(kept, target))
+            _rename(place, target)
+            return
         self._undo.append(lambda: _rename(kept, target))
 
     def _make_parents(self, path: bytes) -> None:

@@ -81,6 +81,20 @@ class Plan:
         )
 
     @property
+    def touched(self) -> set[bytes]:
+        """Paths at which something on disk will change."""
+        return {
+            *(path for path, file in self.write.items() if not file.recheck),
+            *(path for pair in self.renames for path in pair),
+            *self.remove,
+            *self.chmod,
+            *self.created,
+            *self.remove_directories,
+            *self.in_the_way,
+            *self.aside,
+        }
+
+    @property
     def removed(self) -> list[str]:
         """Paths that will be removed from the worktree."""
         return sorted(os.fsdecode(path) for path in {*self.remove, *self.aside})

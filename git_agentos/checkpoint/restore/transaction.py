@@ -19,6 +19,7 @@ from git_agentos.checkpoint.capture.request import CaptureRequest
 from git_agentos.checkpoint.journal import LastRestore
 from git_agentos.checkpoint.model import Metadata, Skipped, State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.checkpoint.paths import refuse_read_only
 from git_agentos.checkpoint.restore import gitdir, head, nested_repositories, planner
 from git_agentos.checkpoint.restore.application import Application, Prepared, prepare
 from git_agentos.checkpoint.restore.plan import Plan
@@ -125,6 +126,7 @@ class _Transaction:
             if found.unsaved:
                 name = os.fsdecode(min(found.unsaved))
                 raise RestoreError(f"'{name}' is in the way and cannot be saved", "move it away; nothing was changed")
+        refuse_read_only(self.location.root, found.touched)
         return self._complete(writer, now, found), found
 
     def _complete(self, writer: Writer, now: State, found: Plan) -> State:

@@ -18,10 +18,9 @@ from git_agentos.errors import AgentosError
 from git_agentos.git import refs
 from git_agentos.git.location import Location
 from git_agentos.git.scan import Scan
-from git_agentos.util import directories, files
+from git_agentos.util import directories, file_times, files
 
 _NAME = "unchanged"
-_JUST_NOW = 50_000_000  # ns; times of files come in steps of up to 10 ms
 _OPERATIONS = (
     "MERGE_HEAD",
     "CHERRY_PICK_HEAD",
@@ -55,8 +54,8 @@ def digest_of(location: Location) -> str:
     for path in paths:
         with contextlib.suppress(FileNotFoundError):
             data = os.lstat(path)
-            if data.st_ctime_ns > started - _JUST_NOW:
-                return ""
+            if data.st_ctime_ns > started - file_times.unsafe_for(data):
+                return ""  # it may change once more, and look the same
             digest.update(
                 repr((path, data.st_mode, data.st_ino, data.st_size, data.st_mtime_ns, data.st_ctime_ns)).encode()
             )

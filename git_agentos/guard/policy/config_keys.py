@@ -41,7 +41,8 @@ _COMMANDS = {
     harmless_programs.TRANSPORT: "remote.*.uploadpack remote.*.receivepack core.gitproxy",
     harmless_programs.OTHER: "core.alternaterefscommand merge.*.driver mergetool.*.cmd gpg.ssh.defaultkeycommand "
     "trailer.*.command trailer.*.cmd sendemail.*cmd sendemail.sendmailcmd imap.tunnel remote.*.vcs "
-    "uploadpack.packobjectshook tar.*.command guitool.*.cmd lfs.customtransfer.*.path instaweb.httpd",
+    "uploadpack.packobjectshook gc.recentobjectshook tar.*.command guitool.*.cmd lfs.customtransfer.*.path "
+    "instaweb.httpd",
 }
 _ROLES = {pattern: role for role, patterns in _COMMANDS.items() for pattern in patterns.split()}
 # Keys whose value is the name of a tool that git knows, or, with a slash in it, a file that git runs.

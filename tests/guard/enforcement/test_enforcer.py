@@ -27,7 +27,7 @@ from tests.support.guard.approvals import (
     judged,
     run_by,
 )
-from tests.support.repo import Repo
+from tests.support.repo import ZERO, Repo
 from tests.support.state import complete_state
 from tests.support.tool import run_ok
 
@@ -184,7 +184,7 @@ def test_commits_make_a_checkpoint_though_the_state_is_an_old_one(dev: Repo) -> 
     metadata = context.metadata(trigger=saving.TRIGGER, description="", meta={})
     made = [
         saving.save(context, SaveScope(commits=commits), metadata, whole=True).checkpoint
-        for commits in ([], [], [lost], [lost], ["0" * 40, "1" * 40])
+        for commits in ([], [], [lost], [lost], [ZERO, "1" * len(ZERO)])
     ]
     assert made[0] != made[2]
     assert [each is not None and each.unchanged for each in made] == [False, True, False, True, True]
