@@ -227,7 +227,12 @@ def _refusal(path: str, lines: list[bytes], err: bytes) -> RepositoryError:
         # Our message names what git-agentos supports as well.
         place = gitfile.find(path)
         if place is not None:
-            repository_format.read(gitfile.common_dir(place[1]))
+            found = repository_format.read(gitfile.common_dir(place[1]))
+            if found.refs != repository_format.FILES:
+                return UnsupportedRepository(
+                    f"this git does not know the {found.refs} format, in which this repository has its refs",
+                    "it needs git 2.45 or later (git --version)",
+                )
     if "dubious ownership" in lowered:
         named = re.search(r"ownership in repository at '(.*)'$", said, re.MULTILINE)
         directory = named[1] if named is not None else path

@@ -32,7 +32,8 @@ _SERVED = frozenset(
 )
 # With two object formats, git records for each object its id in the other one. Objects that we write would have none.
 _COMPAT = "compatobjectformat"
-FILES = "files"  # of extensions.refStorage
+FILES = "files"
+FORMATS_OF_REFS = (FILES, "reftable")  # of extensions.refStorage
 
 
 class RepositoryFormat(NamedTuple):
@@ -68,9 +69,13 @@ def read(common_dir: str) -> RepositoryFormat:
     algorithm = BY_NAME.get(found.get("objectformat", SHA1.name))
     if algorithm is None:
         raise unsupported(f"the object format {found['objectformat']} (extensions.objectFormat)")
-    if found.get("refstorage", FILES) != FILES:
-        raise unsupported("the reftable format for refs (extensions.refStorage)")
-    return RepositoryFormat(algorithm, names_refs="refstorage" in found)
+    refs = found.get("refstorage", FILES)
+    if refs == FORMATS_OF_REFS[1] and core.get("repositoryformatversion", "0") == "0":
+        # A git that does not know the extension would use files, beside the tables.
+        raise unsupported("the reftable format for refs in a repository of version 0 (core.repositoryFormatVersion)")
+    if refs not in FORMATS_OF_REFS:
+        raise unsupported(f"the format {refs} for refs (extensions.refStorage)")
+    return RepositoryFormat(algorithm, refs, names_refs="refstorage" in found)
 
 
 def refuse(extensions: set[str]) -> None:
@@ -83,7 +88,7 @@ def unsupported(feature: str) -> UnsupportedRepository:
     """The error for a repository with a feature that git-agentos does not know."""
     return UnsupportedRepository(
         f"this repository uses {feature}, which git-agentos does not support",
-        "git-agentos works with repositories whose object format is sha1 or sha256 and whose refs are files",
+        "git-agentos works with object formats sha1 and sha256, and with refs in files and reftables",
     )
 
 

@@ -188,9 +188,12 @@ def _is_path_only(pid: int, descriptor: str) -> bool:
 
 def _makes_no_lock(pid: int) -> bool:
     """Whether a git makes no lock of its own: it waits for a git-agentos command, as the git of `git agentos …` does,
-    reads objects for one, or watches files."""
-    command = git_command_line.parse(table.argv(pid)).command or ""
-    return command in ("agentos", "cat-file", "fsmonitor--daemon") or command.startswith("agentos-")
+    watches files, or reads objects for this process."""
+    argv = table.argv(pid)
+    command = git_command_line.parse(argv).command or ""
+    if command == "cat-file":
+        return "--batch-command" in argv and os.getpid() in table.parents(pid)
+    return command in ("agentos", "fsmonitor--daemon") or command.startswith("agentos-")
 
 
 def _works_in(pid: int, tops: Sequence[str]) -> bool:

@@ -123,7 +123,7 @@ def test_save_mode_stops_unsavable_command(dev: Repo) -> None:
 
 
 def test_save_mode_stops_where_something_cannot_be_saved(dev: Repo) -> None:
-    inner = Repo.init(dev.path / "inner", "--object-format=sha256")
+    inner = Repo.init(dev.path / "inner", f"--object-format={'sha256' if len(ZERO) == 40 else 'sha1'}")
     inner.write("file.txt", "only here\n")
     verdict = run_by(AGENT, forbid(dev.path, fully_saved=True), "clean", "-ffd", cwd=dev.path, mode="save")
     assert not verdict.run
