@@ -143,14 +143,13 @@ class Scan:
         self._flags = _Child(_FLAGS, location)
         self._version = _Child(("version",), location)
         self._config_values: dict[str, list[str]] | None = None
-        self._is_read = False
+        self._is_over = False  # read, or discarded
 
     def __enter__(self) -> Scan:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if not self._is_read:
-            self.discard()
+        self.discard()
 
     @classmethod
     def start(cls, path: str) -> Scan:
@@ -164,7 +163,10 @@ class Scan:
         return self._config_values
 
     def discard(self) -> None:
-        """Stop the processes of a scan whose result is not needed."""
+        """Stop the processes of a scan whose result is not needed; nothing happens if it was read."""
+        if self._is_over:
+            return
+        self._is_over = True
         children = [self._status, self._others, self._flags, self._version]
         if self._config_values is None:
             children.append(self._config)
@@ -173,7 +175,7 @@ class Scan:
 
     def read(self) -> ScanResult:
         """Wait for git and parse its output; GitCommandError if the index is damaged."""
-        self._is_read = True
+        self._is_over = True
         try:
             return self._read()
         except (GitCommandError, ValueError) as error:
