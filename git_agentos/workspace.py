@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -314,6 +313,8 @@ class Workspace:
 
     def status(self) -> Status:
         """Agent, branch, changes, the last checkpoint, and interrupted commands."""
+        from dataclasses import replace
+
         from git_agentos.checkpoint import queries
 
         started = self._started() or Scan(self._location)

@@ -12,9 +12,8 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from git_agentos.errors import DamagedFile, LockedError, RepositoryError
 from git_agentos.git import state_dir
@@ -31,8 +30,7 @@ _FIX = "git agentos doctor --fix moves it away; git agentos checkpoint list show
 _UNFINISHED = re.compile(r"\.json\.(new|\d+)\Z|\A\.\d+-[0-9a-f]{12}\.tmp\Z")
 
 
-@dataclass(frozen=True)
-class Journal:
+class Journal(NamedTuple):
     """A restore in progress. Its fields are those of the file."""
 
     command: str  # what the user ran
@@ -47,7 +45,7 @@ class Journal:
     original: str  # the state that `undo` restores: the first attempt's, if this one is a recovery
     stamp: str  # names the branches that the restore creates
     by: str = ""  # the agent
-    shifts: list[list[str | None]] = field(default_factory=list)  # branches that move: ref, from, to
+    shifts: Sequence[Sequence[str | None]] = ()  # branches that move: ref, from, to
     exact: bool = False  # as in `RestoreRequest`
     thorough: bool = False  # `save_everything` of `RestoreRequest`
     trigger: str = "before_restore"  # of the checkpoint before
@@ -57,8 +55,7 @@ class Journal:
         return _VERSION
 
 
-@dataclass(frozen=True)
-class LastRestore:
+class LastRestore(NamedTuple):
     """The last finished restore: the state that `undo` restores, the agent that made it (empty if that was not
     recorded), and the branches that it moved (ref, from, to)."""
 
@@ -66,7 +63,7 @@ class LastRestore:
     saved: str
     target: str
     by: str = ""
-    shifts: list[list[str | None]] = field(default_factory=list)
+    shifts: Sequence[Sequence[str | None]] = ()
 
 
 def _path(location: Location, name: str) -> str:
@@ -166,7 +163,7 @@ _JOURNAL_FIELDS = _LAST_FIELDS | {
 def write(location: Location, journal: Journal) -> None:
     """Write the journal durably: from here on, a killed restore can be recovered. After an error, there is none."""
     try:
-        _write(location, _JOURNAL, asdict(journal))
+        _write(location, _JOURNAL, journal._asdict())
     except BaseException:
         with contextlib.suppress(OSError):
             remove(location)
@@ -234,7 +231,7 @@ def remove_unfinished(location: Location) -> list[str]:
 
 
 def write_last(location: Location, last: LastRestore) -> None:
-    _write(location, _LAST, asdict(last))
+    _write(location, _LAST, last._asdict())
 
 
 def forget_last(location: Location) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -38,8 +37,7 @@ class SkipReason(enum.StrEnum):
     BAD_DOT_GIT = "a '.git' that is not a repository: put aside in the worktree's git directory"
 
 
-@dataclass(frozen=True)
-class Skipped:
+class Skipped(NamedTuple):
     """A path that a checkpoint or restore left out, and why.
 
     `reason` is text for people. Code compares `kind`, which is None if the text is not one of `SkipReason`.
@@ -118,8 +116,7 @@ class State(NamedTuple):
         return bool(self.staged or self.unstaged or self.untracked or self.operation or self.nested)
 
 
-@dataclass(frozen=True)
-class Checkpoint:
+class Checkpoint(NamedTuple):
     """One checkpoint as users and scripts see it; the fields are the keys of the JSON kind `checkpoint`. Paths are text
     (`os.fsdecode`)."""
 

@@ -14,6 +14,9 @@ A "repository" can be deleted with its store. So its objects are imported into t
 keeps them: a commit N that reaches them is a further parent of the timeline commit. The same is done for a "submodule"
 whose git directory may be removed with the worktree; `refs` is then not empty. That is so if the worktree itself is
 being removed, and if the submodule is in a "repository".
+
+One store holds ids of one length only. So the objects of a repository with another hash algorithm stay in its own store
+alone, with its own timeline, and `skipped` names it: it is restored while that store exists.
 """
 
 from __future__ import annotations
@@ -178,6 +181,9 @@ class _Description:
             self.skip(path, "its git directory is outside this repository")
         removable = (options.git_dir_goes or options.inside_another) and _is_below(location.common_dir, outer.git_dir)
         if not inside and not removable:
+            return
+        if location.hash != outer.hash:
+            self.skip(path, f"its objects are {location.hash.name}, and stay in its own store", name=".git/")
             return
         reason = self._hold(location, head, record)
         if reason is None and options.git_dir_goes and (others := nested_objects.other_worktrees(location)):

@@ -23,16 +23,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from git_agentos.errors import GitCommandError, MissingObjectsError
+from git_agentos.errors import GitCommandError, MissingObjectsError, RepositoryError
 from git_agentos.git import configuration, process, refs, state_dir, trees, worktrees
 from git_agentos.git.hash_algorithm import is_any_oid
 from git_agentos.git.location import Location, locate
 from git_agentos.git.refs import Head
 from git_agentos.git.repository import Repository, Writer
+from git_agentos.git.repository_format import FILES, FORMATS_OF_REFS
 from git_agentos.util import files
 
 _LIMIT = 1 << 30
-_LONGEST_HEAD = 1 << 10
 _WHO = "git-agentos <git-agentos@localhost>"
 _LOG_NAME = re.compile(r"[A-Z][A-Z_]*|refs/.+")
 _BAD_NAME = re.compile(r"(^|/)(\.|$)|\.\.|\.lock(/|$)|[\x00-\x20\x7f~^:?*\[\\]|@\{")
@@ -77,12 +77,14 @@ def describe(
     roots = _Roots(inner)
     record["refs"] = refs.list_refs(location, "refs/")
     record["symbolic"] = refs.symbolic(location)
+    if location.format.refs != FILES:
+        record["ref_format"] = location.format.refs
     with contextlib.suppress(OSError), open(os.path.join(location.common_dir, "config"), "rb") as file:
         record["config"] = file.read().decode("latin-1")
     record["info"] = dict(_info(location.common_dir))
     for oid in [*record["refs"].values(), *([head.commit] if head.commit else [])]:
         roots.add(oid)
-    logs = dict(_logs(location.common_dir))
+    logs = dict(_logs(location))
     elsewhere = {oid for oid in _of_other_worktrees(location) if inner.kind(oid) is not None}
     _add_logged(inner, roots, _logged(logs.values()) | elsewhere)
     record["elsewhere"] = sorted(elsewhere)
@@ -107,15 +109,11 @@ def _info(folder: str) -> Iterator[tuple[str, str]]:
                 yield name, data.decode("latin-1")
 
 
-def _logs(folder: str) -> Iterator[tuple[str, bytes]]:
-    """Name and content of every reflog below a git directory."""
-    top = os.path.join(folder, "logs")
-    for where, _, names in os.walk(top):
-        for name in sorted(names):
-            path = os.path.join(where, name)
-            if not name.endswith(".lock") and not os.path.islink(path):
-                with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
-                    yield os.path.relpath(path, top), file.read()
+def _logs(location: Location) -> Iterator[tuple[str, bytes]]:
+    """Name and content of every reflog of a repository, without those of its linked worktrees."""
+    main = location.worktree(location.root, location.common_dir)
+    for name in refs.log_names(main):
+        yield name, b"".join(line + b"\n" for line in refs.read_log(main, name))
 
 
 def _logged(logs: Iterable[bytes]) -> set[str]:
@@ -128,14 +126,12 @@ def _of_other_worktrees(location: Location) -> set[str]:
     """The objects that the HEADs, refs and reflogs of a repository's linked worktrees name."""
     found: set[str] = set()
     for git_dir in worktrees.linked_git_dirs(location.common_dir):
-        found |= _logged(data for _, data in _logs(git_dir))
-        paths = [os.path.join(git_dir, "HEAD")]
-        paths += [
-            os.path.join(where, name) for where, _, names in os.walk(os.path.join(git_dir, "refs")) for name in names
-        ]
-        for path in paths:
-            with contextlib.suppress(OSError), open(path, "rb") as file:
-                found |= _logged([file.read(_LONGEST_HEAD)])
+        other = location.worktree("", git_dir)
+        found |= _logged(refs.read_log(other, "HEAD"))
+        with contextlib.suppress(RepositoryError):
+            found |= set(refs.own_refs(other).values())
+        with contextlib.suppress(RepositoryError):
+            found |= {refs.read_head(other).commit or ""} - {""}
     return found
 
 
@@ -245,7 +241,11 @@ def recreate(repository: Repository, path: bytes, record: Mapping[str, Any]) -> 
     logs = {name: repository.blob(oid) for name, oid in record.get("logs", {}).items() if _is_safe(name, log=True)}
     with state_dir.scratch(repository.location) as folder:
         made = os.path.join(folder, "made")
-        process.run(["init", "--quiet", "--template=", made], cwd=folder)
+        process.run(
+            ["init", "--quiet", "--template=", f"--object-format={repository.hash.name}", made],
+            cwd=folder,
+            env=process.environment({"GIT_DEFAULT_REF_FORMAT": FILES}),
+        )
         location = locate(made, use_environment=False)
         _write_config(location, folder, record["config"])
         for name, text in record.get("info", {}).items():
@@ -261,6 +261,11 @@ def recreate(repository: Repository, path: bytes, record: Mapping[str, Any]) -> 
             target = os.path.join(location.git_dir, "logs", name)
             os.makedirs(os.path.dirname(target), exist_ok=True)
             files.replace(target, data, durable=False)
+        if record.get("ref_format", FILES) in FORMATS_OF_REFS[1:]:
+            # An older git cannot do it; it has the same refs, in files.
+            with contextlib.suppress(GitCommandError):
+                args = ["refs", "migrate", f"--ref-format={record['ref_format']}"]
+                process.run(args, cwd=made, env=location.environment())
         os.makedirs(directory, exist_ok=True)
         os.rename(os.path.join(made, ".git"), os.path.join(directory, ".git"))
     return sorted(lost)

@@ -1,7 +1,8 @@
 """The operation in progress (merge, rebase, cherry-pick, revert, am, bisect): its files and its refs.
 
 git keeps it in files of the worktree's git directory and in `refs/bisect/`; they are saved as bytes, so an operation
-can continue after a restore whichever version of git wrote them.
+can continue after a restore whichever version of git wrote them. `CHERRY_PICK_HEAD` and others are refs that may be in
+no file (`refs.is_file`): these are saved as the files would be.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 from collections.abc import Iterable, Mapping
 
 from git_agentos.errors import CheckpointFormatError
@@ -24,6 +24,18 @@ _FILES = (
 )  # fmt: skip
 _ORIG_HEAD = "ORIG_HEAD"
 _DIRECTORIES = ("rebase-merge", "rebase-apply", "sequencer")
+_REFS = frozenset(
+    {
+        _ORIG_HEAD,
+        "AUTO_MERGE",
+        "BISECT_EXPECTED_REV",
+        "BISECT_HEAD",
+        "CHERRY_PICK_HEAD",
+        "MERGE_AUTOSTASH",
+        "MERGE_HEAD",
+    }
+    | {"REBASE_HEAD", "REVERT_HEAD"}
+)
 _BISECT = "BISECT_"
 _BISECT_REFS = "refs/bisect/"
 # Files that show which operation is in progress, the outermost operation first.
@@ -55,12 +67,17 @@ def read(location: Location) -> dict[str, bytes]:
                     path = os.path.join(folder, file_name)
                     with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
                         found[os.path.relpath(path, location.git_dir)] = file.read()
+    kept = refs.root_refs(location)
+    found.update({name: oid.encode() + b"\n" for name, oid in kept.items() if name in _FILES or name in _REFS})
+    orig_head = found.pop(_ORIG_HEAD, None)
     # The refs are read only if there is a log: git leaves none behind, and listing them takes time.
     if any(name.startswith(_BISECT) for name in found) or os.path.isdir(os.path.join(location.git_dir, _BISECT_REFS)):
         for name, oid in refs.list_refs(location, _BISECT_REFS).items():
             found[name] = oid.encode() + b"\n"
     # `git am --abort` resets to ORIG_HEAD. For other operations it is a by-product that the next command moves.
     if "rebase-apply/applying" in found:
+        if orig_head is not None:
+            found[_ORIG_HEAD] = orig_head
         with contextlib.suppress(FileNotFoundError), open(os.path.join(location.git_dir, _ORIG_HEAD), "rb") as file:
             found[_ORIG_HEAD] = file.read()
     # The message file of an aborted command is not an operation, but it belongs to the state.
@@ -129,23 +146,29 @@ def write(location: Location, wanted: Mapping[str, bytes], *, scratch: str) -> N
     """Make the operation in progress exactly `wanted`, file by file; `scratch` is an empty directory beside them."""
     present = read(location)
     for name in present.keys() - wanted.keys():
-        if name.startswith(_BISECT_REFS):
+        if _is_ref(location, name):
             refs.delete(location, name)
     for name, data in wanted.items():
         if present.get(name) == data:
             continue
-        if name.startswith(_BISECT_REFS):
-            old = present[name].strip().decode() if name in present else None
-            refs.update(location, name, data.strip().decode(), old)
+        if _is_ref(location, name):
+            refs.update(location, name, data.strip().decode(), refs.resolve(location, name))
             continue
         target = os.path.join(location.git_dir, name)
         os.makedirs(os.path.dirname(target), exist_ok=True)
         files.replace(target, data, temporary=os.path.join(scratch, "operation-file"))
     # Remove files last, so that a directory such as rebase-merge is never incomplete.
     for name in sorted(present.keys() - wanted.keys()):
-        if not name.startswith(_BISECT_REFS):
+        if not _is_ref(location, name):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(os.path.join(location.git_dir, name))
     for directory in _DIRECTORIES:
         if not any(name.startswith(directory + "/") for name in wanted):
+            import shutil  # only a restore needs it
+
             shutil.rmtree(os.path.join(location.git_dir, directory), ignore_errors=True)
+
+
+def _is_ref(location: Location, name: str) -> bool:
+    """Whether a part of an operation is a ref, which is not changed as a file."""
+    return name.startswith(_BISECT_REFS) or (name in _REFS and not refs.is_file(location, name))

@@ -105,7 +105,7 @@ def _git(location: Location, args: list[str], env: Mapping[str, str]) -> tuple[i
 
 def _is_empty(repository: Repository) -> bool:
     """Whether the pick stopped at a commit that changes nothing."""
-    if not os.path.lexists(os.path.join(repository.location.git_dir, "CHERRY_PICK_HEAD")):
+    if refs.resolve(repository.location, "CHERRY_PICK_HEAD") is None:
         return False
     if repository.git("ls-files", "--unmerged", "-z"):
         return False

@@ -75,10 +75,11 @@ def _values(parameters: Sequence[Parameter], line: Line) -> dict[str, Any] | Non
     for each in parameters:
         if not isinstance(each.declaration, Argument):
             continue
-        if each.is_list:
+        if not operands:
+            if each.is_required:
+                return None
+        elif each.is_list:
             values[each.name], operands = operands, []
-        elif operands:
+        else:
             values[each.name] = operands.pop(0)
-        elif each.is_required:
-            return None
     return None if operands else values

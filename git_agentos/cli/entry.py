@@ -1,8 +1,8 @@
 """The executables, and the one boundary where errors become messages and exit codes.
 
 Start-up is most of what a checkpoint of a small repository costs, so nothing heavy is imported here: a plain
-`checkpoint` first starts git's scan, which then runs beside the imports of typer and pygit2, and only the
-module of the command at hand is loaded.
+`checkpoint` first starts git's scan, which then runs beside the imports, and only the module of the command at hand is
+loaded. A line that is understood for certain is run without typer (`direct`).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def run(argv: Sequence[str]) -> int:
         return entry.main(list(argv[1:]))
     invocation: Invocation | None = None
     try:
-        scan = _early_scan(scanned.directory) if scanned.is_plain_checkpoint else None
+        scan = _early_scan(scanned.directory) if scanned.needs_scan else None
         from git_agentos.cli import invocation as invocations
         from git_agentos.cli.output import Output
 

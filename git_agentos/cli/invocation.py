@@ -31,6 +31,7 @@ class Invocation:
         self.subcommand: str | None = None
         self.after_dashes: list[str] = []
         self._scan = scan
+        self._is_scan_given = False
         self._interruption_checked = False
         self._guard_checked = False
 
@@ -50,18 +51,18 @@ class Invocation:
         """Open the workspace at `-C PATH`, acting as `--as ID`, and warn of what is wrong in it."""
         from git_agentos.workspace import open_workspace
 
-        workspace = open_workspace(self.directory, agent=self.agent, scan=self._scan)
-        self._scan = None
+        scan = None if self._is_scan_given else self._scan
+        workspace = open_workspace(self.directory, agent=self.agent, scan=scan)
+        self._is_scan_given = True
         self._warn_of_interruption(workspace)
         self._warn_of_tampering(workspace)
         self._restore_harness_settings(workspace)
         return workspace
 
     def close(self) -> None:
-        """Stop a scan that nobody used."""
+        """Stop a scan that nobody has read."""
         if self._scan is not None:
             self._scan.discard()
-            self._scan = None
 
     @property
     def _command(self) -> str | None:

@@ -13,7 +13,6 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TextIO
 
 from git_agentos.cli import quote
@@ -21,15 +20,15 @@ from git_agentos.cli.text import Style, Text
 from git_agentos.errors import AgentosError, AgentosWarning, system_reason
 
 
-@dataclass
 class Output:
     """The two streams of one command; `json` and `quiet` are set when the options are read."""
 
-    stdout: TextIO | None
-    stderr: TextIO | None
-    json: bool = False
-    quiet: bool = False
-    _transient: bool = False
+    def __init__(self, stdout: TextIO | None, stderr: TextIO | None, json: bool = False) -> None:
+        self.stdout = stdout
+        self.stderr = stderr
+        self.json = json
+        self.quiet = False
+        self._transient = False
 
     @classmethod
     def standard(cls, *, json: bool = False) -> Output:

@@ -1,6 +1,6 @@
 """Reads the command line before anything large is imported.
 
-Three things cannot wait for the parser: whether git's scan may start at once (a plain `checkpoint`), which command's
+Three things cannot wait for the parser: whether git's scan may start at once (`checkpoint`, `status`), which command's
 module has to be loaded, and whether a usage error is reported as JSON. `direct` runs a plain command line from the same
 reading, without a parser; otherwise the result is a hint only, and the parser decides.
 """
@@ -14,12 +14,14 @@ from typing import NamedTuple
 from git_agentos.guard.policy import command_table
 from git_agentos.guard.policy.command_table import Line
 
+_SCANNING = (("checkpoint",), ("status",))
+
 
 class Prescan(NamedTuple):
     """What the raw words show.
 
-    `command` is the first word that is not an option. `is_plain_checkpoint` is true only if the whole line was
-    understood and creates a checkpoint. `directory` joins all `-C` as git does.
+    `command` is the first word that is not an option. `needs_scan` is true only if the whole line was understood and
+    its command scans the worktree. `directory` joins all `-C` as git does.
     """
 
     line: Line
@@ -29,10 +31,10 @@ class Prescan(NamedTuple):
         return next(iter((*self.line.request.path, *self.line.request.operands)), None)
 
     @property
-    def is_plain_checkpoint(self) -> bool:
+    def needs_scan(self) -> bool:
         request = self.line.request
-        is_checkpoint = request.path == ("checkpoint",) and not request.operands and not self.line.has_dashes
-        return is_checkpoint and self.line.is_valid and not self.line.asks_help
+        scans = request.path in _SCANNING and not request.operands and not self.line.has_dashes
+        return scans and self.line.is_valid and not self.line.asks_help
 
     @property
     def json(self) -> bool:

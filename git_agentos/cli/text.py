@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 _COLOURS = {"yellow": "33", "red": "31", "green": "32", "cyan": "36", "bold": "1"}
 
 
-@dataclass(frozen=True)
 class Style:
     """How text is rendered: with colours, for a terminal, and with ages relative to `now`."""
 
-    colour: bool = False
-    terminal: bool = False
-    now: float = field(default_factory=time.time)
+    def __init__(self, *, colour: bool = False, terminal: bool = False, now: float | None = None) -> None:
+        self.colour = colour
+        self.terminal = terminal
+        self.now = time.time() if now is None else now
 
     def paint(self, colour: str, text: str) -> str:
         return f"\x1b[{_COLOURS[colour]}m{text}\x1b[m" if self.colour else text
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(NamedTuple):
     """A result as text. `result` goes to stdout (bytes as they are), the rest to stderr.
 
     Under `-q`, `quiet` is printed instead of `result` (None: `result` is), without notes and hints; warnings stay.

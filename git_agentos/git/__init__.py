@@ -14,7 +14,7 @@ objects         a package: reading objects, by one of two backends; writing them
 gc              packing the loose objects of many checkpoints; saving beside a running `git gc`
 filesystem      which names the file system takes for one, by a probe; filesystem_limits: what else it cannot do
 trees           trees as mappings: parse, edit, walk, compare
-refs            reading refs, and moving them by compare-and-swap; reflog: reading reflogs
+refs            reading refs, and moving them by compare-and-swap
 tree_refs       files that a ref of their own keeps
 lockfile        git's lock files, made so that a stale one is recognised
 stale_locks     git's own lock files whose makers are proven to be dead

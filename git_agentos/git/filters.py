@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -180,6 +179,8 @@ def to_files(
     env = {**(source.env or {}), "GIT_INDEX_FILE": index, "GIT_WORK_TREE": root}
     try:
         if base_index is not None and os.path.exists(base_index):
+            import shutil  # few repositories have filters
+
             shutil.copy2(base_index, index)
         null = repository.hash.zero.encode()
         rows = b"".join(

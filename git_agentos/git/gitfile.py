@@ -9,9 +9,11 @@ Standard library only: `location` needs it.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
+from collections.abc import Iterator
 
 from git_agentos.util import files
 
@@ -35,6 +37,15 @@ def root_of(git_dir: str) -> str:
         raise DamagedEntryError(errno.EINVAL, "does not name the .git file of a worktree", path)
     # With worktree.useRelativePaths (git 2.48) it is relative to the entry.
     return os.path.dirname(os.path.normpath(os.path.join(git_dir, os.fsdecode(content))))
+
+
+def linked_git_dirs(common_dir: str) -> Iterator[str]:
+    """The git directories of all linked worktrees, by name."""
+    folder = os.path.join(common_dir, "worktrees")
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        for entry in sorted(os.scandir(folder), key=lambda each: each.name):
+            if entry.is_dir(follow_symlinks=False):
+                yield entry.path
 
 
 def root_or_none(git_dir: str) -> str | None:

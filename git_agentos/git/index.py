@@ -160,6 +160,7 @@ def _include_config(repository: Repository, place: str) -> None:
     worktree = repository.git(*args, ok=(0, 1)).strip() == b"true"
     for name, value in (
         ("core.repositoryFormatVersion", "1"),
+        ("extensions.objectFormat", repository.hash.name),
         ("extensions.worktreeConfig", str(worktree).lower()),
         ("include.path", own),
     ):

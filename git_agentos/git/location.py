@@ -102,6 +102,8 @@ def _given(path: str, env: Mapping[str, str]) -> Location:
     plain = {name: value for name, value in env.items() if name not in process.LOCATION_VARIABLES}
     found = _ask_or_none(path, plain)  # as git answers in a shell
     tree, here = env.get("GIT_WORK_TREE"), os.path.abspath(path)
+    if found is not None and _names_only(env, path, found.git_dir):
+        return found
     try:
         given = _ask(path, env)
     except UnsupportedRepository:
@@ -131,6 +133,14 @@ def _given(path: str, env: Mapping[str, str]) -> Location:
             f"GIT_COMMON_DIR names '{given.common_dir}', but '{own.root}' belongs to '{own.common_dir}'", _UNSET
         )
     return own
+
+
+def _names_only(env: Mapping[str, str], path: str, git_dir: str) -> bool:
+    """Whether the environment names this git directory, as seen from `path`, and nothing else: then git answers as it
+    does without the variables. That is how git starts most hooks."""
+    named = env.get("GIT_DIR")
+    others = any(env.get(name) for name in ("GIT_WORK_TREE", "GIT_COMMON_DIR"))
+    return bool(named) and not others and os.path.realpath(os.path.join(path, named or "")) == git_dir
 
 
 def _leads_to(given: str | None, path: str, git_dir: str) -> bool:
@@ -217,7 +227,12 @@ def _refusal(path: str, lines: list[bytes], err: bytes) -> RepositoryError:
         # Our message names what git-agentos supports as well.
         place = gitfile.find(path)
         if place is not None:
-            repository_format.read(gitfile.common_dir(place[1]))
+            found = repository_format.read(gitfile.common_dir(place[1]))
+            if found.refs != repository_format.FILES:
+                return UnsupportedRepository(
+                    f"this git does not know the {found.refs} format, in which this repository has its refs",
+                    "it needs git 2.45 or later (git --version)",
+                )
     if "dubious ownership" in lowered:
         named = re.search(r"ownership in repository at '(.*)'$", said, re.MULTILINE)
         directory = named[1] if named is not None else path

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from git_agentos.errors import RepositoryError
@@ -88,6 +87,8 @@ def merge_pairs(repository: Repository, pairs: Sequence[tuple[str, str]], where:
     parts = [pairs[n : n + share] for n in range(0, len(pairs), share)]
     if len(parts) <= 1:
         return [merged for part in parts for merged in _batch(repository, part, where)]
+    from concurrent.futures import ThreadPoolExecutor  # which imports logging
+
     with ThreadPoolExecutor(len(parts)) as pool:
         done = list(pool.map(lambda part: _batch(repository, part, where), parts))
     return [merged for part in done for merged in part]

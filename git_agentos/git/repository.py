@@ -34,7 +34,7 @@ class Repository:
         self.location = location
         self.objects_dir = os.path.join(location.common_dir, "objects")
         self._objects = open_store(location, self.objects_dir)
-        self._parsed = trees.Parsed(self.read_tree, location.hash.raw_length)
+        self._parsed = trees.Parsed(location.hash.raw_length)
 
     @property
     def hash(self) -> HashAlgorithm:
@@ -118,7 +118,7 @@ class Repository:
 
     def entries(self, oid: str) -> Mapping[bytes, trees.Entry]:
         """A tree's entries by name."""
-        return self._parsed.get(oid)
+        return self._parsed.get(oid, self.read_tree)
 
     def commit(self, oid: str) -> CommitData:
         """A commit's parts; MissingObjectsError if it does not exist, RepositoryError if it is not a commit."""
@@ -177,7 +177,7 @@ class Writer(ObjectWriter):
         self.environment = environment
         self.repository = repository
         self._commits: dict[str, bytes] = {}
-        self._parsed = trees.Parsed(self.read_tree, repository.hash.raw_length)
+        self._parsed = trees.Parsed(repository.hash.raw_length)
 
     def __enter__(self) -> Writer:
         return self
@@ -187,7 +187,7 @@ class Writer(ObjectWriter):
         return self.repository.read_tree(oid) if pending is None else pending
 
     def entries(self, oid: str) -> Mapping[bytes, trees.Entry]:
-        return self._parsed.get(oid)
+        return self._parsed.get(oid, self.read_tree)
 
     def pending_commit(self, oid: str) -> CommitData:
         """A commit written through this writer."""

@@ -32,7 +32,8 @@ _SERVED = frozenset(
 )
 # With two object formats, git records for each object its id in the other one. Objects that we write would have none.
 _COMPAT = "compatobjectformat"
-FILES = "files"  # of extensions.refStorage
+FILES = "files"
+FORMATS_OF_REFS = (FILES, "reftable")  # of extensions.refStorage
 
 
 class RepositoryFormat(NamedTuple):
@@ -40,6 +41,8 @@ class RepositoryFormat(NamedTuple):
 
     hash: HashAlgorithm = SHA1
     refs: str = FILES
+    # extensions.refStorage is set, even to files: libgit2 opens no such repository.
+    names_refs: bool = False
 
 
 DEFAULT = RepositoryFormat()  # of every git until 3.0: SHA-1, and refs in files
@@ -55,14 +58,24 @@ def read(common_dir: str) -> RepositoryFormat:
             "git-agentos works with repositories that have one object format, sha1 or sha256",
         )
     # In version 0, git ignores extensions that it does not know.
-    if core.get("repositoryformatversion", "0") != "0":
+    version = core.get("repositoryformatversion", "0")
+    if version not in ("0", "1"):
+        raise UnsupportedRepository(
+            f"the repository at '{common_dir}' cannot be opened: its format has version {version}",
+            "a newer git may support it (git --version)",
+        )
+    if version != "0":
         refuse(found.keys() - _SERVED)
     algorithm = BY_NAME.get(found.get("objectformat", SHA1.name))
     if algorithm is None:
         raise unsupported(f"the object format {found['objectformat']} (extensions.objectFormat)")
-    if found.get("refstorage", FILES) != FILES:
-        raise unsupported("the reftable format for refs (extensions.refStorage)")
-    return RepositoryFormat(algorithm)
+    refs = found.get("refstorage", FILES)
+    if refs == FORMATS_OF_REFS[1] and core.get("repositoryformatversion", "0") == "0":
+        # A git that does not know the extension would use files, beside the tables.
+        raise unsupported("the reftable format for refs in a repository of version 0 (core.repositoryFormatVersion)")
+    if refs not in FORMATS_OF_REFS:
+        raise unsupported(f"the format {refs} for refs (extensions.refStorage)")
+    return RepositoryFormat(algorithm, refs, names_refs="refstorage" in found)
 
 
 def refuse(extensions: set[str]) -> None:
@@ -75,7 +88,7 @@ def unsupported(feature: str) -> UnsupportedRepository:
     """The error for a repository with a feature that git-agentos does not know."""
     return UnsupportedRepository(
         f"this repository uses {feature}, which git-agentos does not support",
-        "git-agentos works with repositories whose object format is sha1 or sha256 and whose refs are files",
+        "git-agentos works with object formats sha1 and sha256, and with refs in files and reftables",
     )
 
 

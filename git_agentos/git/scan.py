@@ -132,7 +132,7 @@ def index_stamp(location: Location) -> tuple[int, ...]:
 
 
 class Scan:
-    """A running scan of one worktree."""
+    """A running scan of one worktree. As a context manager, it is stopped at the end if nobody has read it."""
 
     def __init__(self, location: Location) -> None:
         self.location = location
@@ -143,6 +143,13 @@ class Scan:
         self._flags = _Child(_FLAGS, location)
         self._version = _Child(("version",), location)
         self._config_values: dict[str, list[str]] | None = None
+        self._is_over = False  # read, or discarded
+
+    def __enter__(self) -> Scan:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.discard()
 
     @classmethod
     def start(cls, path: str) -> Scan:
@@ -156,7 +163,10 @@ class Scan:
         return self._config_values
 
     def discard(self) -> None:
-        """Stop the processes of a scan whose result is not needed."""
+        """Stop the processes of a scan whose result is not needed; nothing happens if it was read."""
+        if self._is_over:
+            return
+        self._is_over = True
         children = [self._status, self._others, self._flags, self._version]
         if self._config_values is None:
             children.append(self._config)
@@ -165,6 +175,7 @@ class Scan:
 
     def read(self) -> ScanResult:
         """Wait for git and parse its output; GitCommandError if the index is damaged."""
+        self._is_over = True
         try:
             return self._read()
         except (GitCommandError, ValueError) as error:

@@ -24,7 +24,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from git_agentos.git import worktrees
+from git_agentos.git import gitfile
 from git_agentos.git.location import Location
 from git_agentos.process import occupants
 from git_agentos.process.table import Process
@@ -33,6 +33,7 @@ from git_agentos.util import directories, locks
 PATIENCE = 5.0  # seconds to wait for processes to end
 _SETTLED = 1.0  # seconds for which a lock on what is shared must stay unchanged
 _LOCK = ".lock"
+TABLES = "reftable"  # the folder of a stack of reftables
 _NEW_PACKED_REFS = "packed-refs.new"  # git creates it with O_EXCL, too, while it holds packed-refs.lock
 _SHARED = ("config.lock", "packed-refs.lock", "shallow.lock", "gc.pid.lock", "gc.log.lock", _NEW_PACKED_REFS)
 _OBJECT_FOLDERS = ("info", os.path.join("info", "commit-graphs"), "pack")
@@ -153,13 +154,13 @@ def of_worktree(location: Location) -> Iterator[Candidate]:
     own, all_ = [location.root, location.git_dir], everywhere(location)
     for path in in_git_dir(location.git_dir):
         first = os.path.relpath(path, location.git_dir).split(os.sep)[0]
-        yield Candidate(path, all_ if first in ("HEAD.lock", "refs", "logs") else own)
+        yield Candidate(path, all_ if first in ("HEAD.lock", "refs", "logs", TABLES) else own)
 
 
 def of_repositories_inside(location: Location) -> Iterator[Candidate]:
     """The locks of nested repositories in a worktree, in folders named `.git`. All folders are walked."""
     for git_dir in _repositories(location.root):
-        roots = filter(None, map(worktrees.root_or_none, worktrees.linked_git_dirs(git_dir)))
+        roots = filter(None, map(gitfile.root_or_none, gitfile.linked_git_dirs(git_dir)))
         places = [location.root, location.git_dir, *roots]
         yield from (Candidate(path, places) for path in in_git_dir(git_dir))
 
@@ -169,7 +170,7 @@ def shared(location: Location, since: float) -> Iterator[Candidate]:
     all_, common = everywhere(location), location.common_dir
     for path in in_git_dir(common):
         first, *rest = os.path.relpath(path, common).split(os.sep)
-        if first in _SHARED if not rest else first in ("refs", "logs", "objects"):
+        if first in _SHARED if not rest else first in ("refs", "logs", "objects", TABLES):
             with contextlib.suppress(OSError):
                 if os.lstat(path).st_ctime >= since - 1.0:  # the kernel's clock has ticks
                     yield Candidate(path, all_, settles=True)
@@ -180,12 +181,20 @@ def of_ref(location: Location, ref: str) -> Iterator[Candidate]:
     all_ = everywhere(location)
     yield Candidate(os.path.join(location.common_dir, ref + _LOCK), all_)
     yield from (Candidate(os.path.join(location.common_dir, name), all_, settles=True) for name in _SHARED[1:2])
+    yield from of_tables(location)
+
+
+def of_tables(location: Location) -> Iterator[Candidate]:
+    """The locks that keep all refs from being changed, where refs are in reftables."""
+    all_ = everywhere(location)
+    for git_dir in dict.fromkeys([location.common_dir, location.git_dir]):
+        yield Candidate(os.path.join(git_dir, TABLES, "tables.list.lock"), all_, settles=True)
 
 
 def everywhere(location: Location) -> list[str]:
     """The folders in which a git that works in this repository may run."""
     common = location.common_dir
-    roots = filter(None, map(worktrees.root_or_none, worktrees.linked_git_dirs(common)))
+    roots = filter(None, map(gitfile.root_or_none, gitfile.linked_git_dirs(common)))
     return list(dict.fromkeys([common, common.removesuffix(os.sep + ".git"), location.root, location.git_dir, *roots]))
 
 
@@ -193,7 +202,7 @@ def in_git_dir(git_dir: str) -> Iterator[str]:
     """The lock files in a git directory, and in those of its submodules."""
     yield from _locks_in(git_dir)
     yield from _locks_in(os.path.join(git_dir, "info"))
-    yield from _locks_in(os.path.join(git_dir, "reftable"))
+    yield from _locks_in(os.path.join(git_dir, TABLES))
     for name in ("refs", "logs"):
         for folder, _, _ in os.walk(os.path.join(git_dir, name)):
             yield from _locks_in(folder)

@@ -77,16 +77,20 @@ class Parsed:
     _MOST_ENTRIES = 400_000
     _FEWEST_TREES = 16
 
-    def __init__(self, read: Callable[[str], bytes], raw_length: int) -> None:
-        self._read = read
+    def __init__(self, raw_length: int) -> None:
         self._raw_length = raw_length
         self._trees: dict[str, dict[bytes, Entry]] = {}
         self._entries = 0
 
-    def get(self, oid: str) -> Mapping[bytes, Entry]:
+    def get(self, oid: str, read: Callable[[str], bytes]) -> Mapping[bytes, Entry]:
+        """The entries of a tree, which `read` reads if it is not in the cache.
+
+        The cache does not keep `read`, a method of the cache's owner: in a cycle of references, the owner would not end
+        its `git cat-file` as soon as it is not needed any more.
+        """
         found = self._trees.pop(oid, None)
         if found is None:
-            found = parse(self._read(oid), self._raw_length)
+            found = parse(read(oid), self._raw_length)
             self._entries += len(found)
         self._trees[oid] = found  # the newest is last
         while self._entries > self._MOST_ENTRIES and len(self._trees) > self._FEWEST_TREES:

@@ -55,6 +55,7 @@ def read(root: str, git_dir: str, common_dir: str, env: Mapping[str, str]) -> Us
             fsmonitor = "true" if entry.value is None else entry.value
         elif key.startswith("includeif.onbranch:"):
             files[os.path.join(git_dir, "HEAD")] = None
+            files[os.path.join(git_dir, "reftable", "tables.list")] = None
     folder = os.path.join(common_dir, "hooks") if hooks is None else os.path.join(root, os.path.expanduser(hooks))
     command, version = _monitor(fsmonitor, _without(versions, ours))
     return UserHooks(folder, command, version, tuple(files))

@@ -10,8 +10,15 @@ from typing import NamedTuple
 
 from git_agentos.errors import AgentosError, RepositoryError
 from git_agentos.git import process, refs
-from git_agentos.git.gitfile import DamagedEntryError, is_linked, other_owner, read_gitfile, root_of, root_or_none
-from git_agentos.git.hash_algorithm import is_any_oid
+from git_agentos.git.gitfile import (
+    DamagedEntryError,
+    is_linked,
+    linked_git_dirs,
+    other_owner,
+    read_gitfile,
+    root_of,
+    root_or_none,
+)
 from git_agentos.git.location import Location
 from git_agentos.util import directories, files, locks
 
@@ -20,7 +27,6 @@ __all__ = [
     "DamagedEntryError",
     "branch_users",
     "find_other_owner",
-    "is_head",
     "is_linked",
     "is_trusted_config_origin",
     "leads_to_common_dir",
@@ -51,15 +57,6 @@ def lock(location: Location) -> Iterator[None]:
         yield
 
 
-def linked_git_dirs(common_dir: str) -> Iterator[str]:
-    """The git directories of all linked worktrees, by name."""
-    folder = os.path.join(common_dir, "worktrees")
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        for entry in sorted(os.scandir(folder), key=lambda each: each.name):
-            if entry.is_dir(follow_symlinks=False):
-                yield entry.path
-
-
 def relink(git_dir: str, root: str) -> None:
     """Make a folder and its entry point at each other, by relative paths if they did before."""
     pointer = os.path.join(git_dir, "gitdir")
@@ -71,11 +68,11 @@ def relink(git_dir: str, root: str) -> None:
     files.replace(pointer, os.fsencode(f"{mine}\n"))
 
 
-def write_entry(git_dir: str, root: str, head: bytes) -> None:
-    """Write the files of an entry, which git needs to see the worktree at `root`; `head` is the content of HEAD."""
-    write_common_dir(git_dir)
-    files.replace(os.path.join(git_dir, "HEAD"), head)
-    files.replace(os.path.join(git_dir, "gitdir"), os.fsencode(f"{os.path.join(root, '.git')}\n"))
+def write_entry(location: Location, head: refs.Head) -> None:
+    """Write what an entry needs so that git sees the worktree."""
+    write_common_dir(location.git_dir)
+    files.replace(os.path.join(location.git_dir, "gitdir"), os.fsencode(f"{os.path.join(location.root, '.git')}\n"))
+    refs.rebuild_head(location, head)
 
 
 def write_common_dir(git_dir: str) -> None:
@@ -92,17 +89,6 @@ def leads_to_common_dir(git_dir: str, common_dir: str) -> bool:
     if not text or b"\0" in text:
         return False
     return os.path.realpath(os.path.join(git_dir, os.fsdecode(text))) == os.path.realpath(common_dir)
-
-
-def is_head(path: str) -> bool:
-    """Whether the file at `path` can be a HEAD: a symbolic ref or an id."""
-    try:
-        text = os.fsencode(os.readlink(path)) if os.path.islink(path) else files.read(path, limit=_LONGEST).strip()
-    except OSError:
-        return False
-    if text.startswith(b"ref:"):
-        text = text[4:].strip()
-    return (text.startswith(b"refs/") and b"\0" not in text) or is_any_oid(text.decode("latin-1"))
 
 
 def unreadable_file(git_dir: str) -> str | None:

@@ -9,12 +9,10 @@ are part of it, and are not checked again.
 from __future__ import annotations
 
 import contextlib
-import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import fields, is_dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
@@ -25,6 +23,8 @@ from git_agentos.process import table
 from git_agentos.util import git_command_line
 
 if TYPE_CHECKING:
+    import inspect
+
     from git_agentos.checkpoint.open_worktree import OpenWorktree
     from git_agentos.git.location import Location
     from git_agentos.guard.decision import Operation
@@ -78,6 +78,8 @@ def entry(
             if who.agent is None:
                 with _part():
                     return function(*args, **kwargs)
+            import inspect  # here and below: few calls need it, and it takes longer to import than this module
+
             bound = inspect.signature(function).bind(*args, **kwargs)
             _check_call(who, path, bound, named, also)
             try:
@@ -198,6 +200,9 @@ def _check_call(
     also: Callable[[Any], Mapping[str, Any]] | None,
 ) -> None:
     """Check a call of a function like the command line that does the same."""
+    import inspect
+    from dataclasses import fields, is_dataclass
+
     subject, *others = bound.signature.parameters.values()
     first = bound.arguments[subject.name]
     operands: list[str] = []

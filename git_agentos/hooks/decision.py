@@ -51,7 +51,9 @@ def decide(
         command.call,
         assessment,
         command.who,
-        enforcer.LayerCall(layer, command.pid, settings, hook_caller=command.caller_pid, targets=targets),
+        enforcer.LayerCall(
+            layer, command.pid, settings, hook_caller=command.caller_pid, targets=targets, location=command.location
+        ),
     )
     output.to_stderr(verdict.message)
     if not verdict.run:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from git_agentos.errors import AgentosError
 from git_agentos.git.location import Location
+from git_agentos.git.scan import Scan
 from git_agentos.guard import identity, messages, ownership
 from git_agentos.guard.call import Call
 from git_agentos.guard.configuration import settings as settings_
@@ -121,10 +122,11 @@ def _record(
 
 
 def _take(command: GitCommand, trigger: str, description: str, meta: Mapping[str, str], commits: Sequence[str]) -> None:
-    from git_agentos.guard.enforcement import saving
-
     if command.location is None:
         return
-    context = saving.context_at(command.location, command.who.agent, command.call.environment)
-    metadata = context.metadata(trigger=trigger, description=description, meta=dict(meta))
-    saving.save(context, SaveScope(commits=commits), metadata, whole=False)
+    with Scan(command.location) as scan:  # git scans while Python imports what a checkpoint needs
+        from git_agentos.guard.enforcement import saving
+
+        context = saving.context_at(command.location, command.who.agent, command.call.environment, scan)
+        metadata = context.metadata(trigger=trigger, description=description, meta=dict(meta))
+        saving.save(context, SaveScope(commits=commits), metadata, whole=False, scan=scan)

@@ -315,7 +315,6 @@ def _commit_to_branch(here: OpenWorktree, run: WorkspaceContext, ready: _Ready) 
     except GitCommandError:
         refs.update(location, ref, head, commit, refs.ReflogEntry(f"{reason}, reverted", who))
         raise
-    refs.log(location, "HEAD", head, commit, reason, who)
 
 
 def _reset_index(here: OpenWorktree, commit: str) -> None:

@@ -18,9 +18,10 @@ from collections.abc import Mapping, Sequence
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RepositoryError, RunError
-from git_agentos.git import process, reflog, refs, worktrees
+from git_agentos.git import process, refs, worktrees
 from git_agentos.git.location import Location
-from git_agentos.git.reflog import Entry
+from git_agentos.git.refs import reflog
+from git_agentos.git.refs.reflog import Entry
 from git_agentos.git.repository import Repository
 from git_agentos.guard import identity
 from git_agentos.guard.configuration import run_protection, settings
@@ -119,7 +120,7 @@ class _BranchCheck:
         own = _git_dir(location, run)
         self._made = {
             each.new
-            for each in (reflog.read(os.path.join(own, "logs", "HEAD")) if own is not None else ())
+            for each in (_reflog_of_head(location.worktree("", own)) if own is not None else ())
             if each.message.startswith(_MADE) or _MERGED in each.message
         }
         self._others = [each for each in worktrees.list_existing(location) if each.git_dir != own]
@@ -164,7 +165,7 @@ class _BranchCheck:
             return True
         if not self._is_there(old):
             return False  # it was damaged before
-        entries = reflog.read(os.path.join(self._context.location.common_dir, "logs", name))
+        entries = reflog.parse(refs.read_log(self._context.location, name))
         last = _entry_leading_to(entries, old, new)
         if last is not None and last.message.startswith(_OURS):
             return False
@@ -273,7 +274,7 @@ def _last_entry_is(entries: Sequence[Entry], commit: str) -> bool:
 
 
 def _reflog_of_head(location: Location) -> list[Entry]:
-    return reflog.read(os.path.join(location.git_dir, "logs", "HEAD"))
+    return reflog.parse(refs.read_log(location, "HEAD"))
 
 
 def _entry_leading_to(entries: Sequence[Entry], old: str | None, new: str | None) -> Entry | None:

@@ -30,19 +30,19 @@ from git_agentos.git import (
     dates,
     lockfile,
     process,
-    reflog,
     refs,
     stale_locks,
     state_dir,
     worktrees,
 )
 from git_agentos.git.location import Location
+from git_agentos.git.refs import reflog
 from git_agentos.guard.setup import activation
 from git_agentos.run import baseline, evidence_store
 from git_agentos.run.baseline import Baseline
 from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.store import database_path
-from git_agentos.util import directories, files, times
+from git_agentos.util import directories, times
 from git_agentos.worktree import layout, record
 from git_agentos.worktree.record import AgentWorktree, Record
 
@@ -179,10 +179,15 @@ class _Rebuilding:
                 return git_dir
         for git_dir in entries:
             # What we had written into it is gone.
-            named = os.path.basename(git_dir) == self.id or _is_on(git_dir, self.ref)
+            named = os.path.basename(git_dir) == self.id or self._is_on_branch(git_dir)
             if named and record.id_of(git_dir) is None and worktrees.root_or_none(git_dir) == self.run.worktree_path:
                 return git_dir
         return None
+
+    def _is_on_branch(self, git_dir: str) -> bool:
+        with contextlib.suppress(RepositoryError):
+            return refs.read_head(self.context.location.worktree("", git_dir)).ref == self.ref
+        return False
 
     def _folder(self, git_dir: str | None) -> str:
         """The worktree's folder, which exists afterwards."""
@@ -233,7 +238,7 @@ class _Rebuilding:
             name = f"{base}{n}"
         git_dir = os.path.join(folder, name)
         os.mkdir(git_dir)
-        worktrees.write_entry(git_dir, root, os.fsencode(f"ref: {self.ref}\n"))
+        worktrees.write_entry(self.context.location.worktree(root, git_dir), refs.Head(self.ref, None))
         record.name(git_dir, self.id)
         return git_dir
 
@@ -343,7 +348,7 @@ class _Rebuilding:
             self._set_aside(path, "HEAD", reason)
         else:
             self._add_not_saved("HEAD", _MISSING)
-        files.replace(path, os.fsencode(f"ref: {self.ref}\n"))
+        refs.rebuild_head(self.location, refs.Head(self.ref, None))
         self.result.commits += self._last_commits()
 
     def _index(self) -> None:
@@ -393,8 +398,8 @@ class _Rebuilding:
     def _last_commits(self) -> list[str]:
         """The last commits of the branch and of HEAD by their reflogs."""
         found = []
-        for folder, name in ((self.location.common_dir, self.ref), (self.location.git_dir, "HEAD")):
-            for each in reversed(reflog.read(os.path.join(folder, "logs", name))):
+        for name in (self.ref, "HEAD"):
+            for each in reversed(reflog.parse(refs.read_log(self.location, name))):
                 if each.new.strip("0") and self._has(each.new):
                     found.append(each.new)
                     break
@@ -432,12 +437,6 @@ class _Rebuilding:
 
 def _leads_to(root: str, git_dir: str) -> bool:
     return not os.path.islink(os.path.join(root, ".git")) and worktrees.is_linked(root, git_dir)
-
-
-def _is_on(git_dir: str, ref: str) -> bool:
-    with contextlib.suppress(OSError):
-        return files.read(os.path.join(git_dir, "HEAD"), follow=True).strip() == os.fsencode("ref: " + ref)
-    return False
 
 
 def _begun(context: OpenWorktree, run: WorkspaceContext) -> Mapping[str, Any]:

@@ -10,7 +10,6 @@ import errno
 import fcntl
 import functools
 import os
-import shutil
 from collections.abc import Callable
 
 _FICLONE = 0x40049409  # ioctl_ficlonerange(2)
@@ -51,6 +50,8 @@ def copy_contents(source: bytes, target: bytes) -> None:
             try:
                 fcntl.ioctl(new.fileno(), _FICLONE, old.fileno())
             except OSError:
+                import shutil  # it takes long to import
+
                 shutil.copyfileobj(old, new, _BLOCK)
 
 

@@ -112,29 +112,31 @@ class _Entry:
         yield repairable(self.id, "worktree-damaged-entry", "error", message, rewrite)
 
     def head(self) -> Iterator[Fixable]:
-        if worktrees.is_head(self.path("HEAD")):
+        if refs.has_head(self.location):
             return
 
         def rebuild() -> str:
-            text, words = self._last_head()
-            return f"it is {words} again" + self.rebuild_file("HEAD", text)
+            head, words = self._last_head()
+            kept = damaged.set_aside(self.context.location, self.path("HEAD"))
+            refs.rebuild_head(self.location, head)
+            return f"it is {words} again" + damaged.describe(kept)
 
         message = f"HEAD of the worktree '{self.id}' is missing or damaged"
         yield repairable(self.id, "worktree-damaged-head", "error", message, rebuild)
 
-    def _last_head(self) -> tuple[str, str]:
+    def _last_head(self) -> tuple[refs.Head, str]:
         """HEAD as the newest checkpoint has it, else on the worktree's own branch."""
         with contextlib.suppress(AgentosError):
             last = revival.ended(self.context, self.id).last
             if last.branch is None and last.commit is not None:
-                return last.commit + "\n", f"at {last.commit[:8]}"
+                return refs.Head(None, last.commit), f"at {last.commit[:8]}"
             if last.branch is not None:
-                return f"ref: {layout.HEADS}{last.branch}\n", f"on branch '{last.branch}'"
+                return refs.Head(layout.HEADS + last.branch, None), f"on branch '{last.branch}'"
         branch = record.BRANCHES + self.id
         with contextlib.suppress(AgentosError):
             known = record.read(self.git_dir) or record.record_from_timeline(self.context.repository, self.id)
             branch = known.branch if known is not None else branch
-        return f"ref: {layout.HEADS}{branch}\n", f"on branch '{branch}'"
+        return refs.Head(layout.HEADS + branch, None), f"on branch '{branch}'"
 
     # -- the record ------------------------------------------------------------------------------------------------
 

@@ -246,8 +246,8 @@ class _FastForward:
             ok=(0, 1),
         )
         try:
-            ready = refs.transaction(location, self.ref, self.new, self.old, reason=self.reason, who=self.who)
-            with ready as set_ref:
+            reflog = refs.ReflogEntry(self.reason, self.who)
+            with refs.transaction(location, self.ref, self.new, self.old, reflog) as set_ref:
                 # Saving takes a while: what is in the way by now is refused before anything has to be restored, by
                 # ourselves (git would overwrite an ignored file) and by git.
                 refuse_obstacles(location, self.repository, now, self.repository.commit_tree(self.old), delta)
@@ -272,7 +272,6 @@ class _FastForward:
                 self.moved = True
         except refs.RefMoved as error:
             raise TipMovedError from error
-        refs.log(location, "HEAD", self.old, self.new, self.reason, self.who)
 
     def _read_tree(self, new_index: str, *options: str, owner: int | None = None) -> None:
         args = [*index.stat_options(self.inner.settings.values)]

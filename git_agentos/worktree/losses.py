@@ -15,7 +15,6 @@ from git_agentos.git.repository import Repository
 from git_agentos.util import files
 
 _OWN_REFS = ("refs/worktree/", "refs/bisect/", "refs/rewritten/")
-_LARGEST_REFLOG = 1 << 32  # bytes
 _PSEUDO_REFS = ("ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD", "FETCH_HEAD")
 _OURS = "refs/agentos/"
 
@@ -127,7 +126,7 @@ def own_commits(repository: Repository, *, without: str | None = None) -> tuple[
     sound = refs.list_refs(location, "refs/", skip_broken=True)
     staying = {name: oid for name, oid in sound.items() if not name.startswith(_OWN_REFS)}
     if without is not None:
-        candidates |= set(_reflog(location.common_dir, without))
+        candidates |= set(_reflog(location, without))
         if without in staying:
             candidates.add(staying.pop(without))
     others = {oid for name, oid in staying.items() if not name.startswith(_OURS)}
@@ -147,16 +146,12 @@ def _own_tips(location: Location) -> Iterator[str]:
         head = refs.read_head(location).commit
         if head is not None:
             yield head
-    yield from _reflog(location.git_dir, "HEAD")
+    yield from _reflog(location, "HEAD")
+    yield from refs.own_refs(location).values()
     for name in _PSEUDO_REFS:
         with contextlib.suppress(OSError):
             for line in files.read(os.path.join(location.git_dir, name), follow=True).splitlines():
                 yield _first_word(line)
-    for prefix in _OWN_REFS:
-        for folder, _, names in os.walk(os.path.join(location.git_dir, prefix)):
-            for name in names:
-                with contextlib.suppress(OSError):
-                    yield _first_word(files.read(os.path.join(folder, name), follow=True))
 
 
 def _first_word(line: bytes) -> str:
@@ -164,13 +159,11 @@ def _first_word(line: bytes) -> str:
     return line.split(maxsplit=1)[0].decode("ascii", "replace") if line.strip() else ""
 
 
-def _reflog(git_dir: str, name: str) -> Iterator[str]:
+def _reflog(location: Location, name: str) -> Iterator[str]:
     """Every commit that a reflog names."""
-    with contextlib.suppress(OSError):
-        for line in files.read(os.path.join(git_dir, "logs", name), limit=_LARGEST_REFLOG, follow=True).splitlines():
-            words = line.split(b" ", 2)
-            for word in words[:2]:
-                yield word.decode("ascii", "replace")
+    for line in refs.read_log(location, name):
+        for word in line.split(b" ", 2)[:2]:
+            yield word.decode("ascii", "replace")
 
 
 def _commits(repository: Repository, candidates: set[str]) -> list[str]:

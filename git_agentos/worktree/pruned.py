@@ -89,7 +89,7 @@ def _rebuild_entry(context: OpenWorktree, one: Pruned) -> str:
     with state_dir.scratch(context.location) as scratch:
         new = os.path.join(scratch, "entry")
         os.mkdir(new)
-        worktrees.write_entry(new, one.root, head)
+        worktrees.write_entry(context.location.worktree(one.root, new), head)
         made = replace(one.record, id=one.id, path=one.root, state=record.ACTIVE, completed_at=None)
         record.write(new, made)
         os.rename(new, one.git_dir)
@@ -102,7 +102,7 @@ def _rebuild_entry(context: OpenWorktree, one: Pruned) -> str:
     return f"it has one again, {words}{index}{guard}"
 
 
-def _head(context: OpenWorktree, one: Pruned, location: Location) -> tuple[bytes, str]:
+def _head(context: OpenWorktree, one: Pruned, location: Location) -> tuple[refs.Head, str]:
     """HEAD as the newest checkpoint has it; detached where another worktree uses the branch by now."""
     commit: str | None = None
     branch: str | None = one.record.branch
@@ -114,5 +114,5 @@ def _head(context: OpenWorktree, one: Pruned, location: Location) -> tuple[bytes
     ref = None if branch is None else layout.HEADS + branch
     tip = None if ref is None else refs.resolve(context.location, ref)
     if ref is not None and (tip is not None or commit is None) and not worktrees.branch_users(location, ref):
-        return os.fsencode(f"ref: {ref}\n"), f"on branch '{branch}'"
-    return os.fsencode(f"{tip or commit}\n"), f"at commit {(tip or commit or '')[:8]}"
+        return refs.Head(ref, None), f"on branch '{branch}'"
+    return refs.Head(None, tip or commit), f"at commit {(tip or commit or '')[:8]}"

@@ -8,7 +8,7 @@ from shlex import quote
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import UNCHANGED, LockedError, WorktreeError
-from git_agentos.git import gitfile, index_damage, stale_locks, worktrees
+from git_agentos.git import gitfile, index_damage, refs, stale_locks, worktrees
 from git_agentos.git.location import Location
 from git_agentos.process import mounts, occupants
 from git_agentos.util import files, locks
@@ -139,7 +139,7 @@ def _check_not_a_link(worktree: AgentWorktree) -> None:
 def _check_readable(worktree: AgentWorktree) -> None:
     head, index = (os.path.join(worktree.git_dir, name) for name in ("HEAD", "index"))
     damaged = worktrees.unreadable_file(worktree.git_dir)
-    if damaged is None and not worktrees.is_head(head):
+    if damaged is None and not refs.has_head(worktree.location):
         damaged = head
     if damaged is None and os.path.lexists(index) and index_damage.is_damaged(worktree.location):
         damaged = index

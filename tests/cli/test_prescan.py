@@ -27,7 +27,7 @@ from git_agentos.cli.prescan import prescan as scan
 )
 def test_a_plain_creation_is_seen(line: str, directory: str) -> None:
     scanned = scan(line.split())
-    assert (scanned.command, scanned.is_plain_checkpoint, scanned.directory) == ("checkpoint", True, directory)
+    assert (scanned.command, scanned.needs_scan, scanned.directory) == ("checkpoint", True, directory)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_plain_creation_is_seen(line: str, directory: str) -> None:
     ],
 )
 def test_other_command_lines_start_no_scan(line: str) -> None:
-    assert not scan(line.split()).is_plain_checkpoint
+    assert not scan(line.split()).needs_scan
 
 
 @pytest.mark.parametrize(
@@ -93,4 +93,4 @@ def test_json_is_noticed_before_the_parser(line: str, json: bool) -> None:
 def test_several_directories_add_up_as_in_git() -> None:
     assert scan(["-C", "a", "-C", "", "-C", "b"]).directory == "a/b"
     nothing = scan([])
-    assert (nothing.command, nothing.is_plain_checkpoint, nothing.json, nothing.directory) == (None, False, False, ".")
+    assert (nothing.command, nothing.needs_scan, nothing.json, nothing.directory) == (None, False, False, ".")

@@ -55,6 +55,38 @@ def test_a_plain_line_loads_no_parser(repo: Repo, words: tuple[str, ...]) -> Non
     assert loaded_by(command("-C", str(repo.path), *words)).isdisjoint({"typer", "git_agentos.cli.app", "difflib"})
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("checkpoint",), ("checkpoint", "-qm", "text", "--meta", "a=b")],
+    ids=" ".join,
+)
+def test_a_small_checkpoint_loads_no_libgit2_and_nothing_slow(repo: Repo, words: tuple[str, ...]) -> None:
+    repo.write("new.txt", "x")
+    assert run(repo.path, "checkpoint", "-q").code == 0
+    repo.write("new.txt", "y")
+    slow = {"pygit2", "git_agentos.git.objects.libgit2", "inspect", "dataclasses", "shutil", "tempfile", "logging"}
+    assert loaded_by(command("-C", str(repo.path), *words)).isdisjoint({*slow, "sqlite3", "asyncio"})
+
+
+@pytest.mark.parametrize("words", [("status",), ("checkpoint", "list", "-n", "20"), ("checkpoint", "show", "latest")])
+def test_looking_at_checkpoints_loads_no_libgit2(repo: Repo, words: tuple[str, ...]) -> None:
+    repo.write("new.txt", "x")
+    assert run(repo.path, "checkpoint", "-q").code == 0
+    loaded = loaded_by(command("-C", str(repo.path), *words))
+    assert loaded.isdisjoint({"pygit2", "git_agentos.git.objects.libgit2", "logging"})
+
+
+def test_many_reads_load_libgit2(repo: Repo) -> None:
+    """It reads faster, once it is there."""
+    for number in range(300):
+        repo.write(f"{number}/file.txt", f"{number}")
+    repo.commit("many folders")
+    repo.git("repack", "-adq")
+    for number in range(300):
+        repo.write(f"{number}/file.txt", "changed")
+    assert "git_agentos.git.objects.libgit2" in loaded_by(command("-C", str(repo.path), "checkpoint"))
+
+
 def test_the_argument_parser_loads_neither_pydantic_nor_rich(repo: Repo) -> None:
     """typer sends every word through pydantic (0.29) unless told otherwise: `app._keep_words_as_they_are`."""
     run(repo.path, "checkpoint")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.repo import Repo, remove
+from tests.support.repo import ZERO, Repo, remove
 from tests.support.tool import IN_PROCESS, run, run_ok
 
 
@@ -113,7 +113,7 @@ def test_a_damaged_stat_cache_costs_time_alone(repo: Repo) -> None:
     path = repo.git_dir / "agentos/stat-cache.json"
     found = os.lstat(repo.at("large.txt"))
     row = [found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev, found.st_mode]
-    rows: list[object] = [7, None, "x", [], [*row, 7], [*row, "zz"], [*row, "g" * 40], {}]
+    rows: list[object] = [7, None, "x", [], [*row, 7], [*row, "zz"], [*row, "g" * len(ZERO)], {}]
     for bad in rows:
         path.write_text(json.dumps({"version": 1, "files": {"large.txt": bad}}))
         repo.append("readme.txt", "more\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from typing import cast
 
@@ -10,10 +9,11 @@ import pytest
 
 from tests.support.operations import diverge, expect_stop
 from tests.support.refusal import assert_refused
-from tests.support.repo import Repo
+from tests.support.repo import Repo, digest
 from tests.support.tool import IN_PROCESS, run, run_ok
 
 TIMELINE = "refs/agentos/timelines/main"
+TOO_LONG = "one digit more than an id"
 _USES = (
     ["restore"],
     ["restore", "--dry-run"],
@@ -53,8 +53,9 @@ def test_unknown(repo: Repo, taken: str, words: list[str], spec: str) -> None:
     assert_refused(repo.path, *words, spec, mentions=spec, keeps=repo.path)
 
 
-@uses_of("abc", "xyz12345", "@{x}", "@{-1}", "@{}", "latest~1", "main", "a" * 41, "")
+@uses_of("abc", "xyz12345", "@{x}", "@{-1}", "@{}", "latest~1", "main", TOO_LONG, "")
 def test_malformed(repo: Repo, taken: str, words: list[str], spec: str) -> None:
+    spec = "a" * (len(taken) + 1) if spec is TOO_LONG else spec
     assert_refused(repo.path, *words, spec, code=2, keeps=repo.path)
 
 
@@ -247,7 +248,7 @@ def _colliding(repo: Repo, checkpoint: str) -> tuple[str, str]:
     head, _, message = raw.partition(b"\n\n")
     seen: dict[str, bytes] = {}
     for candidate in _variants(head, message):
-        prefix = hashlib.sha1(b"commit %d\0" % len(candidate) + candidate).hexdigest()[:4]
+        prefix = digest(b"commit %d\0" % len(candidate) + candidate).hexdigest()[:4]
         if prefix in seen:
             return _write(repo, seen[prefix]), _write(repo, candidate)
         seen[prefix] = candidate

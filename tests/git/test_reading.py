@@ -12,6 +12,7 @@ from git_agentos import open_workspace
 from git_agentos.errors import UnsupportedRepository, UsageError
 from git_agentos.git import dates, refs
 from git_agentos.git.location import locate
+from git_agentos.git.refs import files
 from tests.support.refusal import assert_refused
 from tests.support.repo import Repo
 from tests.support.tool import IN_PROCESS
@@ -27,7 +28,7 @@ def test_pack_refs_beside_us_hides_no_ref(repo: Repo, monkeypatch: pytest.Monkey
     expected = dict(
         line.split(" ") for line in repo.text("for-each-ref", "--format=%(refname) %(objectname)").split("\n")
     )
-    real = refs._packed
+    real = files._packed
 
     def packed(where: object) -> dict[str, str]:
         if pack == "before":
@@ -36,7 +37,7 @@ def test_pack_refs_beside_us_hides_no_ref(repo: Repo, monkeypatch: pytest.Monkey
         repo.git("pack-refs", "--all")
         return found
 
-    monkeypatch.setattr(refs, "_packed", packed)
+    monkeypatch.setattr(files, "_packed", packed)
     assert refs.list_refs(location, "refs/") == expected
 
 

@@ -10,11 +10,13 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.errors import UnsupportedRepository
-from git_agentos.git.location import locate
+from git_agentos.git import repository_format
+from git_agentos.git.hash_algorithm import of_oid
+from git_agentos.git.location import Location, locate
 from git_agentos.git.repository import Repository
 from tests.support.refusal import assert_refused
 from tests.support.repo import Repo, git
-from tests.support.tool import IN_PROCESS, run
+from tests.support.tool import IN_PROCESS, run, run_ok
 
 COMMANDS = pytest.mark.parametrize(
     "words",
@@ -81,6 +83,21 @@ def test_reftable_of_a_git_that_knows_it(repo: Repo) -> None:
     assert not (repo.path / ".agentos").exists()
     repo.git("config", "extensions.refStorage", "files")
     assert run(repo.path, "checkpoint").code == 0
+
+
+def test_extensions_that_change_nothing_for_us(repo: Repo) -> None:
+    """Those that this git does not know are added when git is not asked any more."""
+    taken = run_ok(repo.path, "checkpoint")["id"]
+    repo.config("core.repositoryFormatVersion", "1")
+    for name in ("preciousObjects", "worktreeConfig", "noop"):
+        repo.config(f"extensions.{name}", "true")
+    assert run_ok(repo.path, "checkpoint", "show", taken)["id"] == taken
+    git_dir = str(repo.git_dir)
+    with (repo.git_dir / "config").open("a") as file:
+        file.write("[extensions] relativeWorktrees = true ; a comment\n\tsubmodulePathConfig\n\trefStorage = files\n")
+    location = Location.read(str(repo.path), git_dir, git_dir)
+    assert location.format == repository_format.RepositoryFormat(of_oid(taken), "files", names_refs=True)
+    assert Repository(location).commit(taken).oid == taken
 
 
 def test_an_extension_that_only_git_knows(repo: Repo) -> None:

@@ -106,6 +106,20 @@ def test_a_rebase_is_recorded_once(repo: Repo) -> None:
     assert checkpoints(agent)[0].commit == agent.oid()
 
 
+def test_a_rebase_is_decided_once_before_it_begins(repo: Repo) -> None:
+    """By the core.fsmonitor script, if git has called it for the rebase; `pre-rebase` would get the same answer."""
+    set_up(repo, "agentos.policy.rebase", "allow")
+    agent = guarded(repo, base="main~1")
+    agent.write("new.txt", "x\n")
+    quiet(agent, "add", ".")
+    quiet(agent, "commit", "-q", "-m", "new")
+    spy = Spy(agent)
+    done = sh(agent, "git rebase -q main")
+    assert done.code == 0, done
+    assert spy.started() == ["fsmonitor", "reference-transaction", "post-rewrite"]
+    assert "before_risky" in triggers(agent)
+
+
 @pytest.mark.parametrize(
     ("switch", "left"),
     [

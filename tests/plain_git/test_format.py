@@ -15,7 +15,6 @@ from tests.support.operations import diverge, expect_stop
 from tests.support.repo import Repo, filled
 from tests.support.tool import IN_PROCESS, run_ok
 
-_EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 _KEYS = {
     "format", "created_at", "created_by", "worktree", "worktree_path", "trigger", "description", "task_id", "run_id",
     "session_id", "meta", "head", "intent_to_add", "assume_unchanged", "skip_worktree", "absent", "sparse",
@@ -26,6 +25,10 @@ _KEYS = {
 
 def _parents(repo: Repo, oid: str) -> list[str]:
     return repo.text("rev-list", "--parents", "--no-walk", oid).split()[1:]
+
+
+def _empty_tree(repo: Repo) -> str:
+    return repo.git("hash-object", "-t", "tree", "--stdin").decode().strip()
 
 
 def _tree(repo: Repo, oid: str) -> str:
@@ -71,7 +74,7 @@ def test_the_commits_of_a_checkpoint(repo: Repo) -> None:
     root, second = _parents(repo, timeline)
     assert second == oid
     assert _parents(repo, root) == []
-    assert _tree(repo, root) == _EMPTY_TREE
+    assert _tree(repo, root) == _empty_tree(repo)
     assert _tree(repo, timeline) == visible_tree
     assert repo.text("log", "-1", "--format=%B", timeline) == repo.text("log", "-1", "--format=%B", oid)
 
@@ -175,7 +178,7 @@ def test_an_unborn_branch(empty_repo: Repo) -> None:
     oid = run_ok(empty_repo.path, "checkpoint")["id"]
     head, index, _, _ = _parents(empty_repo, oid)
     assert _parents(empty_repo, head) == []
-    assert _tree(empty_repo, head) == _EMPTY_TREE
+    assert _tree(empty_repo, head) == _empty_tree(empty_repo)
     assert _parents(empty_repo, index) == [head]
     assert _names(empty_repo, index) == {b"staged.txt"}
     assert _meta(empty_repo, oid)["head"] == {"ref": "refs/heads/main", "commit": None}

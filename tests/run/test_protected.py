@@ -18,7 +18,7 @@ from git_agentos.guard.identity import Identity
 from git_agentos.run import branches
 from git_agentos.worktree import record
 from tests.support.agents import agent_worktree
-from tests.support.repo import Repo, git
+from tests.support.repo import ZERO, Repo, git
 from tests.support.tool import run as tool
 
 CLOSED = ("main", "release/*")
@@ -226,7 +226,14 @@ def test_moved_protected_branch_is_reported_and_reset(ground: Ground, name: str)
     assert ground.violations() == []
 
 
-DAMAGE = {"no id": "junk", "nothing": "", "an id of nothing": "1" * 40, "no digits": "z" * 40, "a circle": "ref: {}"}
+_NOTHING, _NO_DIGITS = "1" * len(ZERO), "z" * len(ZERO)
+DAMAGE = {
+    "no id": "junk",
+    "nothing": "",
+    "an id of nothing": "1" * len(ZERO),
+    "no digits": "z" * len(ZERO),
+    "a circle": "ref: {}",
+}
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -248,7 +255,7 @@ def test_a_damaged_one_is_told_and_set_back(ground: Ground, name: str, packed: b
 def test_ref_damaged_before_the_run_is_not_reported(ground: Ground) -> None:
     path = ground.repo.path / ".git" / "refs/heads/release/1"
     whole = path.read_text()
-    for damage in ("junk", "1" * 40):
+    for damage in ("junk", "1" * len(ZERO)):
         path.write_text(damage + "\n")
         ground.before = ground.now
         assert ground.violations() == []

@@ -9,7 +9,7 @@ import pytest
 
 from git_agentos.checkpoint import format
 from git_agentos.worktree import record
-from tests.support.repo import Repo, git_run
+from tests.support.repo import ZERO, Repo, git_run
 from tests.support.rollbacks import RolledBackWorktree, prepare
 from tests.support.sampling import EXHAUSTIVE
 
@@ -85,7 +85,7 @@ def head_gone(ground: RolledBackWorktree) -> None:
 
 
 def head_nowhere(ground: RolledBackWorktree) -> None:
-    (ground.entry / "HEAD").write_text("1" * 40 + "\n")
+    (ground.entry / "HEAD").write_text("1" * len(ZERO) + "\n")
 
 
 def index(ground: RolledBackWorktree) -> None:
@@ -101,7 +101,7 @@ def branch(ground: RolledBackWorktree) -> None:
 
 
 def branch_nowhere(ground: RolledBackWorktree) -> None:
-    (ground.repo.path / ".git/refs/heads" / ground.run.branch_name).write_text("1" * 40 + "\n")
+    (ground.repo.path / ".git/refs/heads" / ground.run.branch_name).write_text("1" * len(ZERO) + "\n")
 
 
 def branch_gone(ground: RolledBackWorktree) -> None:
@@ -183,7 +183,7 @@ def test_made_again(ground: RolledBackWorktree, damage: str) -> None:
     assert git_run(ground.repo.path, "fsck", "--no-dangling").returncode == 0
 
 
-@pytest.mark.parametrize("line", ["7f3a", "7f3a 91", "x", "0" * 40 + " ", "7f3a 91 said\n", "\n"])
+@pytest.mark.parametrize("line", ["7f3a", "7f3a 91", "x", ZERO + " ", "7f3a 91 said\n", "\n"])
 def test_a_torn_reflog(ground: RolledBackWorktree, line: str) -> None:
     """As a power cut leaves it, with the branch: what was committed last is found in the lines before."""
     wrecked = ground.there.text("rev-parse", "HEAD").strip()

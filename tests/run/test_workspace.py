@@ -279,7 +279,7 @@ def _killed_at(repo: Repo, owner: Any, name: str, *, after: bool) -> None:
 KILLED: dict[str, tuple[Any, str, bool]] = {
     "before anything is made": (evidence_store, "create", True),
     "when the intent is written": (layout, "choose_path", True),
-    "when git has made the entry": (new_worktree, "Location", True),
+    "when git has made the entry": (new_worktree.NewWorktree, "add_worktree", True),
     "before the set-up": (setup, "prepare", False),
     "after the set-up": (setup, "prepare", True),
     "after the checkpoint": (baseline, "record", False),

@@ -11,7 +11,7 @@ REFERENCE = (PROJECT_ROOT / "docs" / "json.md").read_text()
 
 _SECTION = re.compile(r"^(?P<level>##+) (?P<name>.+)\n(?P<body>(?:(?!^##).*\n?)*)", re.MULTILINE)
 _PATTERNS = {
-    "id": re.compile(r"[0-9a-f]{40}"),
+    "id": re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}"),
     "time": re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"),
     "path": re.compile(r"(?!/)[^\0]+"),
     "absolute path": re.compile(r"/[^\0]*"),

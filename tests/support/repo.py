@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -16,8 +17,17 @@ from typing import TypeAlias
 
 Name: TypeAlias = str | bytes
 
+# How `git init` makes ids: GIT_DEFAULT_HASH decides it for a whole run of the tests.
+digest = hashlib.sha256 if os.environ.get("GIT_DEFAULT_HASH") == "sha256" else hashlib.sha1
+ZERO = "0" * (2 * digest().digest_size)
+
 
 _template: list[Path] = []
+
+
+def blob_id(data: bytes) -> str:
+    """The id of a blob."""
+    return digest(b"blob %d\0" % len(data) + data).hexdigest()
 
 
 class GitFailed(AssertionError):

@@ -6,6 +6,7 @@ import os
 import re
 from pathlib import Path
 
+from tests.support import ref_storage
 from tests.support.repo import Repo
 
 # Objects that nothing names are no trace; nor are our empty folders and the files that turns are taken on, and what the
@@ -15,6 +16,8 @@ _NO_TRACE = re.compile(
 )
 # git looks at files, and notes what it saw; it leaves empty folders where refs were.
 _FLEETING = re.compile(r"\.git/(index|(logs/)?refs(/.*)?)$")
+# What is in tables is compared by what git reads in them.
+_TABLES = re.compile(r"\.git/(worktrees/[^/]+/)?reftable/")
 
 
 def snapshot(repo: Repo) -> dict[str, bytes | str]:
@@ -25,7 +28,7 @@ def snapshot(repo: Repo) -> dict[str, bytes | str]:
         for name in [*names, *files]:
             path = os.path.join(folder, name)
             key = os.fsdecode(os.path.relpath(path, os.fsencode(top)))
-            if _NO_TRACE.search(key) or key == f"{repo.path.name}.git/agentos":
+            if _NO_TRACE.search(key) or _TABLES.search(key) or key == f"{repo.path.name}.git/agentos":
                 continue
             if os.path.islink(path):
                 found[key] = "link to " + os.fsdecode(os.readlink(path))
@@ -35,6 +38,10 @@ def snapshot(repo: Repo) -> dict[str, bytes | str]:
             elif not key.endswith(".git/index"):
                 found[key] = Path(os.fsdecode(path)).read_bytes()
     found["refs"] = repo.git("for-each-ref")
+    if ref_storage.is_reftable(repo.git_dir):
+        found.update({f"reflog {name}": log for name, log in ref_storage.reflogs(repo.path).items()})
+        found["root refs"] = repr(ref_storage.root_refs(repo.path))
+        found["HEAD"] = str(ref_storage.head_ref(repo.path))
     return found
 
 

@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias, TypeVar
 
+from tests.support import ref_storage
 from tests.support.repo import GitFailed, git, git_run
 
 Branches: TypeAlias = Literal["exact", "any", "ignore"]
@@ -132,15 +133,15 @@ def complete_state(worktree: Path | str, *, strict: bool = False) -> State:
         else:
             nested[path] = complete_state(found, strict=strict)
     return State(
-        head=_head(git_dir, refs),
+        head=_head(root, git_dir, refs),
         index=tuple(sorted(_index(root))),
         files=files,
-        operation=dict(_operation(git_dir)),
+        operation=dict(_operation(root, git_dir)),
         bisect={name: oid for name, oid in refs.items() if name.startswith("refs/bisect/")},
         status=_status(root),
         nested=nested,
         refs={name: oid for name, oid in refs.items() if not name.startswith(("refs/agentos/", "refs/bisect/"))},
-        strict=Strict(dict(_git_dir_files(git_dir, _common_dir(git_dir))), mtimes) if strict else None,
+        strict=Strict(dict(_git_dir_files(root, git_dir)), mtimes) if strict else None,
     )
 
 
@@ -241,9 +242,13 @@ def _common_dir(git_dir: Path) -> Path:
     return Path(os.path.normpath(git_dir / os.fsdecode(file.read_bytes().removesuffix(b"\n"))))
 
 
-def _head(git_dir: Path, refs: Mapping[str, str]) -> Head:
+def _head(root: Path, git_dir: Path, refs: Mapping[str, str]) -> Head:
     """HEAD from its file: states are read thousands of times, and each start of git takes as long as all the rest."""
     path = git_dir / "HEAD"
+    if ref_storage.is_reftable(git_dir):
+        ref = ref_storage.head_ref(root)
+        oid = git_run(root, "rev-parse", "--verify", "--quiet", "HEAD").stdout.decode().strip()
+        return Head(ref, oid or None)
     text = f"ref: {os.readlink(path)}" if path.is_symlink() else path.read_text(errors="surrogateescape").strip()
     branch = text.removeprefix("ref:").strip() if text.startswith("ref:") else None
     oid = text if branch is None else refs.get(branch, "").partition(" ")[0]
@@ -308,7 +313,11 @@ def _is_repository(folder: bytes) -> bool:
     return top.returncode == 0 and os.path.realpath(top.stdout.removesuffix(b"\n")) == os.path.realpath(folder)
 
 
-def _operation(git_dir: Path) -> Iterator[tuple[str, bytes]]:
+def _operation(root: Path, git_dir: Path) -> Iterator[tuple[str, bytes]]:
+    if ref_storage.is_reftable(git_dir):
+        for name, oid in ref_storage.root_refs(root).items():
+            if name in _OPERATION_FILES or name.startswith("BISECT_"):
+                yield name, oid.encode() + b"\n"
     bisect = sorted(path.name for path in git_dir.glob("BISECT_*"))
     for name in (*_OPERATION_FILES, *bisect):
         if (git_dir / name).is_file():
@@ -328,14 +337,17 @@ def _status(root: Path) -> bytes:
     return git(root, *STATUS)
 
 
-def _git_dir_files(git_dir: Path, common_dir: Path) -> Iterator[tuple[str, bytes]]:
-    for top in {common_dir, git_dir}:
+def _git_dir_files(root: Path, git_dir: Path) -> Iterator[tuple[str, bytes]]:
+    if ref_storage.is_reftable(git_dir):
+        yield from ref_storage.reflogs(root).items()
+        yield from ((name, oid.encode()) for name, oid in ref_storage.root_refs(root).items())
+    for top in {_common_dir(git_dir), git_dir}:
         for folder, folders, names in os.walk(top):
             below = os.path.relpath(folder, top)
             folders[:] = [
                 name
                 for name in folders
-                if name not in ("objects", "agentos") and os.path.join(below, name) != "./modules"
+                if name not in ("objects", "agentos", ref_storage.TABLES) and os.path.join(below, name) != "./modules"
             ]
             for name in names:
                 path = os.path.join(folder, name)

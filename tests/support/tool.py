@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -143,9 +143,10 @@ def _open(where: Path) -> Any:
 
 
 def _document(result: Any) -> dict[str, Any]:
-    assert is_dataclass(result)
-    assert not isinstance(result, type)
-    return asdict(result)
+    """A result as its JSON document has it."""
+    from git_agentos.cli.render import json as documents
+
+    return _object(documents.plain(result))
 
 
 def _object(document: Any) -> dict[str, Any]:

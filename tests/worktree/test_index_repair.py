@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import struct
 from collections.abc import Callable
@@ -13,13 +12,13 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.worktree import creation, repair
-from tests.support.repo import Repo
+from tests.support.repo import Repo, digest
 from tests.support.state import complete_state
 from tests.support.tool import run, run_ok
 
 
 def sealed(data: bytes) -> bytes:
-    return data + hashlib.sha1(data).digest()
+    return data + digest(data).digest()
 
 
 def torn(index: Path) -> None:
@@ -54,11 +53,11 @@ def checksum(index: Path) -> None:
 
 def newer_version(index: Path) -> None:
     data = index.read_bytes()
-    index.write_bytes(sealed(data[:4] + struct.pack(">I", 5) + data[8:-20]))
+    index.write_bytes(sealed(data[:4] + struct.pack(">I", 5) + data[8 : -digest().digest_size]))
 
 
 def unknown_extension(index: Path) -> None:
-    index.write_bytes(sealed(index.read_bytes()[:-20] + b"zzzz" + struct.pack(">I", 4) + b"abcd"))
+    index.write_bytes(sealed(index.read_bytes()[: -digest().digest_size] + b"zzzz" + struct.pack(">I", 4) + b"abcd"))
 
 
 def without_shared_index(index: Path) -> None:

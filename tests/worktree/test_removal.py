@@ -29,7 +29,7 @@ from git_agentos.errors import (
 from git_agentos.git import refs, worktrees
 from git_agentos.worktree import creation, final_checkpoint, journal, losses, removal, revival, status, trash
 from tests.support.operations import OPERATIONS
-from tests.support.repo import Repo, filled, git_run
+from tests.support.repo import ZERO, Repo, filled, git_run
 from tests.support.snapshot import assert_nothing_left, snapshot
 from tests.support.state import complete_state, differences
 from tests.support.tool import run, run_ok
@@ -453,9 +453,9 @@ def test_an_interrupted_restore_stops_it(repo: Repo) -> None:
     there = make(repo)
     state = repo.path / ".git/worktrees/dev-001/agentos"
     journal = {
-        "version": 1, "command": "restore", "saved": "0" * 40, "target": "0" * 40, "head_ref": None,
+        "version": 1, "command": "restore", "saved": ZERO, "target": ZERO, "head_ref": None,
         "head_commit": None, "create": False, "paths": None, "keep_new": False, "with_operation": True,
-        "original": "0" * 40, "stamp": "x",
+        "original": ZERO, "stamp": "x",
     }  # fmt: skip
     (state / "journal.json").write_text(json.dumps(journal))
     refused(repo, there, InterruptedRestore, "a restore in this worktree was interrupted")

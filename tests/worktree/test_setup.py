@@ -12,7 +12,7 @@ import pytest
 from git_agentos import open_workspace
 from git_agentos.errors import ConfigurationError, WorktreeError
 from git_agentos.worktree import creation, record, setup
-from tests.support.repo import Repo, filled
+from tests.support.repo import ZERO, Repo, filled
 from tests.support.snapshot import assert_nothing_left, snapshot
 from tests.support.tool import run, run_ok
 
@@ -274,7 +274,7 @@ def test_submodules_are_initialised_without_the_network(deep: Repo, monkeypatch:
 
 
 def test_missing_submodule_commit_undoes_the_creation(deep: Repo) -> None:
-    deep.git("update-index", "--cacheinfo", "160000," + "1" * 40 + ",sub/mod")
+    deep.git("update-index", "--cacheinfo", "160000," + "1" * len(ZERO) + ",sub/mod")
     deep.git("commit", "-q", "-m", "a commit that nobody has")
     before = snapshot(deep)
     done = run(deep.path, "worktree", "create", "dev")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from git_agentos.git import untracked
@@ -35,8 +34,7 @@ class Known(NamedTuple):
     tree: str | None
 
 
-@dataclass(frozen=True)
-class Listing:
+class Listing(NamedTuple):
     """Paths are bytes relative to the root, which is `b""` among the folders.
 
     `names` are the files and links of the folders that were read and, for those that were not read again, the files

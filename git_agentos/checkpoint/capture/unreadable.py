@@ -10,7 +10,6 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from git_agentos.checkpoint.capture import listing
@@ -48,7 +47,7 @@ def made_readable(location: Location, walked: Listing, touched: Iterable[bytes])
                     files[path] = _open(full, stat.S_IRUSR)
         if folders:
             before = {path: each._replace(mode=folders.get(path, each.mode)) for path, each in walked.folders.items()}
-            walked = replace(walked, folders=before)
+            walked = walked._replace(folders=before)
         yield Opened(walked, files)
     except BaseException:
         for path, bits in sorted([*folders.items(), *files.items()], reverse=True):

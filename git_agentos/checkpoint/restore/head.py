@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -20,7 +19,6 @@ from git_agentos.errors import RepositoryError, RestoreError
 from git_agentos.git import process, refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.refs import Head
-from git_agentos.util import files
 
 BRANCHES = "refs/heads/"
 
@@ -158,23 +156,9 @@ def allowed_moves(location: Location, shifts: Iterable[BranchMove]) -> list[Bran
 def checked_out_elsewhere(location: Location, ref: str) -> bool:
     """Whether another worktree of the repository has the branch `ref` checked out, or is rebasing or bisecting it. The
     HEAD of a bare repository does not count."""
-    for folder in (location.common_dir, *worktrees.linked_git_dirs(location.common_dir)):
-        if folder != location.git_dir and _uses(folder, ref):
-            return folder != location.common_dir or not _is_bare(folder)
-    return False
-
-
-def _uses(git_dir: str, ref: str) -> bool:
-    full, short = os.fsencode(ref), os.fsencode(ref.removeprefix(BRANCHES))
-    for name, text in (
-        ("HEAD", b"ref: " + full),
-        ("rebase-merge/head-name", full),
-        ("rebase-apply/head-name", full),
-        ("BISECT_START", short),
-    ):
-        with contextlib.suppress(OSError):
-            if files.read(os.path.join(git_dir, name)).strip() == text:
-                return True
+    for user in worktrees.branch_users(location, ref, except_git_dir=location.git_dir):
+        if user.git_dir != location.common_dir or not _is_bare(user.git_dir):
+            return True
     return False
 
 
@@ -239,12 +223,9 @@ def _shift(location: Location, each: BranchMove, reason: str, who: str) -> None:
     if each.new is None:
         refs.drop(location, each.ref, each.old)
         return
-    here = refs.read_head(location)
     if each.old is None:
         check_ref_conflict(location, each.ref)
     refs.update(location, each.ref, each.new, each.old, refs.ReflogEntry(reason, who))
-    if here.ref == each.ref:
-        refs.log(location, "HEAD", each.old, each.new, reason, who)
 
 
 def delete_unused_branch(location: Location, ref: str, commit: str | None) -> None:

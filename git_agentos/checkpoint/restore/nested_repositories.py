@@ -126,12 +126,14 @@ class NestedRestore:
         location = nested.locate_at(repository.location.root, path)
         checkpoint = record["checkpoint"] if record["kind"] == "repository" else None
         holding = str(checkpoint) if checkpoint is not None and repository.exists(str(checkpoint)) else None
+        # A repository with another hash algorithm has its checkpoints in its own store alone.
+        own = str(checkpoint) if checkpoint is not None and not repository.hash.is_oid(str(checkpoint)) else holding
         if location is not None and holding is not None and not Repository(location).exists(holding):
             if not nested.move_aside(repository, path, self.saved):
                 raise NotThereError("another repository is in its place, and cannot be moved away")
             application.on_revert(functools.partial(_bring_back, repository, path, self.saved))
             location = None
-        if location is None and nested.reinstate(repository, path, holding=holding):
+        if location is None and nested.reinstate(repository, path, holding=own):
             application.on_revert(functools.partial(_aside_again, repository, path))
             location = nested.locate_at(repository.location.root, path)
         if location is None:

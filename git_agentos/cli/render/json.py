@@ -1,8 +1,8 @@
 """Results as JSON documents; docs/json.md is the reference, and tests/cli/test_documents.py compares them.
 
-The fields of the result dataclasses are the keys of the documents. Only `from_` is renamed, to `from`, which Python
-does not allow as a name. Paths are strings; a byte that is not UTF-8 is the surrogate that `os.fsdecode` makes of it.
-The dump is ASCII, so these survive every pipe.
+The fields of the results (dataclasses and named tuples) are the keys of the documents. Only `from_` is renamed, to
+`from`, which Python does not allow as a name. Paths are strings; a byte that is not UTF-8 is the surrogate that
+`os.fsdecode` makes of it. The dump is ASCII, so these survive every pipe.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ def plain(value: object) -> object:
         return os.fsdecode(value)
     if isinstance(value, Mapping):
         return {str(key): plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
         # Fast for lists of paths, which are most of a long list of checkpoints.
         return [inner if type(inner) is str else plain(inner) for inner in value]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if isinstance(value, tuple) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
         return {
             name: inner if inner is None or type(inner) is str else plain(inner)
             for name, inner in _fields(value).items()
@@ -81,6 +81,8 @@ def plain(value: object) -> object:
 
 
 def _fields(value: object) -> dict[str, object]:
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return dict(value._asdict())
     if not dataclasses.is_dataclass(value):
         raise TypeError(f"{type(value).__name__} has no named fields")
     return dict(vars(value))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import threading
 import weakref
@@ -18,10 +19,9 @@ class CatFile:
     """The child, started when something is read for the first time. It ends with this object, or with the process: when
     its input does."""
 
-    def __init__(self, environment: Mapping[str, str], cwd: str) -> None:
+    def __init__(self, environment: Mapping[str, str]) -> None:
         # Nothing is fetched here. git obeys this since 2.44; therefore the caller asks only for objects that exist.
         self._environment = {**environment, "GIT_NO_LAZY_FETCH": "1"}
-        self._cwd = cwd
         self._lock = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
         self._end: weakref.finalize[[subprocess.Popen[bytes]], CatFile] | None = None
@@ -49,7 +49,7 @@ class CatFile:
         if self._child is None:
             self._child = process.spawn(
                 ["cat-file", "--batch-command"],
-                cwd=self._cwd,
+                cwd=os.sep,  # not in a worktree: a process there would be in the way of its removal
                 env=self._environment,
                 stdin=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

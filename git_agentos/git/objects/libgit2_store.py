@@ -85,7 +85,7 @@ class Libgit2Store:
             # libgit2 has it built in, but git fsck requires it as an object.
             return loose.exists(self._objects_dir, oid)
         # Not `in repository`: that reads the whole object.
-        return libgit2.Oid(hex=oid) in self._odb
+        return SHA1.is_oid(oid) and libgit2.Oid(hex=oid) in self._odb
 
     def is_known(self, oid: str) -> bool:
         return any(backend.exists(oid) for backend in self._backends)

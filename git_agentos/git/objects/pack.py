@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -165,6 +164,8 @@ class Pack:
     def _copy(self, into: BinaryIO) -> None:
         """Copy the pack, which is still open here even if its name was removed."""
         self._file.seek(0)
+        import shutil  # few packs are copied, and it takes long to import
+
         shutil.copyfileobj(self._file, into, _CHUNK)
 
     def _index(self, pack_digest: bytes) -> bytes:

@@ -31,7 +31,7 @@ class PlumbingStore:
         stores = alternates.folders(objects_dir)
         self._loose = LooseObjects(stores, hash_algorithm)
         self._packs = PackIndexes(stores, hash_algorithm.raw_length)
-        self._cat_file = CatFile(environment, git_dir)
+        self._cat_file = CatFile(environment)
 
     def read(self, oid: str) -> tuple[str, bytes] | None:
         if not self._hash.is_oid(oid):

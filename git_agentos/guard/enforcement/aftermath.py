@@ -13,13 +13,14 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.model import Checkpoint
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError
+from git_agentos.git import refs
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
 from git_agentos.guard.messages import printable
@@ -80,7 +81,7 @@ def find_changes(
     if started is None:
         return None
     repository, location = context.repository, context.location
-    reflogs = any(_was_shortened(path, started) for path in _logs(location))
+    reflogs = _was_log_shortened(location, started)
     if not may_write_files(argv):
         return Aftermath(reflogs=reflogs, earlier=_earlier(context, None, started) if reflogs else None)
     if now is None:
@@ -164,21 +165,11 @@ def _changed_at(path: str | bytes) -> int:
 # -- reflogs -----------------------------------------------------------------------------------------------------------
 
 
-def _logs(location: Location) -> Iterator[str]:
-    yield os.path.join(location.git_dir, "logs", "HEAD")
-    for folder, _, names in os.walk(os.path.join(location.common_dir, "logs", "refs")):
-        if not folder.endswith(os.path.join("refs", "agentos")):
-            yield from (os.path.join(folder, name) for name in names)
-
-
-def _was_shortened(path: str, started: int) -> bool:
+def _was_log_shortened(location: Location, started: int) -> bool:
     """Whether a reflog was written since then, and does not begin with the ref's first commit any more."""
-    if _changed_at(path) < started - _STEP:
-        return False
-    try:
-        with open(path, "rb") as file:
-            first = file.readline()
-    except OSError:
-        return False
-    old = first.partition(b" ")[0]
-    return not old or old.strip(b"0") != b""
+    for name in refs.log_names(location):
+        if not name.startswith("refs/agentos/") and refs.log_changed_at(location, name) >= started - _STEP:
+            lines = refs.read_log(location, name)
+            if not lines or lines[0].split(b" ")[0].strip(b"0"):
+                return True
+    return False

@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from git_agentos.errors import AgentosError, GuardError
+from git_agentos.git import gitfile
 from git_agentos.git.location import Location, locate
 from git_agentos.guard import messages
 from git_agentos.guard.approval import approvals
@@ -287,6 +288,9 @@ class _Enforcement:
     def _locate(self) -> Location | None:
         for path in dict.fromkeys((self.assessment.root, self.call.cwd)):
             if path is not None:
+                known = self.layer.location
+                if known is not None and gitfile.find(path) == (path, known.git_dir) and path == known.root:
+                    return known
                 try:
                     return locate(path, use_environment=False)
                 except AgentosError:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from git_agentos.errors import AgentosError, IncompleteCaptureError
 from git_agentos.git.location import Location
+from git_agentos.git.scan import Scan
 from git_agentos.guard import messages
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import Assessment, SaveScope
@@ -30,8 +31,8 @@ class LayerCall(NamedTuple):
     `name` is the layer (`FSMONITOR`, `HOOK`, `SHIM` or `HARNESS`); `pid` is the process that the command is, or will be
     (the shim becomes git). With `on_wait`, a command that needs approval waits for it, and `on_wait` is called with a
     message first. With `hold`, a grant is found and not used, and nothing is saved yet: for a command that runs
-    together with others or not at all. In a git hook, `hook_caller` is the git process that called it, and `targets`
-    are the commits to which refs are about to be moved.
+    together with others or not at all. In a git hook, `hook_caller` is the git process that called it, `targets`
+    are the commits to which refs are about to be moved, and `location` is its worktree.
     """
 
     name: str
@@ -41,6 +42,7 @@ class LayerCall(NamedTuple):
     hold: bool = False
     hook_caller: int | None = None
     targets: Sequence[str] = ()
+    location: Location | None = None
 
 
 class SavePlan(NamedTuple):
@@ -83,10 +85,13 @@ class Safeguard:
 
     def context(self) -> OpenWorktree | None:
         """The worktree, opened when it is needed: pygit2 is not imported before."""
-        if self._context is None and self.location is not None:
+        return self._opened(self.location) if self.location is not None else None
+
+    def _opened(self, location: Location, scan: Scan | None = None) -> OpenWorktree:
+        if self._context is None:
             from git_agentos.guard.enforcement import saving
 
-            self._context = saving.context_at(self.location, self.identity.agent, self.call.environment)
+            self._context = saving.context_at(location, self.identity.agent, self.call.environment, scan)
         return self._context
 
     def create(self, plan: SavePlan) -> None:
@@ -102,10 +107,13 @@ class Safeguard:
 
     def create_of(self, scope: SaveScope, plan: SavePlan) -> None:
         """Create a checkpoint that holds `scope`. AgentosError or OSError if that fails."""
-        context = self.context()
-        if context is None:
+        if self.location is None:
             self.incomplete = "the worktree that it works in is not known"
             return
+        with Scan(self.location) as scan:  # git scans while Python imports what a checkpoint needs
+            self._create_by(self._opened(self.location, scan), scope, plan, scan)
+
+    def _create_by(self, context: OpenWorktree, scope: SaveScope, plan: SavePlan, scan: Scan) -> None:
         from git_agentos.checkpoint.model import SkipReason
         from git_agentos.guard.enforcement import saving
 
@@ -123,7 +131,7 @@ class Safeguard:
         scope_now = scope if plan.ignored else SaveScope(commits=scope.commits)
         with self.collect_warnings():
             needed = is_needed if plan.complete else None
-            saved = saving.save(context, scope_now, metadata, whole=plan.whole, needed=needed)
+            saved = saving.save(context, scope_now, metadata, whole=plan.whole, needed=needed, scan=scan)
         if saved.checkpoint is not None:
             self.checkpoint = saved.checkpoint
         missing = [item for item in saved.skipped if is_needed(item)]

@@ -17,6 +17,7 @@ from git_agentos.errors import AgentosError
 from git_agentos.git import configuration, state_dir
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
+from git_agentos.git.scan import Scan
 from git_agentos.guard.decision import SaveScope
 from git_agentos.guard.identity import ILL_FORMED, worktree_agent_id
 
@@ -31,11 +32,14 @@ class Saved(NamedTuple):
     skipped: tuple[Skipped, ...]
 
 
-def context_at(location: Location, agent: str | None, environment: Mapping[str, str]) -> OpenWorktree:
-    """The context for acting in a worktree as `agent`, or as a person."""
+def context_at(
+    location: Location, agent: str | None, environment: Mapping[str, str], scan: Scan | None = None
+) -> OpenWorktree:
+    """The context for acting in a worktree as `agent`, or as a person; `scan` is a scan of it that has been started."""
     state_dir.refuse_planted_state(location)
     name = timeline.worktree_id(location)
-    settings = config.settings(configuration.read(location), environment)
+    values = configuration.read(location) if scan is None else scan.config()
+    settings = config.settings(values, environment)
     return OpenWorktree(Repository(location), settings, agent if agent not in (None, ILL_FORMED) else name, name)
 
 
@@ -64,11 +68,13 @@ def save(
     *,
     whole: bool,
     needed: Callable[[Skipped], bool] | None = None,
+    scan: Scan | None = None,
 ) -> Saved:
     """Create a checkpoint of the worktree with what `wanted` names.
 
     `whole` includes the files that the command may change, of any size: it is going to run, and nothing else will hold
-    them. If `needed` is true for something that the checkpoint would not hold, none is created. A state that was saved
+    them. `scan` is a scan that was started just now. If `needed` is true for something that the checkpoint would not
+    hold, none is created. A state that was saved
     before makes no new checkpoint, unless commits must be kept that the timeline does not reach yet. Raises as
     `take.take` does.
     """
@@ -86,7 +92,7 @@ def save(
     def is_whole(state: State) -> bool:
         return not large(state) and is_complete(state)
 
-    checkpoint, state = _take(context, metadata, request, wanted.commits, is_whole if whole else is_complete)
+    checkpoint, state = _take(context, metadata, request, wanted.commits, is_whole if whole else is_complete, scan)
     if whole and checkpoint is None and large(state):
         request = request._replace(ignored=request.ignored | large(state))
         checkpoint, state = _take(context, metadata, request, wanted.commits, is_complete)
@@ -99,10 +105,11 @@ def _take(
     request: CaptureRequest,
     commits: Sequence[str],
     accepts: Callable[[State], bool],
+    scan: Scan | None = None,
 ) -> tuple[Checkpoint | None, State]:
     """The checkpoint and the state in it; none is written where `accepts` does not hold for the state."""
     with checkpoint_writer(context) as writer:
-        state = capture_worktree(context, writer, metadata, request=request)
+        state = capture_worktree(context, writer, metadata, request=request, scan=scan)
         if not accepts(state):
             return None, state
         tips = _unkept(context.repository, context.worktree_id, commits)

@@ -49,6 +49,8 @@ def digest_of(location: Location) -> str:
     ]
     paths += [os.path.join(root, conflict.path) for conflict in found.unmerged]
     paths += [os.fsencode(os.path.join(location.git_dir, name)) for name in ("HEAD", *_OPERATIONS)]
+    with contextlib.suppress(AgentosError):
+        digest.update(repr((refs.read_head(location), sorted(refs.root_refs(location).items()))).encode())
     for path in paths:
         with contextlib.suppress(FileNotFoundError):
             data = os.lstat(path)

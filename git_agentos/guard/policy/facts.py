@@ -64,22 +64,23 @@ class Facts:
         self._given_common = environment.get("GIT_COMMON_DIR") or environment.get("GIT_REFERENCE_BACKEND") or ""
         self._given_objects = environment.get("GIT_OBJECT_DIRECTORY") or ""
         self._given_index = environment.get("GIT_INDEX_FILE") or ""
+        self._answers: dict[tuple[str, ...], tuple[int, bytes]] = {}
 
     def git(self, *args: str, data: bytes | None = None) -> tuple[int, bytes]:
-        """The exit code and the output of git where the command works; 128 if it cannot be run."""
+        """The exit code and the output of git where the command works, at one moment: it is asked once for each thing;
+        128 if it cannot be run."""
+        if data is None and args in self._answers:
+            return self._answers[args]
         if any(UNKNOWN in word for word in (*self._line.location_options, *args)):
             return 128, b""
+        stdin = process.PIPE if data is not None else None
+        words = [*self._line.location_options, *args]
         try:
-            child = process.spawn(
-                [*self._line.location_options, *args],
-                cwd=self._cwd,
-                env=self._environment,
-                stdin=process.PIPE if data is not None else None,
-            )
+            child = process.spawn(words, cwd=self._cwd, env=self._environment, stdin=stdin)
         except RepositoryError:
             return 128, b""
         status, out, _ = process.finish(child, data)
-        return status, out
+        return self._answers.setdefault(args, (status, out)) if data is None else (status, out)
 
     def config(self, key: str) -> str | None:
         """A configuration value (key in lower case) as the command would see it."""

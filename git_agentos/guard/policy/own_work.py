@@ -21,7 +21,9 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from git_agentos.git import worktrees
+from git_agentos.errors import RepositoryError
+from git_agentos.git import refs, worktrees
+from git_agentos.git.location import Location
 from git_agentos.guard import identity, ownership
 from git_agentos.guard.ownership import Caller
 from git_agentos.guard.policy.facts import Facts
@@ -241,15 +243,22 @@ class OwnWork:
         if name.startswith("refs/tags/"):
             return self._facts.ref(name)
         # While git renames a branch, its log has another name.
-        logs = os.path.join(self._facts.git_dirs[1], "logs")
-        lines = _lines(os.path.join(logs, name)) or _lines(os.path.join(logs, "refs", ".tmp-renamed-log"))
+        lines = self._log_of(name) or self._log_of("refs/.tmp-renamed-log")
         return lines[0].split(b" ")[1].decode("ascii", "replace") if lines and lines[0].count(b" ") > 1 else None
 
     # -- logs ------------------------------------------------------------------------------------------------------
 
     @cached_property
     def _log(self) -> list[bytes]:
-        return _lines(os.path.join(self._facts.git_dirs[0], "logs", "HEAD"))
+        return self._log_of("HEAD")
+
+    def _log_of(self, name: str, git_dir: str | None = None) -> list[bytes]:
+        """The lines of a reflog, of this worktree or of another one."""
+        own, common = self._facts.git_dirs
+        try:
+            return refs.read_log(Location.read("", git_dir or own, common), name)
+        except RepositoryError:
+            return []
 
     @cached_property
     def _made_commits(self) -> dict[str, set[bytes]]:
@@ -266,8 +275,7 @@ class OwnWork:
         """The commits that were made in other worktrees."""
         mine, common = self._facts.git_dirs
         git_dirs = (common, *worktrees.linked_git_dirs(common))
-        logs = (os.path.join(each, "logs", "HEAD") for each in git_dirs if each != mine)
-        made = (_MAKING.match(line) for path in logs for line in _lines(path))
+        made = (_MAKING.match(line) for each in git_dirs if each != mine for line in self._log_of("HEAD", each))
         return frozenset(each[2].decode("ascii") for each in made if each is not None)
 
 

@@ -13,14 +13,15 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from git_agentos.git import gitfile
+from git_agentos.errors import AgentosError
+from git_agentos.git import gitfile, refs
+from git_agentos.git.location import Location
 from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.paths import is_below, is_device, is_in_git_directory
 from git_agentos.guard.shell.interpreters import AWK
 from git_agentos.guard.shell.reader import Program
 from git_agentos.guard.shell.runners import base, find_line, names_a_git_directory
 from git_agentos.guard.shell.words import FILE, known, split_options, values_of
-from git_agentos.util import files
 
 _ALL = frozenset(
     "rm rmdir unlink shred srm trash trash-put gio truncate touch mkdir chmod chown chgrp chattr setfacl tee sponge "
@@ -299,7 +300,7 @@ _CURRENT_BRANCH = (
     ["rev-parse", "--abbrev-ref", "HEAD"],
     ["symbolic-ref", "--short", "HEAD"],
 )
-_BRANCH = b"ref: refs/heads/"
+_BRANCHES = "refs/heads/"
 
 
 def printed_by(name: str, program: Program) -> str:
@@ -330,8 +331,8 @@ def printed_by_git(program: Program) -> str:
         return gitfile.common_dir(git_dir) + "\n"
     if words in _CURRENT_BRANCH:
         try:
-            head = files.read(os.path.join(git_dir, "HEAD"), limit=gitfile.LONGEST)
-        except OSError:
+            ref = refs.read_head(Location.read(root, git_dir, gitfile.common_dir(git_dir))).ref or ""
+        except AgentosError:
             return UNKNOWN
-        return os.fsdecode(head.removeprefix(_BRANCH)) if head.startswith(_BRANCH) else UNKNOWN
+        return ref.removeprefix(_BRANCHES) + "\n" if ref.startswith(_BRANCHES) else UNKNOWN
     return UNKNOWN

@@ -296,7 +296,7 @@ def test_control_characters_never_reach_the_terminal() -> None:
     said = [
         text_tdd.header(workflow),
         text_tdd.node_ended(hostile, PLAIN),
-        *text_tdd.review(found, replace(PLAIN, terminal=True)),
+        *text_tdd.review(found, Style(terminal=True, now=NOW)),
         text_tdd.invalid_answer(workflow, HOSTILE),
         *text_tdd.policy([HOSTILE]),
     ]

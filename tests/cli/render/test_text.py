@@ -77,19 +77,19 @@ def test_a_checkpoint_is_its_short_id_and_warns_of_what_it_left_out() -> None:
 
 
 def test_an_unchanged_state_is_said() -> None:
-    said = text.created(replace(CHECKPOINT, unchanged=True, skipped=[]), PLAIN)
+    said = text.created(CHECKPOINT._replace(unchanged=True, skipped=[]), PLAIN)
     assert said.notes == ("nothing has changed since checkpoint a1b2c3d4: no new checkpoint was created",)
 
 
 def test_many_skipped_paths_are_not_a_flood() -> None:
-    many = replace(CHECKPOINT, skipped=[Skipped(f"f{n}", "r") for n in range(30)])
+    many = CHECKPOINT._replace(skipped=[Skipped(f"f{n}", "r") for n in range(30)])
     warnings = text.created(many, PLAIN).warnings
     assert len(warnings) == 11
     assert warnings[-1] == "not saved: 20 more; 'git agentos checkpoint show a1b2c3d4' lists them"
 
 
 def test_the_list() -> None:
-    other = replace(CHECKPOINT, id=B, trigger="milestone", description="", created_at="2026-11-21T10:00:00Z")
+    other = CHECKPOINT._replace(id=B, trigger="milestone", description="", created_at="2026-11-21T10:00:00Z")
     said = text.listing([CHECKPOINT, other], PLAIN)
     assert said.result == (
         "a1b2c3d4  3 minutes ago  manual     before the rename\n"  #
@@ -100,7 +100,7 @@ def test_the_list() -> None:
 
 
 def test_agents_are_named_where_there_are_several() -> None:
-    other = replace(CHECKPOINT, id=B, timeline="dev", created_by="ada")
+    other = CHECKPOINT._replace(id=B, timeline="dev", created_by="ada")
     assert "  dev (ada)  before the rename\n" in str(text.listing([CHECKPOINT, other], PLAIN).result)
 
 
@@ -286,8 +286,7 @@ def test_contents_are_raw_but_for_a_terminal() -> None:
     assert text.contents(file, TERMINAL).result == "\\033[31m"
 
 
-HOSTILE_CHECKPOINT = replace(
-    CHECKPOINT,
+HOSTILE_CHECKPOINT = CHECKPOINT._replace(
     created_by=HOSTILE,
     branch=HOSTILE,
     task_id=HOSTILE,
@@ -305,7 +304,7 @@ HOSTILE_RESTORATION = replace(
     "said",
     [
         text.created(HOSTILE_CHECKPOINT, PLAIN),
-        text.listing([HOSTILE_CHECKPOINT, replace(HOSTILE_CHECKPOINT, timeline="b")], PLAIN),
+        text.listing([HOSTILE_CHECKPOINT, HOSTILE_CHECKPOINT._replace(timeline="b")], PLAIN),
         text.details(HOSTILE_CHECKPOINT, PLAIN),
         restore.restored(HOSTILE_RESTORATION),
         restore.restored(replace(HOSTILE_RESTORATION, dry_run=True)),

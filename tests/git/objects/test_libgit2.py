@@ -11,17 +11,17 @@ from tests.support.repo import Repo
 READ = """
 import json, sys
 from git_agentos.git.location import locate
-from git_agentos.git.repository import Repository
+from git_agentos.git.objects.libgit2_store import Libgit2Store
 {before}
-found = Repository(locate("."))
+found = Libgit2Store(locate(".").git_dir, locate(".").git_dir + "/objects")
 head = sys.argv[1]
-first = [found.kind(head), found.read(head)[1].decode(), found.lookup(head[:10]), found.is_ancestor(head, head),
-         found.merge_base(head, sys.argv[2]), found.exists("1" * 40), found.lookup("1234"), found.kind("1" * 40)]
+first = [found.header(head)[0], found.read(head)[1].decode(), found.lookup(head[:10]), found.is_ancestor(head, head),
+         found.merge_base(head, sys.argv[2]), found.exists("1" * 40), found.lookup("1234"), found.header("1" * 40)]
 alone = "pygit2" not in sys.modules
 import pygit2
 whole = pygit2.Repository(".")
 second = [str(whole.head.target), whole[head].type == pygit2.enums.ObjectType.COMMIT, whole.status(),
-          [remote.name for remote in whole.remotes], isinstance(whole, pygit2.Repository), found.kind(head)]
+          [remote.name for remote in whole.remotes], isinstance(whole, pygit2.Repository), found.header(head)[0]]
 print(json.dumps([alone, first, second]))
 """
 
@@ -51,7 +51,9 @@ def test_another_thread_may_import_pygit2(repo: Repo) -> None:
     wait = "import threading; threading.Thread(target=threading.Event().wait, daemon=True).start()"
     _, *found = read(repo, "")
     late = wait + "\nfor name in [n for n in sys.modules if n.startswith('git_agentos.git')]: del sys.modules[name]"
-    late += "\nfrom git_agentos.git.location import locate\nfrom git_agentos.git.repository import Repository"
+    late += (
+        "\nfrom git_agentos.git.location import locate\nfrom git_agentos.git.objects.libgit2_store import Libgit2Store"
+    )
     alone, *again = read(repo, late)
     assert alone is False
     assert again == found

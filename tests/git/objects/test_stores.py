@@ -17,7 +17,7 @@ from git_agentos.git.objects import loose
 from git_agentos.git.objects.libgit2_store import Libgit2Store
 from git_agentos.git.objects.pack_index import PackIndex
 from git_agentos.git.objects.plumbing import PlumbingStore
-from git_agentos.git.objects.store import ObjectStore
+from git_agentos.git.objects.store import ObjectStore, SwitchingStore
 from tests.support.repo import Repo, git
 
 MISSING = "1" * 40
@@ -299,3 +299,26 @@ def test_a_store_whose_repository_is_gone(repo: Repo) -> None:
     shutil.rmtree(repo.git_dir)
     assert not store.exists(MISSING)
     assert store.read(MISSING) is None
+
+
+def test_libgit2_takes_over_when_that_pays(repo: Repo) -> None:
+    """And is not opened before; where it cannot be opened, plumbing goes on."""
+    opened: list[ObjectStore] = []
+
+    def fast() -> ObjectStore:
+        opened.append(libgit2(repo))
+        return opened[0]
+
+    def broken() -> ObjectStore:
+        raise RepositoryError("it cannot be opened")
+
+    head, older = repo.oid(), repo.oid("HEAD~1")
+    content = ("commit", repo.git("cat-file", "commit", head))
+    switching, staying = SwitchingStore(plumbing(repo), fast), SwitchingStore(plumbing(repo), broken)
+    for store in (switching, staying):
+        assert [store.read(head) for _ in range(20)] == [content] * 20
+        assert opened == []
+    for store in (switching, staying):
+        assert [store.read(head) for _ in range(1000)] == [content] * 1000
+        assert store.merge_base(head, older) == older
+    assert len(opened) == 1

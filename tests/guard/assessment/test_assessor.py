@@ -21,9 +21,7 @@ from git_agentos.guard.policy.operations import OPERATIONS
 from tests.support.confirming import set_up
 from tests.support.guard import policy_repository
 from tests.support.guard.table import AGENT, call_of
-from tests.support.repo import Repo
-
-ZERO = "0" * 40
+from tests.support.repo import ZERO, Repo
 
 
 def judge(repo: Repo, command: str, who: Identity = AGENT) -> Assessment:

@@ -7,7 +7,6 @@ the judgement must have said what has to be saved; and what is said to be savabl
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
@@ -21,7 +20,7 @@ from git_agentos.guard.assessment.assessor import assess_git
 from git_agentos.guard.policy import subcommands
 from tests.support.guard import policy_repository
 from tests.support.guard.table import AGENT, ROWS, Row, call_of
-from tests.support.repo import Repo, git, git_run
+from tests.support.repo import Repo, blob_id, git, git_run
 from tests.support.sampling import EXHAUSTIVE
 
 # Not run: what only a shell could finish, our own commands, the network, and what waits for somebody.
@@ -62,10 +61,6 @@ class Held(NamedTuple):
     commits: set[str]
 
 
-def blob(data: bytes) -> str:
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
-
-
 def files(folder: Path) -> dict[str, bytes]:
     """The id of each file's content -> a path of it, relative to the folder."""
     found = {}
@@ -77,7 +72,7 @@ def files(folder: Path) -> dict[str, bytes]:
             path = os.path.join(where, name)
             if name != b".git":
                 data = os.fsencode(os.readlink(path)) if os.path.islink(path) else Path(os.fsdecode(path)).read_bytes()
-                found[blob(data)] = os.path.relpath(path, top)
+                found[blob_id(data)] = os.path.relpath(path, top)
     return found
 
 

@@ -19,8 +19,7 @@ from git_agentos.guard.policy import config_keys, harmless_programs, option_tabl
 from tests.support import tool
 from tests.support.guard import policy_repository
 from tests.support.guard.guarded_worktree import guarded
-from tests.support.guard.inventory import blob_id
-from tests.support.repo import Repo
+from tests.support.repo import Repo, blob_id
 
 AGENT = Identity("dev", "environment")
 CANARY = "work that is nowhere else\n"

@@ -23,8 +23,7 @@ from git_agentos.guard.harness import handler
 from tests.support.agents import agent_worktree
 from tests.support.guard import shell_lines
 from tests.support.guard.guarded_worktree import grant_all
-from tests.support.guard.inventory import blob_id
-from tests.support.repo import Repo, git
+from tests.support.repo import Repo, blob_id, git
 from tests.support.tool import run_ok
 
 _FILES = {

@@ -10,14 +10,13 @@ checkpoint afterwards, `changed` what differs at all.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.repo import Repo, git, git_run
+from tests.support.repo import ZERO, Repo, blob_id, git, git_run
 from tests.support.state import State, complete_state, differences
 from tests.support.tool import run_ok
 
@@ -148,10 +147,6 @@ class Inventory:
         )
 
 
-def blob_id(data: bytes) -> str:
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
-
-
 def changed(before: Inventory, after: Inventory) -> list[str]:
     """What is not as it was, one line each. That a checkpoint now holds what nothing reached is no change."""
     found = []
@@ -215,7 +210,7 @@ def _reflogs(git_dir: Path) -> Iterator[tuple[str, str]]:
             for name in names:
                 path = Path(folder, name)
                 for line in path.read_text().splitlines():
-                    yield from ((str(path), oid) for oid in line.split(" ")[:2] if oid != "0" * 40)
+                    yield from ((str(path), oid) for oid in line.split(" ")[:2] if oid != ZERO)
 
 
 def _dangling(git_dir: Path) -> set[str]:

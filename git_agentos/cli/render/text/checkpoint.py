@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from git_agentos.cli import quote
@@ -81,7 +80,7 @@ def details(checkpoint: Checkpoint, style: Style) -> Text:
 
 def diff(result: Diff, style: Style, *, stat: bool) -> Text:
     """`checkpoint diff`; paths under -q."""
-    return replace(patch(result.patch, style, stat=stat), quiet=lines(quote.path(each.path) for each in result.files))
+    return patch(result.patch, style, stat=stat)._replace(quiet=lines(quote.path(each.path) for each in result.files))
 
 
 def contents(file: FileContent, style: Style) -> Text:

@@ -1,12 +1,12 @@
-"""Reading reflogs from their files, even if a power cut has damaged them."""
+"""The lines of reflogs (`git_agentos.git.refs.read_log`), even of one that a power cut has damaged."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from git_agentos.git.hash_algorithm import is_any_oid
-from git_agentos.util import files
 
 
 class Entry(NamedTuple):
@@ -17,12 +17,8 @@ class Entry(NamedTuple):
     message: str
 
 
-def read(path: str) -> list[Entry]:
-    """The entries of a reflog, oldest first; invalid lines are left out. Empty if it cannot be read."""
-    try:
-        lines = files.read(path, limit=1 << 30).splitlines()
-    except OSError:
-        return []
+def parse(lines: Iterable[bytes]) -> list[Entry]:
+    """The entries of a reflog by its lines, in their order; invalid lines are left out."""
     found = []
     for line in lines:
         before, _, message = os.fsdecode(line).partition("\t")

@@ -1,4 +1,4 @@
-"""HEAD and refs in the files backend: read, and change by compare-and-swap.
+"""The backend for refs in files: HEAD and refs, read and changed by compare-and-swap.
 
 This is done here, and not by libgit2 or `git update-ref`, for two reasons: locks must be provably ours after the
 process is killed (see `lockfile`), and no hook may run. The protocol is git's: create `<ref>.lock`, check the current
@@ -13,40 +13,22 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 from git_agentos.errors import AgentosError, RepositoryError, system_reason
 from git_agentos.git import filesystem, lockfile, process
+from git_agentos.git.hash_algorithm import is_any_oid
 from git_agentos.git.location import Location
+from git_agentos.git.refs.model import PER_WORKTREE, Head, ReflogEntry, RefMoved, is_per_worktree
+from git_agentos.util import files
 
 _PATIENCE = 15.0
-
-
-class RefMoved(Exception):
-    """A ref did not have the expected value; `actual` is the value that it had."""
-
-    def __init__(self, name: str, actual: str | None) -> None:
-        super().__init__(f"{name} is at {actual}")
-        self.name = name
-        self.actual = actual
-
-
-class Head(NamedTuple):
-    """HEAD: `ref` is the full name of its branch (None if detached), `commit` is None before the first commit."""
-
-    ref: str | None
-    commit: str | None
-
-    @property
-    def branch(self) -> str | None:
-        """The short branch name; None when detached."""
-        return self.ref.removeprefix("refs/heads/") if self.ref is not None else None
+_LONGEST = 1 << 16  # bytes of HEAD
+_LARGEST_LOG = 1 << 32  # bytes
 
 
 def _directory(location: Location, name: str) -> str:
     """The directory that holds a ref's file: the worktree's own for HEAD, pseudo refs and per-worktree refs."""
-    own = not name.startswith("refs/") or name.startswith(("refs/bisect/", "refs/worktree/", "refs/rewritten/"))
-    return location.git_dir if own else location.common_dir
+    return location.git_dir if is_per_worktree(name) else location.common_dir
 
 
 def _path(location: Location, name: str) -> str:
@@ -54,7 +36,6 @@ def _path(location: Location, name: str) -> str:
 
 
 def read_head(location: Location) -> Head:
-    """The current HEAD."""
     path = os.path.join(location.git_dir, "HEAD")
     try:
         content = os.fsencode(os.readlink(path)) if os.path.islink(path) else _read(path)
@@ -91,7 +72,6 @@ def _read(path: str) -> bytes:
 
 
 def resolve(location: Location, name: str) -> str | None:
-    """The oid of a ref, through symbolic refs; None if it does not exist."""
     try:
         return _resolve(location, name)
     except OSError as error:
@@ -123,7 +103,6 @@ def _resolve(location: Location, name: str) -> str | None:
 
 
 def target(location: Location, name: str) -> str:
-    """The name of the ref to which a symbolic ref points; of any other ref, its own name."""
     for _ in range(6):
         try:
             content = _read(_path(location, name))
@@ -150,9 +129,7 @@ def _packed(location: Location) -> dict[str, str]:
     return found
 
 
-def list_refs(location: Location, prefix: str, *, skip_broken: bool = False) -> dict[str, str]:
-    """Name -> oid of every ref below `prefix` (which ends with a slash). RepositoryError if one is damaged; with
-    `skip_broken`, damaged ones are left out."""
+def list_refs(location: Location, prefix: str, *, skip_broken: bool) -> dict[str, str]:
     # The files first: `git pack-refs` writes packed-refs before it removes them.
     loose: dict[str, str] = {}
     damaged = set()
@@ -171,7 +148,6 @@ def list_refs(location: Location, prefix: str, *, skip_broken: bool = False) -> 
 
 
 def symbolic(location: Location) -> dict[str, str]:
-    """Name -> target of every symbolic ref below `refs/`, dangling ones included."""
     found = {}
     for name, path in _loose_files(location, "refs/"):
         with contextlib.suppress(FileNotFoundError):
@@ -184,30 +160,14 @@ def symbolic(location: Location) -> dict[str, str]:
 def _loose_files(location: Location, prefix: str) -> Iterator[tuple[str, str]]:
     """The refs below `prefix` that have a file of their own, with its path."""
     top = _path(location, prefix)
-    for folder, _, files in os.walk(top):
-        for file in files:
+    for folder, _, names in os.walk(top):
+        for file in names:
             if not file.endswith(".lock"):
                 path = os.path.join(folder, file)
                 yield prefix + os.path.relpath(path, top), path
 
 
-def check_spelling(
-    location: Location,
-    name: str,
-    error: type[AgentosError] = RepositoryError,
-    hint: str = "choose another name",
-    *,
-    kind: str = "ref",
-    prefix: str = "",
-) -> None:
-    """`error` if the file system takes another ref for the new ref `name`; it calls both a `kind`, without `prefix`."""
-    other = _same_file(location, name)
-    if other is not None:
-        one, two = (each.removeprefix(prefix) for each in (other, name))
-        raise error(f"a {kind} '{one}' exists already, and this file system takes '{two}' for the same name", hint)
-
-
-def _same_file(location: Location, name: str) -> str | None:
+def same_name(location: Location, name: str) -> str | None:
     """An existing ref, or folder of refs, that the file system takes for the new ref `name` or for a folder above it,
     although it is spelled in another way."""
     names = filesystem.names_of_refs(location)
@@ -225,72 +185,46 @@ def _same_file(location: Location, name: str) -> str | None:
     return None
 
 
+def is_file(name: str) -> bool:
+    return not name.startswith("refs/")
+
+
+def root_refs(location: Location) -> dict[str, str]:
+    del location  # all are files
+    return {}
+
+
+def own_refs(location: Location) -> dict[str, str]:
+    return {name: oid for prefix in PER_WORKTREE for name, oid in list_refs(location, prefix, skip_broken=True).items()}
+
+
 def _lock(location: Location, path: str) -> lockfile.LockFile:
-    process.require_no_quarantine()
     return lockfile.acquire(location, path, patience=_PATIENCE)
-
-
-class ReflogEntry(NamedTuple):
-    """The reason why a ref moves, and who moves it (`Name <email>`)."""
-
-    reason: str
-    who: str
-
-
-def update(
-    location: Location,
-    name: str,
-    new: str,
-    old: str | None,
-    reflog: ReflogEntry | None = None,
-    ready: Callable[[], None] | None = None,
-) -> None:
-    """Set a ref to `new` if it is at `old` (None: if it does not exist); RefMoved otherwise.
-
-    With `reflog`, a line is added to its reflog. `ready` is called just before the rename; if it raises, the ref does
-    not move.
-    """
-    if old is None:
-        check_spelling(location, name)
-    held = _lock(location, _path(location, name))
-    try:
-        actual = resolve(location, name)
-        if actual != old:
-            raise RefMoved(name, actual)
-        os.write(held.descriptor, new.encode() + b"\n")
-        target = _path(location, name)
-        if os.path.isdir(target) and not os.path.islink(target):
-            _remove_empty(target)
-    except BaseException:
-        lockfile.release(held)
-        raise
-    lockfile.commit(held, target, ready=ready)
-    if reflog is not None:
-        log(location, name, old, new, *reflog)
 
 
 @contextlib.contextmanager
 def transaction(
-    location: Location, name: str, new: str, old: str | None, *, reason: str, who: str
+    location: Location, name: str, new: str, old: str | None, reflog: ReflogEntry | None
 ) -> Iterator[Callable[[], None]]:
-    """Lock a ref that is at `old`, and yield the function that sets it to `new`; if that is not called, the ref does
-    not move. RefMoved if it is not at `old`."""
-    if old is None:
-        check_spelling(location, name)
-    target = _path(location, name)
-    held = _lock(location, target)
+    path = _path(location, name)
+    held = _lock(location, path)
     waiting = True
     try:
         actual = resolve(location, name)
         if actual != old:
             raise RefMoved(name, actual)
         os.write(held.descriptor, new.encode() + b"\n")
+        if os.path.isdir(path) and not os.path.islink(path):
+            _remove_empty(path)
+        # What the caller checks before the commit is checked as late as possible.
+        os.fsync(held.descriptor)
 
         def commit() -> None:
             nonlocal waiting
             waiting = False
-            lockfile.commit(held, target)
-            log(location, name, old, new, reason, who)
+            lockfile.commit(held, path)
+            if reflog is not None:
+                _log_update(location, name, old, new, reflog)
 
         yield commit
     finally:
@@ -299,7 +233,6 @@ def transaction(
 
 
 def damaged(location: Location, prefix: str) -> dict[str, str]:
-    """Name -> error message of every ref below `prefix` that cannot be read."""
     found = {}
     for name, _ in _loose_files(location, prefix):
         try:
@@ -310,7 +243,6 @@ def damaged(location: Location, prefix: str) -> dict[str, str]:
 
 
 def repair(location: Location, name: str, new: str | None) -> None:
-    """Set a ref that cannot be read to `new`, or remove it."""
     target = _path(location, name)
     held = _lock(location, target)
     try:
@@ -327,14 +259,6 @@ def repair(location: Location, name: str, new: str | None) -> None:
         lockfile.commit(held, target)
 
 
-def is_symbolic(location: Location, name: str) -> bool:
-    """Whether a ref is symbolic."""
-    try:
-        return _read(_path(location, name)).startswith(b"ref:")
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        return False
-
-
 def _remove_empty(folder: str) -> None:
     """Remove the empty directories that git leaves behind, so that a ref of that name can be created."""
     for top, _, _ in os.walk(folder, topdown=False):
@@ -342,26 +266,43 @@ def _remove_empty(folder: str) -> None:
             os.rmdir(top)
 
 
-def set_head(location: Location, head: Head, *, reason: str, who: str) -> None:
-    """Point HEAD at a branch (born or not), or at a commit."""
+def set_head(location: Location, head: Head, reflog: ReflogEntry) -> None:
     before = read_head(location)
     held = _lock(location, os.path.join(location.git_dir, "HEAD"))
     try:
         if head.ref is not None:
             os.write(held.descriptor, b"ref: " + os.fsencode(head.ref) + b"\n")
-        elif head.commit is not None:
-            os.write(held.descriptor, head.commit.encode() + b"\n")
         else:
-            raise ValueError("a detached HEAD needs a commit")
+            assert head.commit is not None
+            os.write(held.descriptor, head.commit.encode() + b"\n")
     except BaseException:
         lockfile.release(held)
         raise
     lockfile.commit(held, os.path.join(location.git_dir, "HEAD"))
-    log(location, "HEAD", before.commit, head.commit, reason, who)
+    _log(location, "HEAD", before.commit, head.commit, reflog)
 
 
-def delete(location: Location, name: str, *, with_log: bool = False) -> None:
-    """Remove a ref that is not packed, with its reflog if `with_log`: a per-worktree ref, or one just created."""
+def has_head(location: Location) -> bool:
+    return is_head_file(os.path.join(location.git_dir, "HEAD"))
+
+
+def is_head_file(path: str) -> bool:
+    """Whether the file at `path` can be a HEAD: a symbolic ref or an id."""
+    try:
+        text = os.fsencode(os.readlink(path)) if os.path.islink(path) else files.read(path, limit=_LONGEST).strip()
+    except OSError:
+        return False
+    if text.startswith(b"ref:"):
+        text = text[4:].strip()
+    return (text.startswith(b"refs/") and b"\0" not in text) or is_any_oid(text.decode("ascii", "replace"))
+
+
+def rebuild_head(location: Location, head: Head) -> None:
+    text = f"ref: {head.ref}\n" if head.ref is not None else f"{head.commit}\n"
+    files.replace(os.path.join(location.git_dir, "HEAD"), os.fsencode(text))
+
+
+def delete(location: Location, name: str, *, with_log: bool) -> None:
     if name in _packed(location):
         raise RepositoryError(f"the ref '{name}' is packed and cannot be removed file by file")
     held = _lock(location, _path(location, name))
@@ -370,7 +311,7 @@ def delete(location: Location, name: str, *, with_log: bool = False) -> None:
             os.unlink(_path(location, name))
         if with_log:
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(os.path.join(_directory(location, name), "logs", name))
+                os.unlink(_log_path(location, name))
     finally:
         lockfile.release(held)
 
@@ -390,7 +331,7 @@ def drop(location: Location, name: str, old: str | None) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(_path(location, name))
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(os.path.join(_directory(location, name), "logs", name))
+            os.unlink(_log_path(location, name))
     finally:
         lockfile.release(held)
 
@@ -416,16 +357,58 @@ def _drop_packed(location: Location, name: str) -> None:
     lockfile.commit(held, target)
 
 
-def log(location: Location, name: str, old: str | None, new: str | None, reason: str, who: str) -> None:
+# -- reflogs ----------------------------------------------------------------------------------------------------------
+
+
+def read_log(location: Location, name: str) -> list[bytes]:
+    try:
+        data = files.read(_log_path(location, name), limit=_LARGEST_LOG, follow=True)
+    except OSError:
+        return []
+    return data.removesuffix(b"\n").split(b"\n") if data else []
+
+
+def log_changed_at(location: Location, name: str) -> int:
+    try:
+        return os.lstat(_log_path(location, name)).st_ctime_ns
+    except OSError:
+        return 0
+
+
+def log_names(location: Location) -> list[str]:
+    found = []
+    for git_dir in dict.fromkeys([location.git_dir, location.common_dir]):
+        top = os.path.join(git_dir, "logs")
+        for folder, _, names in os.walk(top):
+            paths = [os.path.join(folder, name) for name in sorted(names) if not name.endswith(".lock")]
+            here = [os.path.relpath(path, top) for path in paths if not os.path.islink(path)]
+            found += [name for name in here if _directory(location, name) == git_dir]
+    return found
+
+
+def _log_path(location: Location, name: str) -> str:
+    return os.path.join(_directory(location, name), "logs", name)
+
+
+def _log_update(location: Location, name: str, old: str | None, new: str, reflog: ReflogEntry) -> None:
+    """Log that a ref was moved; as in git, for HEAD too if it is on that branch."""
+    _log(location, name, old, new, reflog)
+    if name.startswith("refs/heads/"):
+        with contextlib.suppress(RepositoryError):
+            if read_head(location).ref == name:
+                _log(location, "HEAD", old, new, reflog)
+
+
+def _log(location: Location, name: str, old: str | None, new: str | None, reflog: ReflogEntry) -> None:
     """Append to a reflog, as git does: if it exists, or core.logAllRefUpdates creates one. Reflog writes are best
     effort."""
-    path = os.path.join(_directory(location, name), "logs", name)
+    path = _log_path(location, name)
     if old is None and new is None:
         return
     if not os.path.exists(path) and not _begins_log(location, name):
         return
-    stamp = f"{who} {int(time.time())} +0000"
-    line = f"{old or location.hash.zero} {new or location.hash.zero} {stamp}\t{reason}\n"
+    stamp = f"{reflog.who} {int(time.time())} +0000"
+    line = f"{old or location.hash.zero} {new or location.hash.zero} {stamp}\t{reflog.reason}\n"
     with contextlib.suppress(OSError):  # nothing depends on a reflog
         os.makedirs(os.path.dirname(path), exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)

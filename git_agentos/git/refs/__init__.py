@@ -1,0 +1,63 @@
+"""Refs: HEAD and refs, read and moved by compare-and-swap. Nothing above `git` knows how a repository stores them.
+
+port        what can be done with refs, and which backend serves a repository
+files       the backend for refs in files: git's locks, with owners that can be proven dead
+reftable    the backend for reftable: read here, changed by a `git update-ref` that waits for us before it commits
+tables      the format of reftable files, read
+reflog      the lines of reflogs
+model       the values: HEAD, the reason of a move, a ref that was moved by another process
+"""
+
+from git_agentos.git.refs.model import Head, ReflogEntry, RefMoved
+from git_agentos.git.refs.port import (
+    check_spelling,
+    damaged,
+    delete,
+    drop,
+    has_head,
+    is_file,
+    is_symbolic,
+    list_refs,
+    log_changed_at,
+    log_names,
+    own_refs,
+    read_head,
+    read_log,
+    rebuild_head,
+    repair,
+    resolve,
+    root_refs,
+    set_head,
+    symbolic,
+    target,
+    transaction,
+    update,
+)
+
+__all__ = [
+    "Head",
+    "RefMoved",
+    "ReflogEntry",
+    "check_spelling",
+    "damaged",
+    "delete",
+    "drop",
+    "has_head",
+    "is_file",
+    "is_symbolic",
+    "list_refs",
+    "log_changed_at",
+    "log_names",
+    "own_refs",
+    "read_head",
+    "read_log",
+    "rebuild_head",
+    "repair",
+    "resolve",
+    "root_refs",
+    "set_head",
+    "symbolic",
+    "target",
+    "transaction",
+    "update",
+]

@@ -1,0 +1,41 @@
+"""The values of refs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class RefMoved(Exception):
+    """A ref did not have the expected value; `actual` is the value that it had."""
+
+    def __init__(self, name: str, actual: str | None) -> None:
+        super().__init__(f"{name} is at {actual}")
+        self.name = name
+        self.actual = actual
+
+
+class Head(NamedTuple):
+    """HEAD: `ref` is the full name of its branch (None if detached), `commit` is None before the first commit."""
+
+    ref: str | None
+    commit: str | None
+
+    @property
+    def branch(self) -> str | None:
+        """The short branch name; None when detached."""
+        return self.ref.removeprefix("refs/heads/") if self.ref is not None else None
+
+
+class ReflogEntry(NamedTuple):
+    """The reason why a ref moves, and who moves it (`Name <email>`)."""
+
+    reason: str
+    who: str
+
+
+PER_WORKTREE = ("refs/bisect/", "refs/worktree/", "refs/rewritten/")
+
+
+def is_per_worktree(name: str) -> bool:
+    """Whether each worktree has a ref of this name for itself (gitrepository-layout(5), git-worktree(1))."""
+    return not name.startswith("refs/") or name.startswith(PER_WORKTREE)
