@@ -13,6 +13,7 @@ from git_agentos.errors import UnsupportedRepository, UsageError
 from git_agentos.git import dates, refs
 from git_agentos.git.location import locate
 from git_agentos.git.refs import files
+from tests.support.git_version import before_git
 from tests.support.refusal import assert_refused
 from tests.support.repo import Repo
 from tests.support.tool import IN_PROCESS
@@ -65,6 +66,7 @@ def test_an_owners_name_is_no_ref_format(repo: Repo, monkeypatch: pytest.MonkeyP
     assert_refused(place, "checkpoint", mentions=str(place))
 
 
+@before_git(2, 45)
 def test_extensions_that_libgit2_cannot_serve(repo: Repo) -> None:
     repo.config("core.repositoryFormatVersion", "1")
     repo.config("extensions.refStorage", "reftable")

@@ -14,6 +14,7 @@ from git_agentos.git import repository_format
 from git_agentos.git.hash_algorithm import of_oid
 from git_agentos.git.location import Location, locate
 from git_agentos.git.repository import Repository
+from tests.support.git_version import before_git
 from tests.support.refusal import assert_refused
 from tests.support.repo import Repo, git
 from tests.support.tool import IN_PROCESS, run, run_ok
@@ -54,6 +55,7 @@ def test_two_object_formats(repo: Repo) -> None:
         assert "second id" in error["message"]
 
 
+@before_git(2, 45)
 @COMMANDS
 def test_reftable(words: list[str], repo: Repo) -> None:
     """This git may be too old to know it; the error names the feature all the same."""
