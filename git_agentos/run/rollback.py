@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from git_agentos.checkpoint import format, journal, timeline
@@ -68,8 +68,9 @@ class Rollback:
 
     def fields(self) -> dict[str, Any]:
         """The fields of the event `rolled-back`."""
-        names = ("point", "checkpoint", "saved", "not_saved", "last_saved", "last_saved_at")
-        return {name: value for name, value in asdict(self).items() if name in names}
+        names = ("point", "checkpoint", "saved", "last_saved", "last_saved_at")
+        found = {name: getattr(self, name) for name in names}
+        return {**found, "not_saved": [each._asdict() for each in self.not_saved]}
 
 
 @dataclass(frozen=True)
