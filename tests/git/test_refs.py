@@ -308,6 +308,19 @@ refs.update(locate("."), "{TIMELINE}", "{oid}", None)
     assert {TIMELINE, "refs/heads/by-git"} <= all_refs(tables).keys()
 
 
+def test_in_a_hook_of_the_git_that_has_the_lock(tables: Repo) -> None:
+    """It waits for the hook: waiting for it would be in vain."""
+    said = tables.path / "said"
+    python = f"PYTHONPATH={os.pathsep.join(sys.path)} {sys.executable}"
+    hook = tables.git_dir / "hooks" / "reference-transaction"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f'#!/bin/sh\n[ "$1" != prepared ] || {python} -m git_agentos checkpoint >> {said} 2>&1\nexit 0\n')
+    hook.chmod(0o755)
+    tables.git("branch", "by-git")
+    assert "the refs are locked by the git command that has called this hook" in said.read_text()
+    assert all_refs(tables).keys() == {"refs/heads/main", "refs/heads/by-git"}
+
+
 def test_names_that_exclude_each_other(tables: Repo) -> None:
     with pytest.raises(GitCommandError, match="refs/heads/main"):
         refs.update(of(tables), "refs/heads/main/below", tables.oid(), None)

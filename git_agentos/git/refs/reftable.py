@@ -25,6 +25,7 @@ from git_agentos.git.refs import files
 from git_agentos.git.refs.files import is_head_file
 from git_agentos.git.refs.model import Head, ReflogEntry, RefMoved, is_per_worktree
 from git_agentos.git.refs.tables import Ref, Stack
+from git_agentos.process import occupants, table
 from git_agentos.util import directories
 from git_agentos.util.files import replace
 
@@ -333,7 +334,8 @@ def _environment(location: Location, reflog: ReflogEntry | None) -> Mapping[str,
 
 def _attempts(location: Location) -> Iterator[Callable[[GitCommandError], None]]:
     """Attempts at a change. A failed one calls what it is given with its error: this waits if another process had the
-    lock, and raises otherwise, or if that takes too long. Where the lock is stale, it is removed."""
+    lock, and raises otherwise, or if that takes too long. Where the lock is stale, it is removed. In a hook that git
+    calls while it has the lock, waiting would be in vain."""
     began = time.monotonic()
     number = 0
 
@@ -341,6 +343,11 @@ def _attempts(location: Location) -> Iterator[Callable[[GitCommandError], None]]
         waited = time.monotonic() - began
         if error.status >= 0 and not _BUSY.search(error.stderr):
             raise error
+        if _is_held_by_caller(location):
+            raise LockedError(
+                "the refs are locked by the git command that has called this hook",
+                "git agentos checkpoint before such a command saves what it may lose",
+            ) from error
         if waited >= _PATIENCE:
             raise LockedError(
                 f"the refs are locked: {error.message}",
@@ -353,3 +360,13 @@ def _attempts(location: Location) -> Iterator[Callable[[GitCommandError], None]]
     while True:
         yield wait
         number += 1
+
+
+def _is_held_by_caller(location: Location) -> bool:
+    """Whether the lock is held by a process that has started this one, directly or not."""
+    callers = [process for pid in table.parents(os.getpid()) if (process := table.identify(pid)) is not None]
+    for candidate in stale_locks.of_tables(location):
+        with contextlib.suppress(OSError):
+            if occupants.holders(os.lstat(candidate.path), (), callers):
+                return True
+    return False
