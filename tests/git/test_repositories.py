@@ -14,6 +14,7 @@ from git_agentos.git import repository_format
 from git_agentos.git.hash_algorithm import of_oid
 from git_agentos.git.location import Location, locate
 from git_agentos.git.repository import Repository
+from tests.support import git_version
 from tests.support.git_version import before_git
 from tests.support.refusal import assert_refused
 from tests.support.repo import Repo, git
@@ -83,7 +84,10 @@ def test_reftable_of_a_git_that_knows_it(repo: Repo) -> None:
     with pytest.raises(UnsupportedRepository, match="reftable"):
         open_workspace(repo.path)
     assert not (repo.path / ".agentos").exists()
-    repo.git("config", "extensions.refStorage", "files")
+    config = ("config", "--file", ".git/config")
+    repo.git(*config, "extensions.refStorage", "files")
+    if git_version.HERE >= (2, 45):  # it opens no repository of version 0 with the extension
+        repo.git(*config, "core.repositoryFormatVersion", "1")
     assert run(repo.path, "checkpoint").code == 0
 
 
