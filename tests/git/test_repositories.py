@@ -49,7 +49,7 @@ def test_inside_the_git_dir(repo: Repo) -> None:
 
 def test_two_object_formats(repo: Repo) -> None:
     """git would look for the second id of every object, and has none of those that are written past it."""
-    repo.git("config", "extensions.compatObjectFormat", "sha256")
+    repo.git("config", "extensions.compatObjectFormat", repo.other_object_format())
     for words in (["checkpoint"], ["status"], ["restore", "latest"]):
         error = assert_refused(repo.path, *words, mentions="extensions.compatObjectFormat")
         assert error["kind"] == "unsupported-repository"

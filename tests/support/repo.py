@@ -103,6 +103,10 @@ class Repo:
     def text(self, *args: Name) -> str:
         return os.fsdecode(self.git(*args)).strip()
 
+    def other_object_format(self) -> str:
+        """The object format that this repository does not have."""
+        return "sha1" if self.text("rev-parse", "--show-object-format") == "sha256" else "sha256"
+
     def oid(self, revision: str = "HEAD") -> str:
         return self.text("rev-parse", "--verify", revision)
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
-from tests.support.repo import Repo
+import pytest
+
+from tests.support.repo import Repo, fill
 
 READ = """
 import json, sys
@@ -24,6 +27,12 @@ second = [str(whole.head.target), whole[head].type == pygit2.enums.ObjectType.CO
           [remote.name for remote in whole.remotes], isinstance(whole, pygit2.Repository), found.header(head)[0]]
 print(json.dumps([alone, first, second]))
 """
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    """A SHA-1 repository: libgit2 opens no other."""
+    return fill(Repo.init(tmp_path / "repo", "-b", "main", "--object-format=sha1"))
 
 
 def read(repo: Repo, before: str) -> list[object]:

@@ -145,7 +145,7 @@ def test_approved_command_is_saved_when_it_runs(dev: Repo) -> None:
 
 
 def test_incompletely_saved_command_does_not_run(dev: Repo) -> None:
-    inner = Repo.init(dev.path / "inner", "--object-format=sha256")
+    inner = Repo.init(dev.path / "inner", f"--object-format={dev.other_object_format()}")
     inner.write("file.txt", "only here\n")
     wanted = forbid(dev.path, fully_saved=True)._replace(save=SaveScope(everything_ignored=True))
     verdict = run_by(AGENT, wanted, "clean", "-ffdx", cwd=dev.path, mode="save")
