@@ -223,7 +223,10 @@ def _ask(path: str, env: Mapping[str, str]) -> Location:
 def _refusal(path: str, lines: list[bytes], err: bytes) -> RepositoryError:
     said = err.decode("utf-8", "replace").strip()
     lowered = said.lower()
-    if re.search(r"^(fatal: (unknown repository extension|repo version is 0)|error: invalid value for)", lowered):
+    if re.search(
+        r"^(fatal: (unknown repository extension|repo version is 0|compatibility hash)|error: invalid value for)",
+        lowered,
+    ):
         # Our message names what git-agentos supports as well.
         place = gitfile.find(path)
         if place is not None:
