@@ -10,7 +10,7 @@ from git_agentos.checkpoint import format, journal, timeline
 from git_agentos.config import Settings
 from git_agentos.errors import AgentosError, DamagedDatabase, DamagedFile, RepositoryError
 from git_agentos.findings import DOCTOR_FIX, Finding, Fixable, fixable
-from git_agentos.git import lockfile, process, refs, version, worktrees
+from git_agentos.git import lockfile, refs, version, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.objects.pack import KEEP_MARK
 from git_agentos.git.repository import Repository
@@ -35,7 +35,7 @@ def examine(repository: Repository, settings: Settings) -> Iterator[Finding | Fi
 
 
 def _git(settings: Settings) -> Iterator[Finding]:
-    text = process.run(["version"]).decode("ascii", "replace").strip()
+    text = version.read()
     try:
         version.require(text)
     except RepositoryError as error:

@@ -29,7 +29,7 @@ from git_agentos.git.hash_algorithm import is_any_oid
 from git_agentos.git.location import Location, locate
 from git_agentos.git.refs import Head
 from git_agentos.git.repository import Repository, Writer
-from git_agentos.git.repository_format import FILES, FORMATS_OF_REFS
+from git_agentos.git.repository_format import FILES, REFTABLE
 from git_agentos.util import files
 
 _LIMIT = 1 << 30
@@ -37,7 +37,6 @@ _WHO = "git-agentos <git-agentos@localhost>"
 _LOG_NAME = re.compile(r"[A-Z][A-Z_]*|refs/.+")
 _BAD_NAME = re.compile(r"(^|/)(\.|$)|\.\.|\.lock(/|$)|[\x00-\x20\x7f~^:?*\[\\]|@\{")
 _INFO = ("exclude", "attributes")
-_SINGLE = ("refs/bisect/", "refs/worktree/", "refs/rewritten/")  # never in packed-refs
 
 
 class _Roots:
@@ -261,7 +260,7 @@ def recreate(repository: Repository, path: bytes, record: Mapping[str, Any]) -> 
             target = os.path.join(location.git_dir, "logs", name)
             os.makedirs(os.path.dirname(target), exist_ok=True)
             files.replace(target, data, durable=False)
-        if record.get("ref_format", FILES) in FORMATS_OF_REFS[1:]:
+        if record.get("ref_format", FILES) == REFTABLE:
             # An older git cannot do it; it has the same refs, in files.
             with contextlib.suppress(GitCommandError):
                 args = ["refs", "migrate", f"--ref-format={record['ref_format']}"]
@@ -313,12 +312,14 @@ def _import(
 
 
 def _write_refs(location: Location, found: Mapping[str, str], symbolic: Mapping[str, str]) -> None:
-    packed = {name: oid for name, oid in found.items() if name not in symbolic and not name.startswith(_SINGLE)}
+    packed = {
+        name: oid for name, oid in found.items() if name not in symbolic and not name.startswith(refs.PER_WORKTREE)
+    }
     if packed:
         lines = "".join(f"{oid} {name}\n" for name, oid in sorted(packed.items()))
         files.replace(os.path.join(location.common_dir, "packed-refs"), os.fsencode(lines))
     for name, oid in found.items():
-        if name.startswith(_SINGLE):
+        if name.startswith(refs.PER_WORKTREE):
             refs.update(location, name, oid, None)
     for name, target in symbolic.items():
         if _is_safe(name) and _is_safe(target):

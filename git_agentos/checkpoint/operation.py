@@ -24,18 +24,10 @@ _FILES = (
 )  # fmt: skip
 _ORIG_HEAD = "ORIG_HEAD"
 _DIRECTORIES = ("rebase-merge", "rebase-apply", "sequencer")
-_REFS = frozenset(
-    {
-        _ORIG_HEAD,
-        "AUTO_MERGE",
-        "BISECT_EXPECTED_REV",
-        "BISECT_HEAD",
-        "CHERRY_PICK_HEAD",
-        "MERGE_AUTOSTASH",
-        "MERGE_HEAD",
-    }
-    | {"REBASE_HEAD", "REVERT_HEAD"}
-)
+_REFS = (
+    _ORIG_HEAD, "AUTO_MERGE", "BISECT_EXPECTED_REV", "BISECT_HEAD", "CHERRY_PICK_HEAD", "MERGE_AUTOSTASH", "MERGE_HEAD",
+    "REBASE_HEAD", "REVERT_HEAD",
+)  # fmt: skip
 _BISECT = "BISECT_"
 _BISECT_REFS = "refs/bisect/"
 # Files that show which operation is in progress, the outermost operation first.
@@ -67,17 +59,16 @@ def read(location: Location) -> dict[str, bytes]:
                     path = os.path.join(folder, file_name)
                     with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
                         found[os.path.relpath(path, location.git_dir)] = file.read()
-    kept = refs.root_refs(location)
-    found.update({name: oid.encode() + b"\n" for name, oid in kept.items() if name in _FILES or name in _REFS})
-    orig_head = found.pop(_ORIG_HEAD, None)
+    kept = {name: oid.encode() + b"\n" for name, oid in refs.root_refs(location).items() if name in _REFS}
+    found.update({name: data for name, data in kept.items() if name != _ORIG_HEAD})
     # The refs are read only if there is a log: git leaves none behind, and listing them takes time.
     if any(name.startswith(_BISECT) for name in found) or os.path.isdir(os.path.join(location.git_dir, _BISECT_REFS)):
         for name, oid in refs.list_refs(location, _BISECT_REFS).items():
             found[name] = oid.encode() + b"\n"
     # `git am --abort` resets to ORIG_HEAD. For other operations it is a by-product that the next command moves.
     if "rebase-apply/applying" in found:
-        if orig_head is not None:
-            found[_ORIG_HEAD] = orig_head
+        if _ORIG_HEAD in kept:
+            found[_ORIG_HEAD] = kept[_ORIG_HEAD]
         with contextlib.suppress(FileNotFoundError), open(os.path.join(location.git_dir, _ORIG_HEAD), "rb") as file:
             found[_ORIG_HEAD] = file.read()
     # The message file of an aborted command is not an operation, but it belongs to the state.

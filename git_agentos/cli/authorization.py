@@ -51,7 +51,7 @@ def require_operator(invocation: Invocation, location: Location, action: str, *,
 def request(
     invocation: Invocation, path: Sequence[str], parameters: Sequence[Parameter], values: Mapping[str, Any]
 ) -> Request:
-    """The command line as it was parsed."""
+    """The request that the guard judges, from the parsed command line."""
     from git_agentos.guard.policy.command_table import WRITES, Request
 
     operands: list[str] = []

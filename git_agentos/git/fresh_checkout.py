@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from git_agentos.git import index_entries, process, scan, version
+from git_agentos.git import index_entries, scan, version
 from git_agentos.git.location import Location
 from git_agentos.git.scan import Scan, ScanResult
 from git_agentos.util.values import parse_boolean
@@ -38,7 +38,7 @@ class FreshCheckout(Scan):
         """Do nothing: there is no process to stop."""
 
     def read(self) -> ScanResult:
-        git_version = process.run(("version",)).decode("ascii", "replace").strip()
+        git_version = version.read()
         version.require(git_version)
         return ScanResult(self._commit, tracks_attributes=True, config=self.config(), git_version=git_version)
 

@@ -139,8 +139,9 @@ def _names_only(env: Mapping[str, str], path: str, git_dir: str) -> bool:
     """Whether the environment names this git directory, as seen from `path`, and nothing else: then git answers as it
     does without the variables. That is how git starts most hooks."""
     named = env.get("GIT_DIR")
-    others = any(env.get(name) for name in ("GIT_WORK_TREE", "GIT_COMMON_DIR"))
-    return bool(named) and not others and os.path.realpath(os.path.join(path, named or "")) == git_dir
+    if not named or env.get("GIT_WORK_TREE") or env.get("GIT_COMMON_DIR"):
+        return False
+    return os.path.realpath(os.path.join(path, named)) == git_dir
 
 
 def _leads_to(given: str | None, path: str, git_dir: str) -> bool:
@@ -204,7 +205,7 @@ def _ask(path: str, env: Mapping[str, str]) -> Location:
     lines = out.split(b"\n")
     if status != 0 or len(lines) < 5:
         # An older git does not know all of these options.
-        version.require(process.run(["version"], cwd=path, env=env).decode("ascii", "replace").strip())
+        version.require(version.read(path, env))
         raise _refusal(path, lines, err)
     # A newline in a path makes rev-parse's answer ambiguous; git has no -z for it.
     if len(lines) != 5:

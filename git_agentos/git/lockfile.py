@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from git_agentos.errors import LockedError
@@ -107,13 +107,12 @@ def _new_owner_file(folder: str, suffix: str = "") -> tuple[str, int]:
         os.close(descriptor)  # another process considered it stale between the two calls
 
 
-def commit(lock: LockFile, target: str, *, ready: Callable[[], None] | None = None) -> None:
-    """Replace the target by the lock's content, durably, and release the lock. `ready` is called just before the
-    rename; if it raises, the target does not change."""
+def commit(lock: LockFile, target: str, *, is_synced: bool = False) -> None:
+    """Replace the target by the lock's content, durably, and release the lock. `is_synced`: the content was synced
+    already."""
     try:
-        os.fsync(lock.descriptor)
-        if ready is not None:
-            ready()
+        if not is_synced:
+            os.fsync(lock.descriptor)
         files.rename(lock.owner_path if lock.claim is not None else lock.path, target)
     except BaseException:
         release(lock)

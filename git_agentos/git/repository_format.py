@@ -33,7 +33,7 @@ _SERVED = frozenset(
 # With two object formats, git records for each object its id in the other one. Objects that we write would have none.
 _COMPAT = "compatobjectformat"
 FILES = "files"
-FORMATS_OF_REFS = (FILES, "reftable")  # of extensions.refStorage
+REFTABLE = "reftable"
 
 
 class RepositoryFormat(NamedTuple):
@@ -70,10 +70,10 @@ def read(common_dir: str) -> RepositoryFormat:
     if algorithm is None:
         raise unsupported(f"the object format {found['objectformat']} (extensions.objectFormat)")
     refs = found.get("refstorage", FILES)
-    if refs == FORMATS_OF_REFS[1] and core.get("repositoryformatversion", "0") == "0":
+    if refs == REFTABLE and version == "0":
         # A git that does not know the extension would use files, beside the tables.
         raise unsupported("the reftable format for refs in a repository of version 0 (core.repositoryFormatVersion)")
-    if refs not in FORMATS_OF_REFS:
+    if refs not in (FILES, REFTABLE):
         raise unsupported(f"the format {refs} for refs (extensions.refStorage)")
     return RepositoryFormat(algorithm, refs, names_refs="refstorage" in found)
 

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from git_agentos.errors import RepositoryError
+from git_agentos.git import process
 
 OLDEST = (2, 38)
+
+
+def read(cwd: str | None = None, env: Mapping[str, str] | None = None) -> str:
+    """What `git version` prints."""
+    return process.run(["version"], cwd=cwd, env=env).decode("ascii", "replace").strip()
 
 
 def parse(text: str) -> tuple[int, int]:

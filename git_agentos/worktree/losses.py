@@ -14,7 +14,6 @@ from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
 from git_agentos.util import files
 
-_OWN_REFS = ("refs/worktree/", "refs/bisect/", "refs/rewritten/")
 _PSEUDO_REFS = ("ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD", "FETCH_HEAD")
 _OURS = "refs/agentos/"
 
@@ -124,7 +123,7 @@ def own_commits(repository: Repository, *, without: str | None = None) -> tuple[
     candidates = set(_own_tips(location))
     # A damaged ref keeps no commit alive: what it may have named counts as this worktree's own, and is saved.
     sound = refs.list_refs(location, "refs/", skip_broken=True)
-    staying = {name: oid for name, oid in sound.items() if not name.startswith(_OWN_REFS)}
+    staying = {name: oid for name, oid in sound.items() if not name.startswith(refs.PER_WORKTREE)}
     if without is not None:
         candidates |= set(_reflog(location, without))
         if without in staying:

@@ -96,7 +96,7 @@ def _spellings(modes: str, paths: Iterable[str]) -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize("modes", ["apfs", "exfat", "share"])
 def test_random_histories(repo_on: MakeRepo, cli: Cli, modes: str) -> None:
-    """Every file, the index and what git says of them come back; so does, by `undo`, what was there before.
+    """A restore brings back every file, the index and the output of `git status`; `undo` brings back the state before.
 
     A tracked file is spelled as in the index afterwards: git says nothing of another spelling, so no checkpoint has it.
     """

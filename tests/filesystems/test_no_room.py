@@ -1,4 +1,4 @@
-"""A disk that is full, and a quota that is used up: a command does its work, or says so and leaves all as it was."""
+"""A full disk, and an exceeded quota: a command succeeds, or reports the error and changes nothing."""
 
 from __future__ import annotations
 

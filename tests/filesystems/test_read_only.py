@@ -109,7 +109,7 @@ def test_a_part_of_a_worktree(repo: Repo, saved: str, cli: Cli, monkeypatch: pyt
 
 
 def test_a_part_of_worktrees_of_agents(repo: Repo, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A merge, a rollback and an archive that would change it are refused, and all is as it was."""
+    """A merge, a rollback and an archive that would change it are refused, and change nothing."""
     monkeypatch.chdir(repo.path)
     ok(cli("worktree", "create", "dev-1"))
     dev = Repo(repo.path.parent / "repo.worktrees/dev-1")

@@ -1,4 +1,4 @@
-"""Hooks that the configuration names (git 2.54): none runs in a git command of ours."""
+"""Hooks in the configuration (git 2.54): git commands that git-agentos starts run none of them."""
 
 from __future__ import annotations
 

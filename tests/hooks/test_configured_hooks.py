@@ -10,7 +10,7 @@ import pytest
 from git_agentos.guard.diagnosis import probe
 from tests.support.confirming import set_up
 from tests.support.git_version import needs_git
-from tests.support.guard.guarded_worktree import checkpoints, guarded, location, sh
+from tests.support.guard.guarded_worktree import checkpoints, guarded, location, notes_of, sh, unguarded
 from tests.support.repo import Repo
 
 pytestmark = needs_git(2, 54)
@@ -50,29 +50,19 @@ def notes(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def _plain(repo: Repo) -> Repo:
-    """A worktree without the guard."""
-    path = repo.path.parent / "repo.worktrees" / "plain"
-    repo.git("worktree", "add", "-q", "-b", "agent/plain", str(path), "main")
-    return Repo(path)
-
-
 def test_they_run_as_without_the_guard(repo: Repo, notes: Path) -> None:
     """In the same order, with the same words and the same stdin, and before the hooks in the folder."""
     for operation in ("merge", "push"):
         set_up(repo, f"agentos.policy.{operation}", "allow")
     given = []
-    for each in (_plain(repo), guarded(repo)):
-        notes.write_text("")
-        for text in (
+    for each in (unguarded(repo), guarded(repo)):
+        texts = (
             "echo more >>notes.txt && git add notes.txt && git commit -q -m one",
             "git checkout -q -b side HEAD~1 && echo side >side.txt && git add . && git commit -q -m side",
             "git checkout -q - && git merge -q -m merge side",
             "git push -q . HEAD:refs/heads/pushed",
-        ):
-            done = sh(each, text)
-            assert done.code == 0, (each.path.name, text, done)
-        given.append(notes.read_text().replace(str(each.path.parents[1]), "").replace(each.path.name, "HERE"))
+        )
+        given.append(notes_of(each, notes, texts))
         repo.git("-c", "core.hooksPath=/dev/null", "branch", "-q", "-D", "side", "pushed")
     assert given[0].splitlines() == given[1].splitlines()
     assert "reference-transaction [preparing]" in given[1]
@@ -91,7 +81,7 @@ def test_they_run_as_without_the_guard(repo: Repo, notes: Path) -> None:
     ],
 )
 def test_one_that_fails_stops_git_as_before(repo: Repo, event: str, command: str) -> None:
-    made = {each.path.name: each for each in (_plain(repo), guarded(repo))}
+    made = {each.path.name: each for each in (unguarded(repo), guarded(repo))}
     repo.git("config", "hook.stop.event", event)
     repo.git("config", "hook.stop.command", f"f() {{ {command}; }}; f")
     found = {}
@@ -108,7 +98,7 @@ def test_checkpoints_that_the_guard_creates_run_none(repo: Repo, notes: Path) ->
     set_up(repo, "agentos.policy.reset-hard", "allow")
     agent = guarded(repo)
     given = []
-    for each in (_plain(repo), agent):
+    for each in (unguarded(repo), agent):
         each.write("notes.txt", "not committed\n")
         notes.write_text("")
         assert sh(each, "git reset -q --hard HEAD~1").code == 0

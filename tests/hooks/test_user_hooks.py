@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.confirming import set_up
-from tests.support.guard.guarded_worktree import guarded, location, scripts_dir, sh, without_files
+from tests.support.guard.guarded_worktree import guarded, location, notes_of, scripts_dir, sh, unguarded, without_files
 from tests.support.repo import Repo
 
 _NOTES = """#!/bin/sh
@@ -55,13 +55,10 @@ def test_users_hook_gets_what_git_gives_it(repo: Repo, notes: Path) -> None:
     set_up(repo, "agentos.policy.merge", "allow")
     for operation in ("rebase", "commit-amend", "push", "am", "branch-rename"):
         set_up(repo, f"agentos.policy.{operation}", "allow")
-    plain = Repo(repo.path.parent / "repo.worktrees" / "plain")
-    repo.git("worktree", "add", "-q", "-b", "agent/plain", str(plain.path), "main")
-    agent = guarded(repo)
+    plain, agent = unguarded(repo), guarded(repo)
     told = []
     for each in (plain, agent):
-        notes.write_text("")
-        for text in (
+        texts = (
             "echo more >>notes.txt && git add notes.txt && git commit -q -m one",
             "echo more >>notes.txt && git commit -q -a -m two",
             "echo more >>notes.txt && git commit -q -m three notes.txt",
@@ -72,10 +69,8 @@ def test_users_hook_gets_what_git_gives_it(repo: Repo, notes: Path) -> None:
             "git format-patch -q --stdout HEAD~1 >../patch && git checkout -q --detach HEAD~1 && git am -q ../patch",
             "git push -q . HEAD:refs/heads/pushed",
             "git branch -q -m pushed renamed && git fetch -q . main:refs/remotes/x/main",
-        ):
-            done = sh(each, text)
-            assert done.code == 0, (each.path.name, text, done)
-        told.append(notes.read_text().replace(str(each.path.parents[1]), "").replace(each.path.name, "HERE"))
+        )
+        told.append(notes_of(each, notes, texts))
         each.git(
             "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "checkout", "-q", f"agent/{each.path.name}"
         )

@@ -313,8 +313,8 @@ class Application:
             os.unlink(target)  # as git does with every file: a program that has it open goes on to read the old one
             self._undo.append(lambda: _rename(kept, target))
             _rename(place, target)
-            return
-        self._undo.append(lambda: _rename(kept, target))
+        else:
+            self._undo.append(lambda: _rename(kept, target))
 
     def _make_parents(self, path: bytes) -> None:
         missing = []

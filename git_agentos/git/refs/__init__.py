@@ -8,7 +8,7 @@ reflog      the lines of reflogs
 model       the values: HEAD, the reason of a move, a ref that was moved by another process
 """
 
-from git_agentos.git.refs.model import Head, ReflogEntry, RefMoved
+from git_agentos.git.refs.model import PER_WORKTREE, Head, ReflogEntry, RefMoved
 from git_agentos.git.refs.port import (
     check_spelling,
     damaged,
@@ -35,6 +35,7 @@ from git_agentos.git.refs.port import (
 )
 
 __all__ = [
+    "PER_WORKTREE",
     "Head",
     "RefMoved",
     "ReflogEntry",

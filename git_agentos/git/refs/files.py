@@ -222,7 +222,7 @@ def transaction(
         def commit() -> None:
             nonlocal waiting
             waiting = False
-            lockfile.commit(held, path)
+            lockfile.commit(held, path, is_synced=True)
             if reflog is not None:
                 _log_update(location, name, old, new, reflog)
 

@@ -33,6 +33,7 @@ class ReflogEntry(NamedTuple):
     who: str
 
 
+# Where each worktree has refs for itself; git never packs them.
 PER_WORKTREE = ("refs/bisect/", "refs/worktree/", "refs/rewritten/")
 
 

@@ -221,7 +221,7 @@ def _switched_off(actual: Mapping[str, str]) -> str | None:
     """Which of our hooks the configuration switches off with all hooks of its event (git 2.55)."""
     keys = (f"hook.{event}.enabled" for event in scripts.OURS)
     off = [key for key in keys if parse_boolean(actual.get(key, "true")) is False]
-    if not off or version.parse(process.run(["version"]).decode("ascii", "replace")) < (2, 55):
+    if not off or version.parse(version.read()) < (2, 55):
         return None
     return f"{off[0]} is '{actual[off[0]]}'"
 

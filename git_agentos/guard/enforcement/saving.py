@@ -74,9 +74,8 @@ def save(
 
     `whole` includes the files that the command may change, of any size: it is going to run, and nothing else will hold
     them. `scan` is a scan that was started just now. If `needed` is true for something that the checkpoint would not
-    hold, none is created. A state that was saved
-    before makes no new checkpoint, unless commits must be kept that the timeline does not reach yet. Raises as
-    `take.take` does.
+    hold, none is created. A state that was saved before makes no new checkpoint, unless commits must be kept that the
+    timeline does not reach yet. Raises as `create_checkpoint` does.
     """
     request = CaptureRequest(
         ignored=wanted.ignored, everything_ignored=wanted.everything_ignored, repositories=wanted.repositories

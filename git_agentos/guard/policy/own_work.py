@@ -254,11 +254,19 @@ class OwnWork:
 
     def _log_of(self, name: str, git_dir: str | None = None) -> list[bytes]:
         """The lines of a reflog, of this worktree or of another one."""
+        if self._location is None:
+            return []
+        here = self._location
+        return refs.read_log(here if git_dir is None else here.worktree("", git_dir), name)
+
+    @cached_property
+    def _location(self) -> Location | None:
+        """This worktree, to read refs in it; None if the repository is not supported."""
         own, common = self._facts.git_dirs
         try:
-            return refs.read_log(Location.read("", git_dir or own, common), name)
+            return Location.read("", own, common)
         except RepositoryError:
-            return []
+            return None
 
     @cached_property
     def _made_commits(self) -> dict[str, set[bytes]]:

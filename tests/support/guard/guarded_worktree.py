@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +32,13 @@ def guarded(repo: Repo, id_: str = "dev", base: str = "main") -> Repo:
     made = agent_worktree(repo, id_, base)
     activation.enable(location(made))
     return made
+
+
+def unguarded(repo: Repo) -> Repo:
+    """A linked worktree of `repo` without the guard, `plain`, on a branch of an agent's kind."""
+    path = repo.path.parent / "repo.worktrees" / "plain"
+    repo.git("worktree", "add", "-q", "-b", "agent/plain", str(path), "main")
+    return Repo(path)
 
 
 def location(repo: Repo) -> Location:
@@ -64,6 +71,16 @@ def sh(repo: Repo, text: str, env: Mapping[str, str] | None = None, stdin: bytes
         timeout=120,
     )
     return ShellResult(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+
+
+def notes_of(repo: Repo, notes: Path, texts: Iterable[str]) -> str:
+    """Run shell texts, which must succeed, in a worktree; what the hooks have written to `notes`, without the paths and
+    the name of this worktree."""
+    notes.write_text("")
+    for text in texts:
+        done = sh(repo, text)
+        assert done.code == 0, (repo.path.name, text, done)
+    return notes.read_text().replace(str(repo.path.parents[1]), "").replace(repo.path.name, "HERE")
 
 
 def checkpoints(repo: Repo, trigger: str | None = None) -> list[Checkpoint]:

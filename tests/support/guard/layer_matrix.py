@@ -195,8 +195,8 @@ def documented() -> dict[str, dict[str, str]]:
 
 
 def write(folder: Path) -> None:
-    """Make the page's tables again, of what a run of test_coverage.py has left in `folder`. What takes a newer git than
-    that run had stays as it was."""
+    """Make the page's tables again, of what a run of test_coverage.py has left in `folder`. Rows
+    that need a newer git than that run had are not changed."""
     old = documented()
     rows = {}
     for number, case in enumerate(CASES):
