@@ -60,11 +60,15 @@ def test_ps_says_what_proc_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
                 table.identify(_NO_PROCESS),
             )
 
-        proc = seen()
-        monkeypatch.setattr(table, "_PROC", str(tmp_path / "no proc"))
-        assert not table.has_proc()
-        assert seen() == proc
-        os.kill(below, signal.SIGKILL)
+        try:
+            # The shell prints the number of a process that may not have become `sleep` yet.
+            wait_until(lambda: table.argv(below)[1:] == ("600",), "it has started")
+            proc = seen()
+            monkeypatch.setattr(table, "_PROC", str(tmp_path / "no proc"))
+            assert not table.has_proc()
+            assert seen() == proc
+        finally:
+            os.kill(below, signal.SIGKILL)
         child.wait()
     assert not table.is_alive(below)
 
