@@ -157,10 +157,11 @@ def with_database(
     """
     if not make and not worktree.has_database:
         return None
+    # The id first: where the git directory is read-only, no folder is left in the worktree.
+    owner = RowOwner(database_path.repository_id(worktree.location), worktree.worktree_id)
     path = (database_path.prepare if make else database_path.check)(worktree.location, worktree.settings.workflow_db)
     for attempt in range(3):
         try:
-            owner = RowOwner(database_path.repository_id(worktree.location), worktree.worktree_id)
             with database.opened(path) as opened:
                 catch_up(opened.connection, worktree, owner, problems=problems)
                 return work(opened.connection, owner)

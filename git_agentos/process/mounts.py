@@ -15,6 +15,8 @@ _SHARED = (
     "nfs", "cifs", "smb", "9p", "virtiofs", "fuse", "ceph", "gluster", "lustre", "afs", "gpfs", "vboxsf", "vmhgfs",
     "beegfs", "webdav",
 )  # fmt: skip
+# What writes every change to a new place, so that there may be no room to write what has room already.
+_COPYING = ("btrfs", "bcachefs")
 _ESCAPES = ((b"\\040", b" "), (b"\\011", b"\t"), (b"\\012", b"\n"), (b"\\134", b"\\"))
 
 
@@ -41,6 +43,13 @@ def may_be_shared(path: str) -> bool | None:
     """Whether other machines may use the file system that holds `path`; None where the system does not tell."""
     kind = file_system_of(path)
     return None if kind is None else kind.startswith(_SHARED)
+
+
+def can_share_memory(path: str) -> bool:
+    """Whether processes may share memory by a file beside `path`. Not where other machines may use the file system, and
+    not where a full disk or quota ends a process that writes to such memory (SIGBUS), even if the file has its size."""
+    kind = file_system_of(path) or ""
+    return not kind.startswith((*_SHARED, *_COPYING))
 
 
 def mounted_below(folder: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Opening the workflow database: journal, busy timeout, foreign keys, migrations; and what to do with a damaged one.
 
-The journal is a write-ahead log, which needs memory that all its processes share: on a file system that other machines
-may use, it is a rollback journal (https://sqlite.org/wal.html, "Overview").
+The journal is a write-ahead log, which needs memory that all its processes share (https://sqlite.org/wal.html,
+"Overview"). Where the file system does not give that (`mounts.can_share_memory`), it is a rollback journal.
 
 A process that has the file open holds a shared flock(2) on `<file>.lock`; one that sets it up or moves a damaged one
 aside holds an exclusive lock. SQLite does not notice that a file is renamed: a process that still has it open would
@@ -231,7 +231,7 @@ def _open(path: str, *, across_threads: bool = False) -> Database:
     A complete database with another journal than it should have is used as it is while another process has it open.
     """
     set_up = False
-    journal = "delete" if mounts.may_be_shared(path) else "wal"
+    journal = "wal" if mounts.can_share_memory(path) else "delete"
     while True:
         complete = False
         with sqlite_errors(path):

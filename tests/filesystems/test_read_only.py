@@ -61,6 +61,7 @@ def test_a_git_dir(repo: Repo, saved: str, part: str) -> None:
             assert done.code == 0, str(done)
         for words in CHANGES:
             assert "read-only file system" in _refused(repo, *words)["message"]
+    assert not (repo.path / ".agentos").exists()
     after = complete_state(repo.path)
     assert_same(before, after, "refused commands changed something", permissions="all", refs=True)
     assert run(repo.path, "restore", saved).code == 0

@@ -174,7 +174,7 @@ def test_the_log_is_written_while_it_is_open(repo: Repo) -> None:
 
 def test_the_log_is_written_without_a_write_ahead_log_too(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a file system that other machines may use."""
-    monkeypatch.setattr(mounts, "may_be_shared", lambda _: True)
+    monkeypatch.setattr(mounts, "can_share_memory", lambda _: False)
 
     def sleep(_: float) -> None:
         pytest.fail("it was waited for")
