@@ -5,6 +5,7 @@ occupants      which processes use a folder, or may have made a lock file
 mounts         mount points and file systems
 programs       running programs that are not git, bubblewrap too; `deletion` deletes folders, also in the background
 supervisor     the program above a command that ends everything below it
+marked         ending processes by a mark in their environment
 contained      running a command below it; `output` is what the command writes, without secrets
 
 Nothing in here knows repositories, runs or the guard.

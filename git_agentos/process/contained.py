@@ -1,8 +1,8 @@
 """Running a command so that no process of it is left: in a process group of its own, below a supervisor.
 
 What the command leaves behind (daemons in sessions of their own too) is reparented to the supervisor, which ends it; it
-ends everything as well when this process is gone. Every process has a mark in its environment (`MARK`), by which
-`sweep` finds those that even the supervisor missed.
+ends everything as well when this process is gone. Every process has a mark in its environment (`marked.MARK`), by which
+those are found that even the supervisor missed.
 
 What a command has another service start for it (cron, systemd, a container) is no process of it, and is not ended.
 """
@@ -14,21 +14,19 @@ import os
 import selectors
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
 from git_agentos import redact_lines
-from git_agentos.process import programs, supervisor, table
+from git_agentos.process import marked, programs, supervisor
 from git_agentos.process.output import RedactingWriter
 
-MARK = "AGENTOS_RUN_MARK"
 GRACE = 5.0  # seconds between SIGTERM and SIGKILL for the processes of a command
 _TICK = 0.1
 _MAX_LIMIT = 20 * 86400.0  # seconds that the supervisor can wait for at once (poll(2))
 _CHUNK = 1 << 16
 _LOST = 128 + signal.SIGKILL
-_MAX_SWEEPS = 20
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ def run(
             _read_until_ended(running, selector, dict(zip(running.pipes, (out, err), strict=True)), stop)
     finally:
         running.end()
-        swept = sweep(command.environment[MARK]) if MARK in command.environment else ()
+        swept = marked.sweep(command.environment[marked.MARK]) if marked.MARK in command.environment else ()
         running.close()
     if running.stayed:
         err.note(f"{running.stayed} processes could not be ended")
@@ -99,12 +97,6 @@ def run(
         time.monotonic() - began,
         running.left + len(swept),
     )
-
-
-def sweep(mark: str) -> Sequence[int]:
-    """End every process that has a mark, or descends from one that has; their ids. This process and those above it are
-    spared."""
-    return _end_all(lambda: table.with_variable(MARK, mark))
 
 
 class _Running:
@@ -170,8 +162,10 @@ class _Running:
         """Stop the command where it is time; whether to keep waiting for it. The supervisor has a clock too: this one
         is for a supervisor that the command has stopped."""
         now = time.monotonic()
-        if self.code is not None:
-            self.stop()  # the upper supervisor may be stopped, and has not noticed
+        # The upper supervisor may be stopped, and has not noticed; or the command has killed it, and not every system
+        # tells that to the lower one.
+        if self.code is not None or self._process.poll() is not None:
+            self.stop()
         if self._stopped_at is not None:
             return now < self._stopped_at + GRACE + 2 * supervisor.PATIENCE
         if self._limit is not None and now > self._began + self._limit + 1.0:
@@ -190,7 +184,7 @@ class _Running:
         os.close(self._lifeline)
         for pid in (self._process.pid, self._lower):
             if pid is not None and self._process.poll() is None:
-                supervisor.send(pid, signal.SIGCONT)
+                marked.send(pid, signal.SIGCONT)
 
     def end(self) -> None:
         """Make sure that all of it has ended."""
@@ -198,7 +192,7 @@ class _Running:
         with contextlib.suppress(programs.TimeoutExpired):
             self._process.wait(GRACE + 2 * supervisor.PATIENCE)
         if self._process.poll() is None:
-            self.left += len(_end_all(lambda: [self._process.pid]))
+            self.left += len(marked.end_all(lambda: [self._process.pid]))
             self._process.kill()
         self._process.wait()
 
@@ -243,29 +237,3 @@ def _pass_on(descriptor: int, writer: RedactingWriter, *, waits: bool = True) ->
         return waits
     writer.write(data)
     return data != b""
-
-
-def _end_all(seeds: Callable[[], Iterable[int]]) -> list[int]:
-    """End processes and all that descend from them; those that were alive.
-
-    All are stopped before the first is killed: so one that has cleaned its environment is still found below one that
-    has not.
-    """
-    spared = {os.getpid(), *table.parents(os.getpid())}
-    ended: dict[int, None] = {}
-    quiet = 0
-    for _ in range(_MAX_SWEEPS):
-        stopped: set[int] = set()
-        while new := {each for seed in seeds() for each in (seed, *table.descendants(seed))} - stopped - spared:
-            for pid in new:
-                supervisor.send(pid, signal.SIGSTOP)
-            stopped |= new
-        alive = [pid for pid in sorted(stopped) if table.is_alive(pid)]
-        quiet = 0 if alive else quiet + 1
-        if quiet == 2:  # a process that is just becoming another program has no environment for a moment
-            break
-        ended |= dict.fromkeys(alive)
-        for pid in alive:
-            supervisor.send(pid, signal.SIGKILL)
-        time.sleep(0.01)
-    return sorted(ended)

@@ -1,7 +1,7 @@
 """The process above a command: `python -I -S supervisor.py [--contain LIFELINE REPORT LIMIT GRACE] -- COMMAND ARG…`.
 
-Standard library and `table` only. A command cannot get rid of it: everything orphaned below is reparented to it
-(PR_SET_CHILD_SUBREAPER), and its own environment cannot be changed from below. It forwards signals and exits as the
+Standard library, `table` and `marked` only. A command cannot get rid of it: everything orphaned below is reparented to
+it (PR_SET_CHILD_SUBREAPER), and its own environment cannot be changed from below. It forwards signals and exits as the
 command does: with its exit code, 128 + N where signal N ended it, 127 where there is no such command, 126 where it
 cannot be run. `guard exec` uses that: processes that the command leaves behind continue.
 
@@ -9,6 +9,10 @@ With `--contain`, which runs and workflows use, nothing is left. Everything belo
 when LIMIT seconds have passed (0: no limit), or when the other end of the descriptor LIFELINE is closed, as it is when
 the process that holds it was killed. SIGTERM comes first, SIGKILL after GRACE seconds. There are two supervisors then,
 one above the other, since a command can kill its parent: the one that is left ends what is reparented to it.
+
+Where nothing is reparented to it (macOS has no subreapers), it ends the command's group, what is below it, and what has
+the mark of its own environment (`marked.MARK`) or descends from such a process. It misses a process that has left all
+of these, or that becomes another one faster than it can look.
 
 To the descriptor REPORT go a line `supervisor PID`, and at the end `ended CODE WHY LEFT STAYED`: WHY is `itself`,
 `limit` or `stopped`; LEFT is how many processes there were beside the command, STAYED how many could not be ended. Both
@@ -30,7 +34,7 @@ from typing import NamedTuple
 if not __package__:  # as a script with -I: the package is not on the path
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from git_agentos.process import table
+from git_agentos.process import marked, table
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _FORWARDED = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGCONT")
@@ -185,7 +189,7 @@ def _contain(argv: Sequence[str], options: _Options) -> int:
         os._exit(_run_below(argv, options, began))
     options.write(f"supervisor {lower}")
     status, why = upper.wait(lower)
-    left = len(table.descendants(os.getpid())) if status != 0 else 0
+    left = upper.count_others(lower) if status != 0 else 0
     stayed = upper.kill_all(lower)
     if status != 0:
         # The lower one was ended before it could report.
@@ -229,7 +233,7 @@ class _Supervisor:
         self._parent = os.getppid()
         self._stopped_at: float | None = None
         self._got_signal = False
-        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        self._adopts = _prctl(_PR_SET_CHILD_SUBREAPER, 1)
         self._wakeup_reader, self._wakeup_writer = os.pipe()
         for descriptor in (self._wakeup_reader, self._wakeup_writer):
             os.set_blocking(descriptor, False)
@@ -272,26 +276,45 @@ class _Supervisor:
             self._sleep(0.02, until_stopped=False)
         # A process that forks and ends all the time may be seen only as one that has just ended.
         at_least = int(self._has_any() and child in self.ended)
-        left = max(at_least, sum(pid != child for pid in table.descendants(os.getpid())))
+        left = max(at_least, self.count_others(child))
         deadline = time.monotonic() + grace
-        for pid in table.descendants(os.getpid()) if table.has_proc() else (-child,):
-            send(pid, signal.SIGTERM)
-            send(pid, signal.SIGCONT)  # a stopped one cannot act on it
+        for pid in self._below() if self._adopts else {-child, *self._below()}:
+            marked.send(pid, signal.SIGTERM)
+            marked.send(pid, signal.SIGCONT)  # a stopped one cannot act on it
         while self._has_any() and time.monotonic() < deadline:
             self._sleep(0.02, until_stopped=False)
         return left
 
     def kill_all(self, child: int) -> int:
-        """Kill everything below, generation by generation: orphans are reparented to this process. How many could not
-        be killed. Where there is no /proc, it is the child and its group."""
+        """Kill everything below, generation by generation: orphans are reparented to this process. Where they are not,
+        all is found first. How many could not be killed."""
         deadline = time.monotonic() + _GIVE_UP
-        while self._has_any():
+        if not self._adopts:
+            marked.send(-child, signal.SIGKILL)
+            marked.end_all(self._below)
+        while self.reap():
             if time.monotonic() > deadline:
                 return max(1, len(table.children(os.getpid())))
-            for pid in table.children(os.getpid()) if table.has_proc() else (-child, child):
-                send(pid, signal.SIGKILL)
+            for pid in table.children(os.getpid()):
+                marked.send(pid, signal.SIGKILL)
             self._sleep(0.005, until_stopped=False)
         return 0
+
+    def count_others(self, child: int) -> int:
+        """How many living processes there are to be ended, beside the child."""
+        return sum(pid != child for pid in self._below())
+
+    def _below(self) -> list[int]:
+        """The living processes that are to be ended."""
+        below = table.descendants(os.getpid())
+        mark = os.environ.get(marked.MARK)
+        if self._adopts or not mark:
+            return below
+        others = {os.getpid(), *table.parents(os.getpid()), *below}
+        return [*below, *(pid for pid in table.with_variable(marked.MARK, mark) if pid not in others)]
+
+    def _has_any(self) -> bool:
+        return self.reap() or (not self._adopts and self._below() != [])
 
     def reap(self) -> bool:
         """Reap all that have ended; whether there is still a process below."""
@@ -303,8 +326,6 @@ class _Supervisor:
             if pid == 0:
                 return True
             self.ended[pid] = status
-
-    _has_any = reap
 
     def _is_stopped(self) -> bool:
         return self._got_signal or os.getppid() != self._parent or self._lifeline in _readable([self._lifeline], 0.0)
@@ -324,12 +345,6 @@ def exit_code(status: int) -> int:
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
-def send(pid: int, number: int) -> None:
-    """Send a signal to a process that may have ended, or be another user's."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, number)
-
-
 def _readable(descriptors: list[int], seconds: float | None) -> list[int]:
     poll = select.poll()
     for each in descriptors:
@@ -337,14 +352,15 @@ def _readable(descriptors: list[int], seconds: float | None) -> list[int]:
     return [each for each, _ in poll.poll(None if seconds is None else max(0.0, seconds * 1000))]
 
 
-def _prctl(option: int, value: int) -> None:
-    """Linux only; elsewhere orphans are reparented to the first process, and only their environment tells."""
+def _prctl(option: int, value: int) -> bool:
+    """Whether it was done: it is Linux only, and a Python without ctypes does without."""
     if sys.platform != "linux":
-        return
-    with contextlib.suppress(Exception):  # a Python without ctypes does without
+        return False
+    with contextlib.suppress(Exception):
         import ctypes
 
-        ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+        return bool(ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) == 0)
+    return False
 
 
 if __name__ == "__main__":

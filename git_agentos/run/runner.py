@@ -21,7 +21,7 @@ from git_agentos.checkpoint import timeline
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git import process
-from git_agentos.process import contained
+from git_agentos.process import marked
 from git_agentos.redact import MASK, redact
 from git_agentos.run import (
     branches,
@@ -249,7 +249,7 @@ def judge_killed_step(context: OpenWorktree, evidence: Evidence) -> None:
     mark = at.begun.get("mark")  # a run of another orchestrator has none
     if at.prepared is None:
         if mark is not None:
-            contained.sweep(mark)
+            marked.sweep(mark)
         return
     workspace = evidence_store.workspace_of(context, evidence)
     step.end_leftovers(context, workspace, mark)

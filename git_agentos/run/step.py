@@ -22,8 +22,9 @@ from git_agentos.errors import AgentosError, LockedError, RunError, StorageError
 from git_agentos.git import authorship, process
 from git_agentos.git.repository import Repository
 from git_agentos.guard.exec import launch
-from git_agentos.process import contained
-from git_agentos.process.contained import MARK, Command, Result
+from git_agentos.process import contained, marked
+from git_agentos.process.contained import Command, Result
+from git_agentos.process.marked import MARK
 from git_agentos.redact import redact, redact_value
 from git_agentos.run import branches, evidence_store, patches, rebuild, rollback, snapshot
 from git_agentos.run.context import WorkspaceContext, run_metadata, worktree_id
@@ -394,7 +395,7 @@ def end_leftovers(context: OpenWorktree, run: WorkspaceContext, mark: str | None
     """End the processes that a killed run left, and remove the locks of its gits. Runs of other orchestrators have no
     `mark`."""
     if mark is not None:
-        contained.sweep(mark)
+        marked.sweep(mark)
     with contextlib.suppress(RunError):  # its worktree is damaged
         rebuild.unlock(snapshot.run_context(context, run).location, run, killed=True)
 

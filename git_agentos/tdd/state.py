@@ -124,7 +124,7 @@ class ImplementationState(TypedDict, total=False):
     id: str  # of the workflow, and of its run
     repository: str  # `database_path.repository_id`
     machine: str  # where its clone is
-    mark: str  # identifies its processes (`process.contained.MARK`)
+    mark: str  # identifies its processes (`process.marked.MARK`)
     protected: list[str]  # patterns of branches
     agent: str  # the name of the model
     into: str  # the branch to merge into

@@ -18,7 +18,7 @@ from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError, TddError, UsageError
 from git_agentos.git import authorship, process, refs
 from git_agentos.guard import authorize
-from git_agentos.process import contained
+from git_agentos.process import marked
 from git_agentos.run import branches, evidence_store, journal, lock
 from git_agentos.run.lock import Stop
 from git_agentos.run.runner import end_as_tampered
@@ -279,7 +279,7 @@ class _Worker:
     def abort(self, at: Position) -> Workflow:
         """Abort one that was interrupted: its processes are ended, and its worktree is saved."""
         self._observer.began(query.describe(self._ref, at, alive=True))
-        contained.sweep(at.state["mark"])
+        marked.sweep(at.state["mark"])
         with contextlib.suppress(AgentosError):
             node_run.unlock(self._session)
         update: node_run.Update = {"human_decision": ABORT, "error_message": None}

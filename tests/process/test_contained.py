@@ -19,9 +19,10 @@ import pytest
 
 from git_agentos.git.location import Location, locate
 from git_agentos.guard.exec import launch
-from git_agentos.process import contained, table
+from git_agentos.process import contained, marked, supervisor, table
 from git_agentos.process.contained import Command, Result
 from git_agentos.run import step
+from tests.support import without_linux
 from tests.support.repo import Repo
 from tests.support.waiting import wait_until
 
@@ -47,16 +48,9 @@ def number() -> Iterator[str]:
 
 def living(number: str) -> list[int]:
     """The processes that have the number on their command line, without those that have ended."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit() and int(folder.name) != os.getpid():
-            try:
-                words, stat = (folder / "cmdline").read_bytes(), (folder / "stat").read_bytes()
-            except OSError:
-                continue
-            if number.encode() in words and stat.rpartition(b")")[2].split()[0] not in (b"Z", b"X"):
-                found.append(int(folder.name))
-    return found
+    rows = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,stat=,args="], stdout=subprocess.PIPE, text=True, check=True)
+    found = (line.split(None, 2) for line in rows.stdout.splitlines() if number in line)
+    return [int(pid) for pid, state, _ in found if int(pid) != os.getpid() and state[0] not in "ZX"]
 
 
 def environment(mark: str = "", **extra: str) -> dict[str, str]:
@@ -184,7 +178,7 @@ STUBBORN = (
 # Always one process only, and never the same for long; it gives up in the end, in case the test itself is killed.
 HOPPER = (
     "import os, time\nend = time.monotonic() + 120\n"
-    "while time.monotonic() < end:\n  if os.fork(): os._exit(0)\n  os.setsid()\n"
+    "while time.monotonic() < end and not os.path.exists('enough'):\n  if os.fork(): os._exit(0)\n  os.setsid()\n"
 )
 SUBREAPER = (
     "import ctypes, os, subprocess, sys, time\nctypes.CDLL(None).prctl(36, 1)\n"
@@ -210,6 +204,9 @@ HANGING = {
     "without streams": "exec >&- 2>&-; sleep N",
     "a daemon too": "py DAEMON N; sleep N",
 }
+# Of these there may be nothing to end where there is no subreaper: the kernel itself ends a stopped one whose group has
+# lost its parent, and the others are missed (docs/runs.md).
+MAY_BE_MISSED = ("a daemon", "one that has stopped", "one that is never the same")
 KILLING = {
     "its parent": "kill -9 $PPID; sleep N",
     "its grandparent": "kill -9 $(ps -o ppid= $PPID); sleep N",
@@ -229,18 +226,25 @@ def scripted(command: str, number: str, folder: Path) -> str:
     return command.replace(" N", f" {number}")
 
 
+def missed(command: str) -> int:
+    """How many processes of a command are missed: only a subreaper holds a daemon that nothing else tells of."""
+    return int("DAEMON" in command and not without_linux.has_subreaper())
+
+
 @pytest.mark.parametrize("name", LEAVING)
 def test_processes_left_by_the_command_are_ended(place: Location, number: str, tmp_path: Path, name: str) -> None:
     ended = Said().run(place, scripted(LEAVING[name], number, tmp_path))
-    assert living(number) == []
+    (Path(place.root) / "enough").touch()
+    assert len(living(number)) == missed(LEAVING[name])
     assert (ended.exit_code, ended.timed_out, ended.interrupted) == (5, False, False)
-    assert ended.left_behind >= (100 if name == "a hundred" else 1)
+    if without_linux.has_subreaper() or name not in MAY_BE_MISSED:
+        assert ended.left_behind >= (100 if name == "a hundred" else 1)
 
 
 @pytest.mark.parametrize("name", HANGING)
 def test_the_limit_ends_all_of_it(place: Location, number: str, tmp_path: Path, name: str) -> None:
     ended = Said().run(place, scripted(HANGING[name], number, tmp_path), limit=1.0)
-    assert living(number) == []
+    assert len(living(number)) == missed(HANGING[name])
     assert (ended.exit_code > 128, ended.timed_out, ended.interrupted) == (True, True, False)
 
 
@@ -264,7 +268,7 @@ def test_command_that_kills_its_supervisors_leaves_no_process(
     place: Location, number: str, tmp_path: Path, name: str
 ) -> None:
     ended = Said().run(place, scripted(KILLING[name], number, tmp_path))
-    assert living(number) == []
+    assert len(living(number)) == missed(KILLING[name])
     assert (ended.exit_code in (137, 143), ended.timed_out, ended.interrupted) == (True, False, False)
 
 
@@ -336,7 +340,7 @@ def test_killed_kernel_leaves_no_process(place: Location, number: str, tmp_path:
         wait_until((Path(place.root) / "ready").exists, "the command is ready")
         assert living(number)
         ours.kill()
-    wait_until(lambda: not living(number), "its processes have ended")
+    wait_until(lambda: len(living(number)) == missed(LEAVING[name]), "its processes have ended")
 
 
 def test_a_stopped_kernel_keeps_no_agent_beyond_its_limit(place: Location, number: str, tmp_path: Path) -> None:
@@ -344,7 +348,8 @@ def test_a_stopped_kernel_keeps_no_agent_beyond_its_limit(place: Location, numbe
     with kernel(place, command, uuid.uuid4().hex, limit=2.0) as ours:
         wait_until(lambda: living(number), "its processes run")
         # The kernel has the command on its own command line.
-        wait_until(lambda: living(number) == [ours.pid], "only the kernel is left")
+        left = 1 + missed("DAEMON")
+        wait_until(lambda: ours.pid in living(number) and len(living(number)) == left, "only the kernel is left")
 
 
 def test_sweeping_after_everybody_was_killed(place: Location, number: str) -> None:
@@ -355,7 +360,9 @@ def test_sweeping_after_everybody_was_killed(place: Location, number: str) -> No
         above = Path(place.root) / "above"
         wait_until(lambda: above.exists() and len(living(number)) >= 4, "all of its processes run")
         shell = os.getpid()
-        supervisors = [pid for pid in table.with_variable(contained.MARK, mark) if b"supervisor" in words(pid)]
+        supervisors = [
+            pid for pid in table.with_variable(marked.MARK, mark) if supervisor.is_supervisor(table.argv(pid))
+        ]
         assert shell not in supervisors
         for pid in (ours.pid, *supervisors):
             os.kill(pid, signal.SIGSTOP)
@@ -363,23 +370,19 @@ def test_sweeping_after_everybody_was_killed(place: Location, number: str) -> No
             os.kill(pid, signal.SIGKILL)
     assert len(supervisors) == 2
     assert living(number)
-    assert contained.sweep(mark)
+    assert marked.sweep(mark)
     assert living(number) == []
-    assert list(contained.sweep(mark)) == []
-
-
-def words(pid: int) -> bytes:
-    return Path(f"/proc/{pid}/cmdline").read_bytes()
+    assert list(marked.sweep(mark)) == []
 
 
 def test_sweep_ends_no_other_process(place: Location, number: str) -> None:
     """Another run's processes, and whoever asks: also one that is itself a process of the run."""
     mark, other = uuid.uuid4().hex, uuid.uuid4().hex
-    script = f"from git_agentos.process import contained; print(len(contained.sweep({mark!r})))"
-    with started("sleep", number, **{contained.MARK: other}) as innocent:
+    script = f"from git_agentos.process import marked; print(len(marked.sweep({mark!r})))"
+    with started("sleep", number, **{marked.MARK: other}) as innocent:
         text = f"sleep {number} & {sys.executable} -c {script!r}; echo here"
         done = subprocess.run(
-            ["sh", "-c", text], env={**os.environ, contained.MARK: mark}, stdout=subprocess.PIPE, text=True, check=True
+            ["sh", "-c", text], env={**os.environ, marked.MARK: mark}, stdout=subprocess.PIPE, text=True, check=True
         )
         assert done.stdout == "1\nhere\n"
         assert living(number) == [innocent.pid]

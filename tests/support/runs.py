@@ -13,7 +13,7 @@ from typing import Any
 
 from git_agentos import open_workspace
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.process import contained
+from git_agentos.process import marked
 from git_agentos.run import commands, evidence_store, spec
 from git_agentos.run.events import Run, Step
 from git_agentos.run.spec import RunSpec
@@ -68,7 +68,7 @@ def processes_of(repo: Repo, run_id: str) -> list[int]:
     location = context_of(repo).location
     if run_id not in evidence_store.ids(location) or not events(repo, run_id):
         return []
-    wanted = f"{contained.MARK}={events(repo, run_id)[0]['mark']}".encode()
+    wanted = f"{marked.MARK}={events(repo, run_id)[0]['mark']}".encode()
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit():

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import functools
 import os
 import struct
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -76,6 +78,13 @@ def can_be_without(feature: str) -> bool:
     if feature != "proc":
         return os.uname().machine == "x86_64"
     return substitutes.can_mount()
+
+
+@functools.cache
+def has_subreaper() -> bool:
+    """Whether a process here can have the orphans below it as its children."""
+    script = "import ctypes, sys; sys.exit(ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) != 0)"
+    return sys.platform == "linux" and subprocess.run([sys.executable, "-c", script]).returncode == 0
 
 
 def _filter(call: _Call) -> bytes:

@@ -23,7 +23,7 @@ from git_agentos.errors import TddError
 from git_agentos.git import authorship, worktrees
 from git_agentos.git.location import Location
 from git_agentos.process import programs
-from git_agentos.process.contained import MARK
+from git_agentos.process.marked import MARK
 from git_agentos.tdd.gate import python
 from git_agentos.tdd.gate.python import Interpreter
 
@@ -52,7 +52,7 @@ _NOT_WRITTEN = (".git", ".agentos")
 class PytestSetup:
     """What a run of pytest needs. `main_root` is the main checkout (None: this is it, or there is none);
     `other_checkouts` are all others of the repository, whose copies must not be imported; `environment` is the
-    process's, with the mark of the run (`process.contained.MARK`); `timeout` is in seconds; `bwrap` is the path of
+    process's, with the mark of the run (`process.marked.MARK`); `timeout` is in seconds; `bwrap` is the path of
     bubblewrap (None: no sandbox)."""
 
     location: Location

@@ -17,7 +17,7 @@ MOCK, COMMAND, MODEL = "mock", "command", "model"
 class Request:
     """One task: `node` is `scaffold` or `implement`, `attempt` counts from 0, `worktree` is the agent in the worktree,
     `changed` are the paths that differ from the base, without frozen ones. `show` gets each line of output (redacted),
-    `stop` is asked whether to end; `mark` is the run's (`process.contained.MARK`). `folder` is for the transcript
+    `stop` is asked whether to end; `mark` is the run's (`process.marked.MARK`). `folder` is for the transcript
     (absolute)."""
 
     node: str

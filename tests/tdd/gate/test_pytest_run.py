@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from git_agentos.errors import RepositoryError
-from git_agentos.process import contained
+from git_agentos.process import contained, marked
 from git_agentos.tdd import run_pytest_subprocess
 from git_agentos.tdd.gate import pytest_run
 from git_agentos.tdd.state import ExitCode
@@ -317,7 +317,7 @@ def test_environment_has_no_keys_and_no_pytest_options(project: Repo, tmp_path: 
     assert got["PYTHONPATH"] == str(project.path)
     assert got["PWD"] == str(project.path)
     assert got["PYTHONDONTWRITEBYTECODE"] == "1"
-    assert [name for name in got if name.startswith("AGENTOS_")] == [contained.MARK]
+    assert [name for name in got if name.startswith("AGENTOS_")] == [marked.MARK]
 
 
 def test_passed_variables_reach_tests_and_are_redacted(project: Repo) -> None:

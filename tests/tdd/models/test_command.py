@@ -13,7 +13,7 @@ import pytest
 
 from git_agentos.errors import TddError
 from git_agentos.git.location import locate
-from git_agentos.process import contained
+from git_agentos.process import contained, marked
 from git_agentos.run import step
 from git_agentos.tdd.models.command import Command
 from git_agentos.tdd.models.model import IMPLEMENT, SCAFFOLD, ModelResult
@@ -166,7 +166,7 @@ def test_processes_carry_the_mark_and_end_with_the_command(site: ModelWorktree) 
     mark = uuid.uuid4().hex
     command('echo "$AGENTOS_RUN_MARK"; setsid sleep 1000 & sleep 0.1').work(site.asked(mark=mark))
     assert site.said() == mark + "\n"
-    assert contained.sweep(mark) == []
+    assert marked.sweep(mark) == []
 
 
 def test_a_lock_that_a_killed_git_left_is_gone(site: ModelWorktree) -> None:
