@@ -13,7 +13,10 @@ import pytest
 from tests.support import without_linux
 
 _ROOT = Path(__file__).parents[2]
-_SAMPLE = ["tests/process/test_processes.py"]
+_SAMPLE = [
+    "tests/process/test_processes.py", "tests/process/test_contained.py", "tests/checkpoint/restore",
+    "tests/states/test_types.py", "tests/run/test_workspace.py", "tests/worktree/test_revival.py",
+]  # fmt: skip
 # Without /proc nothing proves that a lock is stale, and it is kept.
 _LEFT_OUT = "not lock"
 
