@@ -47,11 +47,8 @@ def started_in(pid: int) -> str | None:
 
 def environment_of_guard_exec(pid: int) -> dict[str, str] | None:
     """The environment with which the outermost `guard exec` above `pid` was started; None where there is none."""
-    for each in reversed((pid, *parents(pid))):
-        found = environment(each)
-        if found is not None and MARKER in found:
-            return found
-    return None
+    chain = (pid, *parents(pid))
+    return next((each for each in reversed(table.environments(chain)) if MARKER in each), None)
 
 
 # -- git's own processes --------------------------------------------------------------------------------------------

@@ -49,12 +49,13 @@ def identify(pid: int) -> Process | None:
 
 def parents(pid: int) -> list[int]:
     """The processes that `pid` was started by, from its parent up to the first."""
+    above = None if has_proc() else {row.pid: row.parent for row in ps.rows()}
     found: list[int] = []
     while len(found) < _MAX_ANCESTORS:
-        known = parent_and_start(pid)
-        if known is None or known[0] <= 0 or known[0] in found:
+        parent = _parent(pid) if above is None else above.get(pid)
+        if parent is None or parent <= 0 or parent in found:
             break
-        pid = known[0]
+        pid = parent
         found.append(pid)
     return found
 
@@ -154,6 +155,15 @@ def environment(pid: int) -> dict[str, str] | None:
         return None if has_proc() else ps.environments(pid).get(pid)
     pairs = (item.partition(b"=") for item in data.split(b"\0") if b"=" in item)
     return {os.fsdecode(key): os.fsdecode(value) for key, _, value in pairs}
+
+
+def environments(pids: Sequence[int]) -> list[dict[str, str]]:
+    """The environment of each process, in their order; empty where it may not be read. One look, where there is no
+    /proc."""
+    if has_proc():
+        return [environment(pid) or {} for pid in pids]
+    found = ps.environments()
+    return [found.get(pid, {}) for pid in pids]
 
 
 def cwd(pid: int) -> str | None:

@@ -53,7 +53,7 @@ def set_by_harness(pid: int, environment: Mapping[str, str]) -> bool:
     git, and not a command that the harness runs. False outside of `guard exec`, and where it cannot be known."""
     chain = _below_guard_exec(pid)
     pairs = _guard_pairs(environment)
-    started_with = [_guard_pairs(table.environment(each) or {}) for each in chain]
+    started_with = [_guard_pairs(each) for each in table.environments(chain)]
     if not chain or not pairs or any(each not in ((), pairs) for each in started_with):
         return False
     first = next((index for index, each in enumerate(started_with) if each), len(chain) - 1)
@@ -67,7 +67,7 @@ def _below_guard_exec(pid: int) -> list[int]:
     """The processes from the one that the outermost `guard exec` has started down to `pid`; empty where there is
     none."""
     pids = [pid, *table.parents(pid)]
-    marked = [index for index, each in enumerate(pids) if ancestry.MARKER in (table.environment(each) or {})]
+    marked = [index for index, each in enumerate(table.environments(pids)) if ancestry.MARKER in each]
     if not marked:
         return []
     chain = pids[: marked[-1] + 1]
