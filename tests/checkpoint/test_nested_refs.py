@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import ref_storage
 from tests.support.repo import Repo, fill, filled, git_run
 from tests.support.tool import IN_PROCESS, run, run_ok
 
@@ -200,7 +201,7 @@ def test_a_dry_run_answers_as_the_restore_would(repo: Repo) -> None:
 def test_a_damaged_nested_repository_is_named_and_the_rest_is_saved(repo: Repo) -> None:
     home = Path(run_ok(repo.path, "worktree", "create", "dev-1")["path"])
     inner = _nested(Repo(home))
-    (inner.git_dir / "refs/tags/broken").write_text("12" * 20 + "\n")
+    ref_storage.point_nowhere(inner, "refs/tags/broken")
     Repo(home).write("beside.txt", "beside\n")
     taken = IN_PROCESS.checkpoint(home)
     assert "beside.txt" in taken["untracked_files"]
