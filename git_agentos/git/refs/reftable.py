@@ -42,8 +42,8 @@ _DURABLE = ("-c", "core.fsync=reference", "-c", "core.fsyncMethod=fsync")
 _FILES = ("MERGE_HEAD", "FETCH_HEAD")  # which git keeps in files in every format
 _DEEPEST = 6  # symbolic refs that point at each other
 _ROOM = 1 << 16  # bytes that a change may need for a while
-# git's messages (refs/reftable-backend.c) if the new object does not exist, if nothing can be written, whatever prevents
-# it, and if another process has the lock or has changed the tables.
+# git's messages (refs/reftable-backend.c) if the new object does not exist, if nothing can be written (whatever
+# prevents it), and if another process has the lock or has changed the tables.
 _GONE = re.compile(r"with nonexistent object (?P<oid>[0-9a-f]+)")
 _UNWRITTEN = "I/O error"
 _BUSY = re.compile(r"cannot lock references|data is locked|data is outdated|outdated")
