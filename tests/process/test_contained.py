@@ -227,7 +227,7 @@ def scripted(command: str, number: str, folder: Path) -> str:
 
 
 def missed(command: str) -> int:
-    """How many processes of a command are missed: only a subreaper holds a daemon that nothing else tells of."""
+    """How many processes of a command may be missed: only a subreaper holds a daemon that nothing else tells of."""
     return int("DAEMON" in command and not without_linux.has_subreaper())
 
 
@@ -235,7 +235,7 @@ def missed(command: str) -> int:
 def test_processes_left_by_the_command_are_ended(place: Location, number: str, tmp_path: Path, name: str) -> None:
     ended = Said().run(place, scripted(LEAVING[name], number, tmp_path))
     (Path(place.root) / "enough").touch()
-    assert len(living(number)) == missed(LEAVING[name])
+    assert len(living(number)) <= missed(LEAVING[name])
     assert (ended.exit_code, ended.timed_out, ended.interrupted) == (5, False, False)
     if without_linux.has_subreaper() or name not in MAY_BE_MISSED:
         assert ended.left_behind >= (100 if name == "a hundred" else 1)
@@ -244,7 +244,7 @@ def test_processes_left_by_the_command_are_ended(place: Location, number: str, t
 @pytest.mark.parametrize("name", HANGING)
 def test_the_limit_ends_all_of_it(place: Location, number: str, tmp_path: Path, name: str) -> None:
     ended = Said().run(place, scripted(HANGING[name], number, tmp_path), limit=1.0)
-    assert len(living(number)) == missed(HANGING[name])
+    assert len(living(number)) <= missed(HANGING[name])
     assert (ended.exit_code > 128, ended.timed_out, ended.interrupted) == (True, True, False)
 
 
@@ -268,7 +268,7 @@ def test_command_that_kills_its_supervisors_leaves_no_process(
     place: Location, number: str, tmp_path: Path, name: str
 ) -> None:
     ended = Said().run(place, scripted(KILLING[name], number, tmp_path))
-    assert len(living(number)) == missed(KILLING[name])
+    assert len(living(number)) <= missed(KILLING[name])
     assert (ended.exit_code in (137, 143), ended.timed_out, ended.interrupted) == (True, False, False)
 
 
@@ -340,7 +340,7 @@ def test_killed_kernel_leaves_no_process(place: Location, number: str, tmp_path:
         wait_until((Path(place.root) / "ready").exists, "the command is ready")
         assert living(number)
         ours.kill()
-    wait_until(lambda: len(living(number)) == missed(LEAVING[name]), "its processes have ended")
+    wait_until(lambda: len(living(number)) <= missed(LEAVING[name]), "its processes have ended")
 
 
 def test_a_stopped_kernel_keeps_no_agent_beyond_its_limit(place: Location, number: str, tmp_path: Path) -> None:
@@ -349,7 +349,7 @@ def test_a_stopped_kernel_keeps_no_agent_beyond_its_limit(place: Location, numbe
         wait_until(lambda: living(number), "its processes run")
         # The kernel has the command on its own command line.
         left = 1 + missed("DAEMON")
-        wait_until(lambda: ours.pid in living(number) and len(living(number)) == left, "only the kernel is left")
+        wait_until(lambda: ours.pid in living(number) and len(living(number)) <= left, "only the kernel is left")
 
 
 def test_sweeping_after_everybody_was_killed(place: Location, number: str) -> None:
