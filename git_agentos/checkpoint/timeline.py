@@ -123,7 +123,7 @@ def append(
             writer.flush()
             try:
                 refs.update(location, name, new, old, ready=whole)
-            except (refs.RefMoved, MissingObjectsError):
+            except refs.RefMoved:
                 continue
             writer.rewrite_missing()
             gc.wait_for_prune(location, writer.rewrite_missing)

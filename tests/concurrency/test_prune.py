@@ -11,7 +11,6 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.git import refs
-from tests.support import ref_storage
 from tests.support.repo import Repo
 
 
@@ -45,7 +44,7 @@ def test_a_ref_never_points_at_what_a_gc_took(
     repo.git("hash-object", "-w", "untracked.txt")  # found in the store, and held by no ref
     repo.write("converted.dos", "converted\r\n")  # git stores it
     seen = []
-    update = refs.update
+    update, rename = refs.update, os.rename
 
     def prune() -> None:
         repo.git("prune", "--expire=now")
@@ -59,11 +58,15 @@ def test_a_ref_never_points_at_what_a_gc_took(
         # As a second gc would see it at once.
         seen.append(repo.text("rev-list", "--objects", "--all", "--count"))
 
+    def pruned_then_renamed(source: str, target: str) -> None:
+        if moment == "striking" and target.endswith("timelines/main"):
+            prune()
+        rename(source, target)
+
     if moment in ("running", "striking"):
         begin()
     monkeypatch.setattr(refs, "update", pruned_then_updated)
-    if moment == "striking":
-        ref_storage.before_it_moves(monkeypatch, "refs/agentos/timelines/main", prune)
+    monkeypatch.setattr(os, "rename", pruned_then_renamed)
     made = open_workspace(repo.path).checkpoint("while gc runs")
     assert len(seen) == 1
     repo.git("fsck", "--strict", "--no-dangling")
