@@ -69,7 +69,15 @@ def root_refs(root: Path) -> Mapping[str, str]:
 def reflogs(root: Path) -> Mapping[str, bytes]:
     """Name -> entries of the reflogs in reftables, without those of git-agentos's refs."""
     names = git(root, "reflog", "list").decode().split()
-    return {name: git(root, "reflog", "show", "--format=%H %gn %ge %gs", name, "--") for name in names}
+    return {name: _reflog(root, name) for name in names}
+
+
+def _reflog(root: Path, name: str) -> bytes:
+    shown = git_run(root, "reflog", "show", "--format=%H %gn %ge %gs", name, "--")
+    if shown.returncode == 0:
+        return shown.stdout
+    # git shows no reflog of a branch without a commit; it says what it would delete of it.
+    return git(root, "reflog", "expire", "--dry-run", "--verbose", "--expire=all", name)
 
 
 def lock_of(repo: Repo, name: str) -> Path:
