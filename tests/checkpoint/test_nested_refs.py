@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from git_agentos.git import refs
+from git_agentos.git.location import locate
 from tests.support import git_version, ref_storage
 from tests.support.repo import Repo, fill, filled, git_run
 from tests.support.state import assert_same, complete_state
@@ -100,18 +102,16 @@ _CASES: dict[str, Make] = {
 
 def _holdings(inner: Repo) -> dict[str, str]:
     """All refs, symbolic ones as such, and all reflogs, with what each names; and what `fsck` says."""
-    refs = inner.text("for-each-ref", "--format=%(refname) %(objectname) %(symref)").splitlines()
-    found = {"refs": "\n".join(line for line in refs if "refs/agentos/" not in line)}
-    logs = inner.git_dir / "logs"
-    for path in sorted(each for each in logs.rglob("*") if each.is_file()):
-        found[str(path.relative_to(logs))] = path.read_text()
-        for oid in {word for line in path.read_text().splitlines() for word in line.split(" ")[:2]}:
+    listed = inner.text("for-each-ref", "--format=%(refname) %(objectname) %(symref)").splitlines()
+    found = {"refs": "\n".join(line for line in listed if "refs/agentos/" not in line)}
+    location = locate(str(inner.path))
+    for name, lines in refs.logs(location).items():
+        found[f"reflog of {name}"] = b"\n".join(lines).decode()
+        for oid in {word.decode() for line in lines for word in line.split(b" ")[:2]}:
             if oid.strip("0"):
                 inner.git("rev-list", "--objects", oid)
-    for path in sorted((inner.git_dir / "refs").rglob("*")):
-        if path.is_file() and path.read_text().startswith("ref:"):
-            found[str(path.relative_to(inner.git_dir))] = path.read_text()
-    found["HEAD"] = (inner.git_dir / "HEAD").read_text()
+    found["symbolic"] = repr(refs.symbolic(location))
+    found["HEAD"] = ref_storage.head_ref(inner.path) or inner.oid()
     found["stash"] = inner.text("stash", "list", "--format=%H %gs")
     found["status"] = inner.text("status", "--porcelain=v2", "--branch")
     done = git_run(inner.path, "fsck", "--full", "--no-dangling")  # a symbolic ref that leads nowhere is an error to it

@@ -45,7 +45,7 @@ _ROOM = 1 << 16  # bytes that a change may need for a while
 # git's messages (refs/reftable-backend.c) if the new object does not exist, if nothing can be written (whatever
 # prevents it), and if another process has the lock or has changed the tables.
 _GONE = re.compile(r"with nonexistent object (?P<oid>[0-9a-f]+)")
-_UNWRITTEN = "I/O error"
+_UNWRITTEN = re.compile(r"I/O error|general error")
 _BUSY = re.compile(r"cannot lock references|data is locked|data is outdated|outdated")
 
 
@@ -330,11 +330,8 @@ class _Transaction:
 
     def end(self) -> None:
         """End it, without the change if it was not committed."""
-        assert self._child.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._child.stdin.close()
         if self._child.returncode is None:
-            self._error = self._child.communicate()[1]
+            self._error = self._child.communicate()[1]  # closes its input
 
     def failure(self) -> GitCommandError:
         """The error if it has failed."""
@@ -362,7 +359,7 @@ def _failure(location: Location, args: list[str], status: int, said: bytes) -> G
     gone = _GONE.search(error.stderr)
     if gone is not None:
         raise MissingObjectsError(f"object {gone['oid'][:8]} is not there any more", "try again") from error
-    if _UNWRITTEN in error.stderr:
+    if _UNWRITTEN.search(error.stderr):
         for folder in (location.common_dir, location.git_dir):
             _require_room(os.path.join(folder, stale_locks.TABLES))
     return error
