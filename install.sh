@@ -211,8 +211,8 @@ build_environment() {
     cache=$("$build/bin/python" -I -m pip cache dir 2>/dev/null || :)
     if [ -d "$cache" ]; then set -- --cache-dir "$cache"; else set -- --no-cache-dir; fi
     # `tdd` takes libraries that are compiled: where there is none for this machine, all else works.
-    if ! into_environment "$@" "${here}[tdd]"; then
-        into_environment "$@" "$here" || return 1
+    if ! into_environment "$@" "${here}[tdd,watch]"; then
+        into_environment "$@" "${here}[watch]" || return 1
         without_tdd=1
     fi
     write_launchers >>"$log" 2>&1 || return 1

@@ -11,7 +11,9 @@ The names below are imported when they are first used, so importing this package
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False  # as in `typing`, which takes longer to import than some clients have
+if TYPE_CHECKING:
+    from typing import Any
 
 __version__ = "0.1.0"
 

@@ -135,6 +135,19 @@ def pool(values: ConfigValues) -> int:
     return int(text)
 
 
+def watch_idle(values: ConfigValues) -> float | None:
+    """agentos.watchIdle: after how many seconds without work the watch daemon ends; None for never."""
+    text = values.get("agentos.watchidle", ["30m"])[-1].strip().lower()
+    if text == "0":
+        return None
+    seconds = parse_duration(text)
+    if not seconds:
+        raise ConfigurationError(
+            f"bad value '{text}' for 'agentos.watchIdle'", "give a time such as 90s, 30m or 2h; 0 is for ever"
+        )
+    return seconds
+
+
 def _days(values: ConfigValues, key: str) -> int:
     text = values[key][-1].strip().lower()
     if text in ("keep", "never", "forever", ""):

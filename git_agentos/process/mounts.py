@@ -43,6 +43,22 @@ def may_be_shared(path: str) -> bool | None:
     return None if kind is None else kind.startswith(_SHARED)
 
 
+def types_below(folder: str) -> set[str]:
+    """The types of the file systems that hold `folder` and what is below it; none where the system does not tell."""
+    held = file_system_of(folder)
+    top = os.fsencode(os.path.realpath(folder)).rstrip(b"/")
+    return {kind for path, kind in _mounts() if path.startswith(top + b"/")} | ({held} if held else set())
+
+
+def snapshot() -> bytes:
+    """What is mounted where, to be compared with a later answer; empty where the system has no such file."""
+    try:
+        with open("/proc/self/mountinfo", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
 def mounted_below(folder: str) -> list[str]:
     """Mount points at and below `folder`: what is in them lies elsewhere, and must not be deleted with it."""
     top = os.fsencode(os.path.realpath(folder))

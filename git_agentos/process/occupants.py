@@ -66,6 +66,34 @@ def standing_in(folders: Iterable[str]) -> dict[str, list[Occupant]]:
     return found
 
 
+def written_files(folder: str) -> dict[str, int]:
+    """The files below `folder` that processes may be writing to: by how many descriptors, and by how many shared
+    mappings together. Empty where there is no /proc."""
+    found: dict[str, int] = {}
+    top = os.path.realpath(folder)
+    for pid in table.pids() if table.has_proc() else ():
+        paths = [path for number, path in table.open_files(pid) if is_below(path, top) and _is_for_writing(pid, number)]
+        maps = table.read(pid, "maps") or b""
+        if b" " + os.fsencode(top) + b"/" in maps:
+            # ADDRESSES MODE OFFSET DEVICE INODE PATH (proc(5))
+            rows = (line.split(None, 5) for line in maps.splitlines())
+            paths += [
+                os.fsdecode(row[5]) for row in rows if len(row) == 6 and row[1][1:2] == b"w" and row[1][3:4] == b"s"
+            ]
+        for path in paths:
+            if is_below(path, top):
+                found[path] = found.get(path, 0) + 1
+    return found
+
+
+def _is_for_writing(pid: int, descriptor: str) -> bool:
+    """Whether a descriptor of a process was opened for writing (proc(5): the mode of its link)."""
+    try:
+        return bool(os.lstat(f"/proc/{pid}/fd/{descriptor}").st_mode & stat.S_IWUSR)
+    except OSError:
+        return False
+
+
 def is_below(path: str, top: str) -> bool:
     """Whether `path` is `top` or lies below it."""
     return path == top or path.startswith(top + os.sep)

@@ -105,6 +105,9 @@ hooks install | repository | guard-change | guard-change | --save |
 hooks uninstall | repository | guard-change | guard-change | |
 hooks status | repository | look | look | |
 hook | here | agentos | agentos | |
+watch start | repository | agentos | agentos | --foreground --print-unit | --print-unit:!look
+watch stop | repository | agentos | agentos | |
+watch status | repository | look | look | |
 db path | here | look | look | |
 status | repository | look | look | |
 doctor | repository | look | look | --fix | --fix:!agentos-change

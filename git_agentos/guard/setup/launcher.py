@@ -18,6 +18,14 @@ def hook_launcher() -> tuple[str, bytes]:
     return _python(), _arguments("git_agentos.hooks", "git_agentos.hooks.entry")
 
 
+def fsmonitor_client() -> bytes:
+    """The arguments with which our Python prints what the watch daemon knows, quoted for sh. Without the site's
+    packages it starts in two thirds of the time, and it needs none."""
+    home = os.path.dirname(PACKAGE)
+    script = f"import sys; sys.path.insert(0, {home!r}); from git_agentos.watch.fsmonitor import main; main()"
+    return b"-I -S -c " + quote(script)
+
+
 def command() -> str:
     """The command that starts `git agentos`, quoted for sh: for other programs' settings."""
     return (quote(_python()) + b" " + _arguments("git_agentos", "git_agentos.cli.entry")).decode(

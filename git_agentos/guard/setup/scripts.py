@@ -230,6 +230,7 @@ def _scripts(common_dir: str, chained: Sequence[str] = _CHAINED_HOOKS) -> Iterat
     values = {
         b"@PYTHON@": launcher.quote(python),
         b"@RUN@": arguments,
+        b"@CHANGES@": launcher.fsmonitor_client(),
         b"@COMMON@": launcher.quote(common_dir),
         b"@HOOKS@": launcher.quote(hooks_dir(common_dir)),
         b"@VERSION@": git_agentos.__version__.encode("ascii"),

@@ -1,0 +1,67 @@
+"""`git agentos watch`: start, stop, status."""
+
+from typing import Annotated
+
+from git_agentos.cli.command import group
+from git_agentos.cli.invocation import Invocation
+from git_agentos.cli.parameters import Option
+from git_agentos.cli.render.text import watch as render
+
+
+@group()
+def watch(ctx: Invocation) -> None:
+    """Know at any time what has changed.
+
+    A daemon watches the worktrees of the repository, so that git need not look at every file in guarded ones. Nothing
+    depends on it: without it, everything works as before.
+    """
+
+
+@watch.command()
+def start(
+    ctx: Invocation,
+    foreground: Annotated[bool, Option("--foreground", help="Serve in this process, until it is ended.")] = False,
+    print_unit: Annotated[
+        bool, Option("--print-unit", help="Print a service file for systemd; start nothing.")
+    ] = False,
+) -> None:
+    """Start the daemon of this repository, and watch this worktree.
+
+    Returns once the daemon serves. One that runs already goes on.
+    """
+    from git_agentos.watch import control
+
+    location = ctx.workspace().context.location
+    if print_unit:
+        ctx.output.print(render.unit(location.root))
+    elif foreground:
+        control.serve(location, lambda: ctx.output.print("Watching.\n"))
+    else:
+        result = control.start(location)
+        ctx.output.show("watch", result._asdict(), lambda style: render.status(result, style))
+
+
+@watch.command()
+def stop(ctx: Invocation) -> None:
+    """End the daemon of this repository.
+
+    One that does not answer is killed, which loses nothing.
+    """
+    from git_agentos.watch import control
+
+    location = ctx.workspace().context.location
+    control.stop(location)
+    result = control.status(location)
+    ctx.output.show("watch", result._asdict(), lambda style: render.status(result, style))
+
+
+@watch.command()
+def status(ctx: Invocation) -> None:
+    """Show whether a daemon runs, and what it watches.
+
+    Says of each worktree how many folders are watched, or why it cannot be.
+    """
+    from git_agentos.watch import control
+
+    result = control.status(ctx.workspace().context.location)
+    ctx.output.show("watch", result._asdict(), lambda style: render.status(result, style))

@@ -1,0 +1,146 @@
+"""Starts, stops and describes the daemon of a repository."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import git_agentos
+from git_agentos import config
+from git_agentos.errors import AgentosError, LockedError
+from git_agentos.git import configuration, process
+from git_agentos.git.location import Location
+from git_agentos.process import programs, table
+from git_agentos.util import files, locks
+from git_agentos.watch import client, place
+from git_agentos.watch.daemon import AlreadyRunsError, Daemon, Log
+from git_agentos.watch.repository import WatchedRepository
+
+_START = 20.0  # seconds that a daemon may take until it serves
+_END = 5.0  # seconds that it may take to end, before it is killed
+_PATIENCE = 1.0
+_PAUSE = 0.02
+_MISSING = "install it: pip install 'git-agentos[watch]'"
+
+
+class WatchError(AgentosError):
+    """The daemon cannot be started or stopped."""
+
+    kind = "watch"
+
+
+class WatchStatus(NamedTuple):
+    """Whether a daemon serves the repository. The other fields are None while none does: its process, when it began,
+    its version, after how many seconds without work it ends (None for never), and the worktrees that it was asked
+    about: each `path`, `watching`, the number of its `folders` that are watched, and the `reason` why it is not."""
+
+    running: bool
+    pid: int | None = None
+    since: str | None = None
+    version: str | None = None
+    idle_seconds: float | None = None
+    worktrees: tuple[dict[str, Any], ...] = ()
+
+
+def status(location: Location) -> WatchStatus:
+    """What the daemon says of itself."""
+    try:
+        found = json.loads(_ask(location, "status"))
+    except (client.NoAnswer, ValueError):
+        return WatchStatus(running=False)
+    return WatchStatus(running=True, **{**found, "worktrees": tuple(found["worktrees"])})
+
+
+def start(location: Location) -> WatchStatus:
+    """Start a daemon in the background and let it watch this worktree; one that runs goes on. WatchError if it does
+    not come to serve."""
+    if not status(location).running:
+        _spawn(location)
+    with contextlib.suppress(client.NoAnswer):
+        _ask(location, "watch", os.fsencode(location.root), patience=_START)
+    return status(location)
+
+
+def serve(location: Location, ready: Callable[[], None]) -> None:
+    """Be the daemon, until it ends; `ready` is called once it serves. WatchError if it cannot."""
+    try:
+        from git_agentos.watch.inotify import InotifyWatcher
+    except ImportError:
+        raise WatchError("the library that tells of changes is not installed", _MISSING) from None
+    idle = config.watch_idle(configuration.read(location))
+    os.chdir("/")  # no worktree is in use because of the daemon
+    try:
+        place.make(location.common_dir)
+        repository = WatchedRepository(location.common_dir, InotifyWatcher())
+        log = Log(place.file(location.common_dir, "log"))
+        Daemon(repository, git_agentos.__version__, idle, log).run(ready)
+    except AlreadyRunsError:
+        raise LockedError("a daemon watches this repository already", "git agentos watch status") from None
+    except (place.UnsafePlaceError, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise WatchError(f"the daemon cannot be started: {reason}", "git agentos doctor") from None
+
+
+def stop(location: Location) -> bool:
+    """End the daemon; False if none ran. One that does not answer is killed. WatchError if that fails."""
+    with contextlib.suppress(client.NoAnswer):
+        _ask(location, "stop")
+    deadline = time.monotonic() + _END
+    ran = False
+    while (holder := _holder(location.common_dir)) is not None:
+        ran = True
+        if time.monotonic() > deadline:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(holder, signal.SIGKILL)
+        if time.monotonic() > deadline + _END:
+            raise WatchError(f"the daemon (process {holder}) does not end")
+        time.sleep(_PAUSE)
+    return ran
+
+
+def _ask(location: Location, request: str, *arguments: bytes, patience: float = _PATIENCE) -> bytes:
+    return client.ask(location.common_dir, git_agentos.__version__, request, *arguments, patience=patience)
+
+
+def _spawn(location: Location) -> None:
+    """Start the daemon, and wait until it serves."""
+    argv = [sys.executable, "-I", "-m", "git_agentos", "-C", location.root, "watch", "start", "--foreground"]
+    environment = {key: value for key, value in process.environment().items() if not key.startswith("AGENTOS_")}
+    child = programs.start_piped(argv, cwd="/", env=environment)
+    assert child.stdout is not None and child.stderr is not None
+    deadline = time.monotonic() + _START
+    try:
+        while time.monotonic() < deadline:
+            if status(location).running:
+                return
+            if child.poll() is not None:
+                said = child.stderr.read().decode("utf-8", "replace").strip().splitlines()
+                text = said[0].removeprefix("error: ") if said else f"exit code {child.returncode}"
+                raise WatchError(text, "git agentos doctor")
+            time.sleep(_PAUSE)
+        child.kill()
+        raise WatchError(f"the daemon does not answer (its log: {place.file(location.common_dir, 'log')})")
+    finally:
+        child.stdout.close()
+        child.stderr.close()
+
+
+def _holder(common_dir: str) -> int | None:
+    """The process that holds the lock of the daemon; None if none does."""
+    path = place.file(common_dir, "lock")
+    try:
+        place.check(path)
+        descriptor = locks.try_open(path)
+        if descriptor is not None:
+            os.close(descriptor)
+            return None
+        pid = int(files.read(path, limit=64))
+    except (OSError, ValueError, place.UnsafePlaceError):
+        return None
+    return pid if table.is_alive(pid) else None

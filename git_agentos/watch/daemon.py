@@ -1,0 +1,172 @@
+"""The life of a daemon: it begins when it alone holds the lock, and ends by itself.
+
+It ends when it is asked to, when nothing has changed and nobody has asked for `agentos.watchIdle`, when the repository
+is not where it was, and when a client is of another version."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+
+from git_agentos.util import locks, times
+from git_agentos.watch import place, protocol
+from git_agentos.watch.repository import WatchedRepository
+from git_agentos.watch.server import Server
+
+_TURN = 5.0  # seconds at most until it looks whether it has to end
+_BACKLOG = 64
+
+
+class AlreadyRunsError(Exception):
+    """Another daemon serves this repository."""
+
+
+class Log:
+    """What the daemon says; a file of at most `most` bytes, and the one before it."""
+
+    def __init__(self, path: str, most: int = 256 << 10) -> None:
+        self._path, self._most = path, most
+
+    def write(self, text: str) -> None:
+        """Add a line; nothing happens where it cannot be written."""
+        with contextlib.suppress(OSError):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(self._path, flags, 0o600)
+            try:
+                os.write(descriptor, f"{times.now_text()} {text}\n".encode("utf-8", "backslashreplace"))
+                size = os.fstat(descriptor).st_size
+            finally:
+                os.close(descriptor)
+            if size > self._most:
+                os.replace(self._path, self._path + ".1")
+
+
+class Daemon:
+    """Serves one repository. `idle` is in seconds, None for never."""
+
+    def __init__(self, repository: WatchedRepository, version: str, idle: float | None, log: Log) -> None:
+        self._repository, self._version, self._idle, self._log = repository, version, idle, log
+        self._since = time.time()
+        self._end = ""  # why it ends
+
+    def run(self, ready: Callable[[], None]) -> None:
+        """Serve until it ends; `ready` is called once it serves. AlreadyRunsError, UnsafePlaceError or OSError if it
+        cannot."""
+        common_dir = self._repository.common_dir
+        path = place.make(common_dir)
+        with _only_one(common_dir):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)  # of a daemon that was killed: we hold its lock
+            listener = _listen(path)
+            own = os.lstat(path)
+            server = Server(listener, self._repository, self.answer)
+            try:
+                for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                    signal.signal(number, lambda number, _: self._stop(f"signal {number}"))
+                self._log.write(f"serves {common_dir} (version {self._version}, pid {os.getpid()})")
+                ready()
+                while not self._end:
+                    server.turn(_TURN)
+                    self._look(server, path, own)
+            finally:
+                server.close()
+                with contextlib.suppress(OSError):
+                    if os.path.samestat(os.lstat(path), own):
+                        os.unlink(path)
+                self._repository.close()
+                self._log.write(f"ends: {self._end or 'an error'}")
+
+    def answer(self, version: str, name: str, arguments: list[bytes]) -> bytes:
+        """The answer to a request."""
+        if version != self._version:
+            self._stop(f"a client has version {version!r}")
+            return self._decline("the versions differ")
+        if name == "status":
+            return protocol.accept(self._version, json.dumps(self._status()).encode("ascii"))
+        if name == "stop":
+            self._stop("it was asked to")
+            return protocol.accept(self._version)
+        if name not in ("watch", "changes") or not arguments:
+            return self._decline("there is no such request")
+        worktree = self._repository.worktree(os.fsdecode(arguments[0]))
+        if worktree is None:
+            return self._decline("it is no worktree of this repository")
+        if name == "watch":
+            return protocol.accept(self._version)
+        found = worktree.answer((arguments[1] if len(arguments) > 1 else b"").decode("ascii", "replace"))
+        if worktree.problem:
+            return self._decline(worktree.problem)
+        paths = [b"/"] if found.paths is None else sorted(found.paths)
+        return protocol.accept(self._version, b"".join(each + b"\0" for each in (found.token.encode("ascii"), *paths)))
+
+    def _decline(self, reason: str) -> bytes:
+        return protocol.decline(self._version, reason)
+
+    def _status(self) -> dict[str, object]:
+        self._repository.forget_gone()
+        worktrees = [
+            {"path": root, "watching": not each.problem, "folders": each.folder_count, "reason": each.problem or None}
+            for root, each in sorted(self._repository.worktrees.items())
+        ]
+        return {
+            "pid": os.getpid(),
+            "since": times.seconds_to_text(self._since),
+            "version": self._version,
+            "idle_seconds": self._idle,
+            "worktrees": worktrees,
+        }
+
+    def _look(self, server: Server, path: str, own: os.stat_result) -> None:
+        """End if there is nothing left to do."""
+        now = time.monotonic()
+        if not self._repository.is_there():
+            self._stop("the repository is not there any more")
+        elif self._idle is not None and now - max(server.last_asked, server.last_event) > self._idle:
+            self._stop("nothing has happened, and nobody has asked")
+        else:
+            with contextlib.suppress(OSError):
+                if os.path.samestat(os.lstat(path), own):
+                    return
+            self._stop("its socket is gone")
+
+    def _stop(self, why: str) -> None:
+        self._end = self._end or why
+
+
+@contextlib.contextmanager
+def _only_one(common_dir: str) -> Iterator[None]:
+    """Hold the lock; the process that holds it is named in the file."""
+    path = place.file(common_dir, "lock")
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        if not locks.try_acquire(descriptor):
+            raise AlreadyRunsError
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"{os.getpid()}\n".encode())
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _listen(path: str) -> socket.socket:
+    name, folder = place.address(path)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        before = os.umask(0o177)
+        try:
+            listener.bind(name)
+        finally:
+            os.umask(before)
+        listener.listen(_BACKLOG)
+    except BaseException:
+        listener.close()
+        raise
+    finally:
+        if folder is not None:
+            os.close(folder)
+    return listener

@@ -1,0 +1,89 @@
+"""The folders that are not watched, because git ignores all that is in them and tracks nothing there.
+
+What git ignores changes with files of rules, with the configuration, and with the index: a file in an ignored folder
+that is added to the index is ignored no longer. All of these are looked at before an answer is given."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+
+from git_agentos.git import configuration, process
+from git_agentos.git.location import Location
+from git_agentos.git.scan import index_stamp
+
+_LIST = ("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z")
+_MOST_PATHS = 200  # on a command line; of more, the whole worktree is asked for
+_Stamp = tuple[int, ...]
+
+
+class IgnoredFolders:
+    """The ignored folders of one worktree as they were when they were last read: bytes with a trailing slash."""
+
+    def __init__(self, location: Location) -> None:
+        self._location = location
+        self._index: _Stamp = ()
+        self._rules: list[tuple[str, _Stamp]] = []
+        self.folders: set[bytes] = set()
+
+    def read(self) -> None:
+        """Read all of them anew."""
+        self._index, self._rules = index_stamp(self._location), self._files_of_rules()
+        self.folders = self.below(())
+
+    def below(self, paths: Collection[bytes]) -> set[bytes]:
+        """The ignored folders among and below these paths (of the whole worktree for none, or for many)."""
+        out = self._git(*_LIST, "--", *_few(paths))
+        return {path for path in out.split(b"\0") if path.endswith(b"/")}
+
+    def forget_rules(self) -> None:
+        """A file of rules in the worktree was changed."""
+        self._rules = [("", (0,))]
+
+    def no_longer(self) -> set[bytes]:
+        """Those folders that must be watched from now on: they are not among `folders` any more."""
+        index = index_stamp(self._location)
+        before = self.folders
+        if any(_stamp(path) != stamp for path, stamp in self._rules):
+            self.read()
+        elif index != self._index:
+            self._index = index
+            if before:
+                tracked = self._git("ls-files", "-z", "--", *_few(before)).split(b"\0")
+                self.folders = {each for each in before if not any(path.startswith(each) for path in tracked)}
+        return before - self.folders
+
+    def _files_of_rules(self) -> list[tuple[str, _Stamp]]:
+        """The files of rules outside of the worktree and those of the configuration, which name some, as they are
+        now."""
+        location = self._location
+        entries = configuration.read_with_origins(location.root, location.environment())
+        own = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+        paths = [
+            os.path.expanduser("~/.gitconfig"),
+            os.path.join(own, "git", "config"),
+            os.path.join(own, "git", "ignore"),
+            os.path.join(location.common_dir, "info", "exclude"),
+            os.path.join(location.git_dir, "config.worktree"),
+            *(entry.file for entry in entries if entry.file),
+            *(os.path.expanduser(entry.value) for entry in entries if entry.key == "core.excludesfile" and entry.value),
+        ]
+        unique = dict.fromkeys(os.path.join(location.root, path) for path in paths)
+        return [(path, _stamp(path)) for path in unique]
+
+    def _git(self, *args: str | bytes) -> bytes:
+        return process.run(args, cwd=self._location.root, env=self._location.environment())
+
+
+def _few(paths: Collection[bytes]) -> Collection[bytes]:
+    return paths if len(paths) <= _MOST_PATHS else ()
+
+
+def _stamp(path: str) -> _Stamp:
+    if not path:
+        return ()
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)

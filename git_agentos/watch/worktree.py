@@ -1,0 +1,345 @@
+"""One watched worktree.
+
+All its folders are watched, except `.git`, what is below a nested repository, and ignored folders. A folder that
+appears is watched first and listed then, so that nothing in it is missed between the two.
+
+Two kinds of edits have no event. Through another name of a file (a hard link) outside of the worktree: files with
+several names are in every answer. Through a mapping: a file that is open is in every answer until it is closed, also
+one that another process had open before its folder was watched. A second name that is given to a file outside of the
+worktree has no event either: until an event of the file shows it, edits by that name are not seen."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import time
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from git_agentos.errors import AgentosError, RepositoryError
+from git_agentos.git.location import Location
+from git_agentos.process import mounts, occupants
+from git_agentos.util import directories, files
+from git_agentos.watch import place
+from git_agentos.watch.changes import Changes
+from git_agentos.watch.ignored import IgnoredFolders
+from git_agentos.watch.watcher import Event, Kind, Watcher, WatchLimitError
+
+_MOST_MOVES = 64
+_MOST_PATHS = 20_000  # in an answer; with more, git is faster without
+_LARGE = 1 << 20  # bytes of an index: with a smaller one, git looks at the files faster than it can ask
+_OFTEN = 1000  # folders
+_MANY_OPEN = 64  # files that seem to be open: so many are compared with those that are
+_PRUNE = 30.0  # seconds between two such comparisons
+_PAUSE = 60.0  # seconds until what could not be watched is tried again
+_NO_EVENTS = (
+    "nfs", "cifs", "smb", "9p", "virtiofs", "fuse", "ceph", "gluster", "lustre", "afs", "gpfs", "vboxsf", "vmhgfs",
+    "beegfs", "webdav",
+)  # fmt: skip
+
+
+class Answer(NamedTuple):
+    """What changed since a token: `paths`, of which a folder ends with a slash, or None for "everything may have
+    changed". `token` names the moment of the answer."""
+
+    token: str
+    paths: frozenset[bytes] | None
+
+
+class WatchedWorktree:
+    """What is known of one worktree. `problem` says why it is not watched; empty while it is."""
+
+    def __init__(self, location: Location, watcher: Watcher) -> None:
+        self.location = location
+        self.problem = ""
+        self.changes = Changes()
+        self._watcher = watcher
+        self._root = os.fsencode(location.root)
+        self._ignored = IgnoredFolders(location)
+        # The watched folders; paths have a trailing slash, that of the root is empty.
+        self._paths: dict[int, set[bytes]] = {}  # number of the watcher -> paths (several if it is mounted twice)
+        self._numbers: dict[bytes, int] = {}
+        self._children: dict[bytes, set[bytes]] = {}
+        self._linked: set[bytes] = set()  # files with several names
+        self._unchecked: set[bytes] = set()  # paths of which that is not known
+        self._open: dict[bytes, int] = {}  # files -> by how many descriptors they are open
+        self._moving: dict[int, dict[bytes, int]] = {}  # number of a move -> what of what moved is open
+        self._new: dict[bytes, None] = {}  # folders that have appeared and are not watched yet
+        self._identity: tuple[int, ...] = ()
+        self._mounts = b""
+        self._pruned = 0.0  # when files that seem to be open were last compared with those that are
+        self._again = 0.0  # when to try again what has a problem, by the clock `time.monotonic`
+
+    @property
+    def folder_count(self) -> int:
+        """How many folders are watched."""
+        return len(self._numbers)
+
+    def begin(self) -> None:
+        """Watch it from now on; whatever was known is forgotten. Where that fails, `problem` says why."""
+        self.end("")
+        started = time.monotonic()
+        self._mounts, self._identity = mounts.snapshot(), self._identify()
+        pause = 0.0
+        try:
+            self.problem = self._why_unwatchable()
+            if not self.problem:
+                self._ignored.read()
+                self._watch_below([b""])
+                self._find_open()
+        except (AgentosError, OSError) as error:
+            self.end(_reason(error))
+        if self.problem:
+            pause = _PAUSE
+        else:
+            self._tell_git()
+        # A worktree in which more happens than can be read is not listed all the time.
+        now = time.monotonic()
+        self._again = now + max(pause, 10 * (now - started))
+
+    def end(self, problem: str) -> None:
+        """Watch it no longer, and answer that everything may have changed."""
+        self.changes.begin_anew()
+        for number in self._paths:
+            self._watcher.forget(number)
+        self._paths.clear()
+        self._numbers.clear()
+        self._children.clear()
+        for each in (self._linked, self._unchecked, self._open, self._moving, self._new):
+            each.clear()
+        self.problem = problem
+        place.forget_watched(self.location.git_dir)
+
+    def is_there(self) -> bool:
+        """Whether the worktree is where it was when it began to be watched."""
+        return os.path.isdir(self.location.git_dir) and self._identify() == self._identity != ()
+
+    def answer(self, token: str) -> Answer:
+        """What changed since the moment of `token`. All events that came before are noted already."""
+        if self.problem:
+            if time.monotonic() >= self._again:
+                self.begin()
+        elif self._mounts != mounts.snapshot() or self._identify() != self._identity:
+            self.begin()
+        else:
+            self._settle()
+        changed = None if self.problem else self.changes.since(token)
+        if changed is None or len(changed) + len(self._linked) + len(self._open) > _MOST_PATHS:
+            return Answer(self.changes.token, None)
+        return Answer(self.changes.token, frozenset((*changed, *self._linked, *self._open)))
+
+    def note(self, events: Iterable[Event]) -> None:
+        """Note what happened; events of folders that are not this worktree's are passed over."""
+        for event in events:
+            for folder in tuple(self._paths.get(event.folder, ())):
+                if not event.name:
+                    if event.kind in (Kind.GONE, Kind.MOVED) and not folder:
+                        self.end("its folder was moved or deleted")
+                elif event.name == b".git":
+                    self._note_git(event, folder)
+                elif event.is_folder:
+                    self._note_folder(event, folder + event.name + b"/")
+                else:
+                    self._note_file(event, folder + event.name)
+        self._watch_new()
+
+    def _note_git(self, event: Event, folder: bytes) -> None:
+        """A folder has become a repository of its own, or is one no longer; what is below one is not watched."""
+        if folder and event.kind in (Kind.APPEARED, Kind.VANISHED):
+            self._drop(folder)
+            self._mark(folder)
+            self._new[folder] = None
+
+    def _note_folder(self, event: Event, path: bytes) -> None:
+        if event.kind in (Kind.VANISHED, Kind.APPEARED):
+            if event.kind is Kind.VANISHED:
+                self._remember_open(event.move, path)
+            self._drop(path)
+            self._new.pop(path, None)
+            self._mark(path)
+            if event.kind is Kind.APPEARED:
+                self._open |= {path + below: count for below, count in self._moving.pop(event.move, {}).items()}
+                self._new[path] = None
+        elif event.kind is Kind.CHANGED:
+            self._mark(path)
+            if path not in self._numbers:
+                self._new[path] = None  # it could not be read before
+
+    def _note_file(self, event: Event, path: bytes) -> None:
+        kind = event.kind
+        if kind is Kind.OPENED:
+            self._open[path] = self._open.get(path, 0) + 1
+            return
+        if kind is Kind.CLOSED:
+            left = self._open.get(path, 0) - 1
+            if left > 0:
+                self._open[path] = left
+            else:
+                self._open.pop(path, None)
+            return
+        if event.name == b".gitignore":
+            self._ignored.forget_rules()
+        if kind is Kind.VANISHED:
+            self._remember_open(event.move, path)
+            self._linked.discard(path)
+        else:
+            if kind is Kind.APPEARED:
+                self._open |= {path + below: count for below, count in self._moving.pop(event.move, {}).items()}
+            self._unchecked.add(path)
+        self.changes.note(path)
+
+    def _mark(self, folder: bytes) -> None:
+        """Everything in a folder may have changed; git is told of the folder itself by its name as well."""
+        self.changes.note(folder)
+        if folder:
+            self.changes.note(folder[:-1])
+
+    def _remember_open(self, move: int, path: bytes) -> None:
+        """What is open of something that vanishes; after a move, it is open where it appears."""
+        if path.endswith(b"/"):
+            below = {each: count for each, count in self._open.items() if each.startswith(path)}
+        else:
+            below = {path: self._open[path]} if path in self._open else {}
+        for each in below:
+            del self._open[each]
+        if move and below:
+            self._moving[move] = {each[len(path) :]: count for each, count in below.items()}
+            while len(self._moving) > _MOST_MOVES:
+                del self._moving[next(iter(self._moving))]
+
+    def _tell_git(self) -> None:
+        """Let git's hook ask for this worktree, if it is large."""
+        with contextlib.suppress(OSError, RepositoryError):
+            if os.stat(os.path.join(self.location.git_dir, "index")).st_size >= _LARGE:
+                directories.make_own(self.location.state_dir)
+                files.create(place.watched(self.location.git_dir), b"", durable=False)
+
+    def _settle(self) -> None:
+        """Find out what events do not tell: which files have several names, and which folders are ignored no longer."""
+        for path in self._unchecked:
+            try:
+                data = os.lstat(os.path.join(self._root, path))
+            except OSError:
+                continue
+            if stat.S_ISREG(data.st_mode) and data.st_nlink > 1:
+                self._linked.add(path)
+            else:
+                self._linked.discard(path)
+        self._unchecked.clear()
+        if len(self._open) > _MANY_OPEN and time.monotonic() > self._pruned + _PRUNE:
+            self._pruned = time.monotonic()
+            written = self._written()
+            self._open = {path: count for path, count in self._open.items() if path in written}
+        self._linked = {path for path in self._linked if path[: path.rfind(b"/") + 1] in self._numbers}
+        try:
+            self._watch_below(sorted(self._ignored.no_longer()))
+        except (AgentosError, OSError) as error:
+            self.end(_reason(error))
+
+    def _find_open(self) -> None:
+        """Files that were opened before their folder was watched. One whose opening is an event as well counts twice,
+        and so is looked at for longer than it has to be."""
+        for path, count in self._written().items():
+            self._open[path] = self._open.get(path, 0) + count
+
+    def _written(self) -> dict[bytes, int]:
+        found = occupants.written_files(self.location.root)
+        paths = {os.fsencode(path)[len(self._root) + 1 :]: count for path, count in found.items()}
+        return {path: count for path, count in paths.items() if not path.startswith(b".git/")}
+
+    def _watch_new(self) -> None:
+        there = [path for path in self._new if os.path.isdir(os.path.join(self._root, path))]
+        self._new.clear()
+        if not there:
+            return
+        try:
+            self._ignored.folders |= self._ignored.below(there)
+            self._watch_below(there)
+            self._find_open()
+        except (AgentosError, OSError) as error:
+            self.end(_reason(error))
+
+    def _watch_below(self, paths: list[bytes]) -> None:
+        """Watch these folders and those below them, and mark all of them: what is in them may be new."""
+        waiting = [path for path in paths if not self._is_below_ignored(path)]
+        while waiting:
+            path = waiting.pop()
+            full = os.path.join(self._root, path)
+            try:
+                number = self._watcher.watch(full.rstrip(b"/"))
+                with os.scandir(full) as found:
+                    entries = list(found)
+            except WatchLimitError:
+                raise
+            except (FileNotFoundError, NotADirectoryError):
+                continue  # gone again, which has an event
+            except PermissionError:
+                self._mark(path)
+                continue  # git cannot look into it either
+            self._numbers[path] = number
+            self._paths.setdefault(number, set()).add(path)
+            self._children.setdefault(_parent(path), set()).add(path)
+            self._mark(path)
+            if len(self._numbers) % _OFTEN == 0:
+                self._watcher.keep()  # the listing itself has events
+            is_nested = bool(path) and any(entry.name == b".git" for entry in entries)
+            if not is_nested:
+                waiting += self._look_at(path, entries)
+
+    def _look_at(self, path: bytes, entries: Iterable[os.DirEntry[bytes]]) -> list[bytes]:
+        """Note files with several names; the folders that are to be watched."""
+        folders = []
+        for entry in entries:
+            if entry.name == b".git":
+                continue
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    below = path + entry.name + b"/"
+                    if below not in self._ignored.folders:
+                        folders.append(below)
+                elif entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_nlink > 1:
+                    self._linked.add(path + entry.name)
+            except OSError:
+                continue
+        return folders
+
+    def _is_below_ignored(self, path: bytes) -> bool:
+        parts = path.split(b"/")[:-1]
+        return any(b"/".join(parts[:n]) + b"/" in self._ignored.folders for n in range(1, len(parts) + 1))
+
+    def _drop(self, folder: bytes) -> None:
+        """Do not watch a folder and what is below it any more."""
+        waiting = [folder]
+        while waiting:
+            path = waiting.pop()
+            waiting += self._children.pop(path, ())
+            number = self._numbers.pop(path, None)
+            if number is None:
+                continue
+            self._mark(path)
+            self._paths[number].discard(path)
+            if not self._paths[number]:
+                del self._paths[number]
+                self._watcher.forget(number)
+        self._children.get(_parent(folder), set()).discard(folder)
+
+    def _identify(self) -> tuple[int, ...]:
+        try:
+            found = os.lstat(self._root)
+        except OSError:
+            return ()
+        return (found.st_dev, found.st_ino)
+
+    def _why_unwatchable(self) -> str:
+        found = sorted(kind for kind in mounts.types_below(self.location.root) if kind.startswith(_NO_EVENTS))
+        return f"the file system '{found[0]}' does not tell of all changes" if found else ""
+
+
+def _parent(folder: bytes) -> bytes:
+    """The folder that a folder is in, both with a trailing slash."""
+    return folder[: folder.rfind(b"/", 0, -1) + 1]
+
+
+def _reason(error: Exception) -> str:
+    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)

@@ -1,0 +1,100 @@
+"""An answer names everything that changed: whatever is written, by however many processes, while others ask."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.env import PROJECT_ROOT
+from tests.support.repo import Repo
+from tests.support.sampling import EXHAUSTIVE
+from tests.support.watch import Writer, covers, watching
+
+_EDITS = 33_000 if EXHAUSTIVE else 1_500  # of each of the three writers
+
+
+@pytest.mark.slow
+def test_every_answer_covers_what_was_done_before_it(empty_repo: Repo, tmp_path: Path) -> None:
+    seed = int(os.environ.get("AGENTOS_TEST_SEED", "1"))
+    logs = [tmp_path / f"log-{number}" for number in range(3)]
+    chosen = random.Random(seed)
+    with watching(empty_repo.path) as watch:
+        writers = [
+            subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "tests.support.watch",
+                    str(seed * 10 + number),
+                    empty_repo.path,
+                    log,
+                    str(_EDITS),
+                ],
+                cwd=PROJECT_ROOT,
+            )
+            for number, log in enumerate(logs)
+        ]
+        asked: list[tuple[int, int, frozenset[bytes] | None]] = []
+        tokens = [(time.monotonic_ns(), watch.token)]
+        while any(each.poll() is None for each in writers):
+            time.sleep(chosen.random() * 0.02)
+            since, token = chosen.choice(tokens[-30:])
+            before = time.monotonic_ns()
+            now, paths = watch.ask(token)
+            tokens.append((time.monotonic_ns(), now))
+            asked.append((since, before, paths))
+        assert all(each.wait() == 0 for each in writers)
+        assert not watch.worktree.problem
+    done = [tuple(json.loads(line)) for log in logs for line in log.read_text().splitlines()]
+    assert len(done) > _EDITS
+    checked = 0
+    for since, before, paths in asked:
+        if paths is None:
+            continue
+        names = {os.fsdecode(path) for path in paths}
+        for begin, end, path in done:
+            if begin > since and end < before:
+                checked += 1
+                assert covers(names, path), (path, sorted(names))
+    assert checked > len(done)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_edit_after_the_other(empty_repo: Repo, seed: int) -> None:
+    writer = Writer(seed, empty_repo.path)
+    with watching(empty_repo.path) as watch:
+        for _ in range(400):
+            done = writer.edit()
+            changed = watch.changed()
+            assert all(covers(changed, path) for _, _, path in done), (done, changed)
+    writer.close()
+
+
+def test_the_same_folder_by_another_mount(empty_repo: Repo, tmp_path: Path) -> None:
+    empty_repo.write("d/f", "one\n")
+    other = tmp_path / "other"
+    other.mkdir()
+    script = (
+        f"mount --bind '{empty_repo.path}' '{other}' && echo ready && read _ && echo two >'{other}/d/f' && echo done"
+    )
+    with watching(empty_repo.path) as watch:
+        child = subprocess.Popen(
+            ["unshare", "--mount", "sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert child.stdin is not None and child.stdout is not None
+        if child.stdout.readline() != b"ready\n":
+            child.communicate()
+            pytest.skip("nothing can be mounted here")
+        watch.changed()
+        child.stdin.write(b"\n")
+        child.stdin.flush()
+        assert child.stdout.readline() == b"done\n"
+        assert covers(watch.changed(), "d/f")
+        child.communicate()

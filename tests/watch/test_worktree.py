@@ -1,0 +1,251 @@
+"""What is watched of a worktree, and what is said of it when that changes."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from git_agentos.watch.changes import Changes
+from git_agentos.watch.inotify import InotifyWatcher
+from git_agentos.watch.repository import WatchedRepository
+from git_agentos.watch.watcher import Event, Kind, WatchLimitError
+from git_agentos.watch.worktree import WatchedWorktree
+from tests.support.repo import Repo
+from tests.support.watch import Watch, covers, watching
+
+
+@pytest.fixture
+def watch(repo: Repo) -> Iterator[Watch]:
+    """A watched repository of which nothing was said yet."""
+    repo.write("build/.gitignore", "*\n")
+    repo.write("build/out/a.o", "1\n")
+    with watching(repo.path) as found:
+        yield found
+
+
+def test_nothing_changes(watch: Watch) -> None:
+    assert watch.changed() == set()
+
+
+def test_a_token_of_elsewhere_means_everything(watch: Watch) -> None:
+    for token in ("", "nonsense", "agentos:0123456789abcdef:1", watch.token + "0", watch.token.upper()):
+        assert watch.ask(token)[1] is None
+
+
+def test_a_new_folder_and_all_in_it(repo: Repo, watch: Watch) -> None:
+    repo.write("new/deep/x", "1\n")
+    assert covers(watch.changed(), "new/deep/x")
+    repo.write("new/deep/y", "1\n")
+    assert watch.changed() == {"new/deep/y"}
+
+
+def test_a_folder_is_moved_and_written_in(repo: Repo, watch: Watch) -> None:
+    repo.write("one/two/f", "1\n")
+    watch.changed()
+    os.rename(repo.at("one"), repo.at("three"))
+    changed = watch.changed()
+    assert covers(changed, "one/two/f") and covers(changed, "three/two/f")
+    repo.write("three/two/f", "2\n")
+    assert watch.changed() == {"three/two/f"}
+
+
+def test_git_is_told_of_a_vanished_folder_by_its_name_too(repo: Repo, watch: Watch) -> None:
+    repo.write("one/f", "1\n")
+    watch.changed()
+    shutil.rmtree(repo.at("one"))
+    assert {"one", "one/", "one/f"} <= (watch.changed() or set())
+
+
+def test_ignored_folders_are_not_watched(repo: Repo, watch: Watch) -> None:
+    before = watch.worktree.folder_count
+    repo.write("build/out/b.o", "1\n")
+    repo.write("build/more/c.o", "1\n")
+    assert not any(path.startswith(("build/out", "build/more/")) for path in watch.changed() or ())
+    assert watch.worktree.folder_count == before
+
+
+@pytest.mark.parametrize("how", ["rules", "index", "exclude", "configuration"])
+def test_a_folder_that_is_ignored_no_longer_is_watched(repo: Repo, how: str) -> None:
+    if how == "exclude":
+        repo.write(".git/info/exclude", "/out/\n")
+    elif how == "configuration":
+        repo.write("../rules", "/out/\n")
+        repo.config("core.excludesFile", str(repo.path.parent / "rules"))
+    else:
+        repo.write(".gitignore", "/out/\n")
+    repo.write("out/deep/f", "1\n")
+    with watching(repo.path) as watch:
+        repo.write("out/deep/f", "2\n")
+        assert not covers(watch.changed(), "out/deep/f")
+        if how == "rules":
+            repo.write(".gitignore", "\n")
+        elif how == "index":
+            repo.git("add", "--force", "out/deep/f")
+        elif how == "exclude":
+            repo.write(".git/info/exclude", "\n")
+        else:
+            repo.git("config", "--unset", "core.excludesFile")
+        repo.write("out/deep/f", "3\n")
+        assert covers(watch.changed(), "out/deep/f")
+        repo.write("out/deep/g", "1\n")
+        assert covers(watch.changed(), "out/deep/g")
+
+
+def test_a_folder_becomes_a_repository_and_a_folder_again(repo: Repo, watch: Watch) -> None:
+    repo.write("inner/deep/f", "1\n")
+    watch.changed()
+    repo.git("init", "-q", "inner")
+    assert covers(watch.changed(), "inner/deep/f")
+    repo.write("inner/deep/f", "2\n")
+    assert watch.changed() == set()  # what is in a repository is its own
+    shutil.rmtree(repo.at("inner/.git"))
+    assert covers(watch.changed(), "inner/deep/f")
+    repo.write("inner/deep/f", "3\n")
+    assert covers(watch.changed(), "inner/deep/f")
+
+
+def test_a_file_with_several_names_is_always_named(repo: Repo, tmp_path: Path) -> None:
+    repo.write("f", "1\n")
+    os.link(repo.at("f"), tmp_path / "outside")
+    with watching(repo.path) as watch:
+        (tmp_path / "outside").write_text("2\n")
+        assert watch.changed() == {"f"}
+        assert watch.changed() == {"f"}
+        os.unlink(tmp_path / "outside")
+        repo.write("f", "3\n")
+        watch.changed()
+        assert watch.changed() == set()
+
+
+def test_an_open_file_is_named_until_it_is_closed(repo: Repo, watch: Watch) -> None:
+    repo.write("f", "12345\n")
+    watch.changed()
+    with open(repo.at("f"), "r+b") as file:
+        mapped = mmap.mmap(file.fileno(), 6)
+    assert watch.changed() == {"f"}
+    mapped[0:1] = b"x"
+    assert watch.changed() == {"f"}
+    os.rename(repo.at("f"), repo.at("g"))
+    assert covers(watch.changed(), "g")
+    mapped[1:2] = b"x"
+    assert watch.changed() == {"g"}
+    mapped.close()
+    assert watch.changed() == {"g"}
+    assert watch.changed() == set()
+
+
+def test_the_worktree_is_another_one(repo: Repo, watch: Watch) -> None:
+    moved = repo.path.parent / "moved"
+    os.rename(repo.path, moved)
+    shutil.copytree(moved, repo.path, symlinks=True)
+    assert watch.changed() is None
+
+
+class Losing(InotifyWatcher):
+    """A watcher of which events are lost."""
+
+    lose = False
+
+    def read(self) -> Sequence[Event]:
+        found = super().read()
+        return [Event(-1, Kind.LOST)] if self.lose else found
+
+
+def test_lost_events_mean_everything_and_then_it_goes_on(repo: Repo) -> None:
+    watcher = Losing()
+    repository = WatchedRepository(str(repo.path / ".git"), watcher)
+    worktree = repository.worktree(str(repo.path))
+    assert worktree is not None
+    token = worktree.answer("").token
+    watcher.lose = True
+    repo.write("new/f", "1\n")
+    repository.read()
+    assert "more happened at once" in worktree.problem
+    watcher.lose = False
+    assert worktree.answer(token).paths is None
+    worktree.begin()
+    token = worktree.answer("").token
+    repo.write("new/f", "2\n")
+    repository.read()
+    assert covers(worktree.answer(token).paths, "new/f")
+    repository.close()
+
+
+class Limited(InotifyWatcher):
+    """A watcher with a small limit."""
+
+    left = 3
+
+    def watch(self, folder: bytes) -> int:
+        if not self.left:
+            raise WatchLimitError(28, "this user may have 3 inotify watched folders: raise it")
+        self.left -= 1
+        return super().watch(folder)
+
+
+def test_the_limit_of_watched_folders(repo: Repo) -> None:
+    for number in range(5):
+        repo.write(f"d{number}/f", "1\n")
+    watcher = Limited()
+    repository = WatchedRepository(str(repo.path / ".git"), watcher)
+    worktree = repository.worktree(str(repo.path))
+    assert worktree is not None
+    assert (worktree.problem, worktree.folder_count) == ("this user may have 3 inotify watched folders: raise it", 0)
+    assert worktree.answer("").paths is None
+    repository.close()
+
+
+def test_the_limit_is_reached_later(repo: Repo) -> None:
+    watcher = Limited()
+    watcher.left = 50
+    repository = WatchedRepository(str(repo.path / ".git"), watcher)
+    worktree = repository.worktree(str(repo.path))
+    assert worktree is not None and worktree.folder_count
+    token = worktree.answer("").token
+    watcher.left = 0
+    repo.write("new/f", "1\n")
+    repository.read()
+    assert worktree.problem
+    assert worktree.answer(token).paths is None
+    repository.close()
+
+
+def test_a_file_system_without_events(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("git_agentos.process.mounts.types_below", lambda _: {"ext4", "nfs4"})
+    with watching(repo.path) as watch:
+        assert watch.worktree.problem == "the file system 'nfs4' does not tell of all changes"
+        assert watch.changed() is None
+
+
+def test_a_worktree_within_another_and_one_of_them_goes(repo: Repo, watch: Watch) -> None:
+    repo.git("worktree", "add", "-q", "inner", "-b", "inner")
+    inner = watch.repository.worktree(str(repo.path / "inner"))
+    assert isinstance(inner, WatchedWorktree) and not inner.problem
+    token = inner.answer("").token
+    repo.write("inner/f", "1\n")
+    watch.repository.read()
+    assert covers(inner.answer(token).paths, "f")
+    repo.git("worktree", "remove", "--force", "inner")
+    watch.repository.forget_gone()
+    assert list(watch.repository.worktrees) == [str(repo.path)]
+    repo.mkdir("inner")
+    repo.write("inner/g", "1\n")
+    assert covers(watch.changed(), "inner/g")
+
+
+def test_remembered_changes_are_bounded() -> None:
+    changes = Changes(most=3)
+    first = changes.token
+    changes.note(b"a")
+    second = changes.token
+    for name in (b"b", b"c", b"d", b"b"):
+        changes.note(name)
+    assert changes.since(first) is None
+    assert changes.since(second) == [b"b", b"d", b"c"]
+    changes.begin_anew()
+    assert changes.since(second) is None
