@@ -7,7 +7,6 @@ rename while `index.lock` is held.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 from collections.abc import Iterable, Mapping
@@ -16,6 +15,8 @@ from dataclasses import dataclass, field
 from git_agentos.git import index_entries, trees
 from git_agentos.git.repository import Repository
 from git_agentos.util import directories
+
+_FSMONITOR = b"FSMN"  # the signature of that extension (gitformat-index(5))
 
 
 @dataclass(frozen=True)
@@ -32,10 +33,20 @@ class IndexEdit:
     no_skip_worktree: Iterable[bytes] = ()
 
 
-def copy(repository: Repository, to: str) -> None:
-    """Copy the index, if there is one, with its modification time (by which git recognizes racy entries)."""
-    with contextlib.suppress(FileNotFoundError):
+def copy(repository: Repository, to: str, config: Mapping[str, list[str]]) -> None:
+    """Copy the index, if there is one, with its modification time (by which git recognizes racy entries), but without
+    the marks of a file system monitor: files that they say are unchanged are about to be changed."""
+    try:
         shutil.copy2(os.path.join(repository.location.git_dir, "index"), to)
+    except FileNotFoundError:
+        return
+    with open(to, "rb") as file:
+        is_marked = _FSMONITOR in file.read()
+    if is_marked:
+        # git takes the extension away where no monitor is configured.
+        found = os.stat(to)
+        repository.git(*stat_options(config), "update-index", env={"GIT_INDEX_FILE": to})
+        os.utime(to, ns=(found.st_atime_ns, found.st_mtime_ns))
 
 
 def stat_options(config: Mapping[str, list[str]]) -> tuple[str, ...]:

@@ -237,7 +237,7 @@ class _FastForward:
     def _update_files(self, delta: Delta, now: State, folder: str, saved: str) -> None:
         location = self.location
         new_index = os.path.join(folder, "index")
-        index.copy(self.repository, new_index)
+        index.copy(self.repository, new_index, self.inner.settings.values)
         # Only stat data: git takes a file whose times have changed for a changed one.
         self.repository.git(
             *index.stat_options(self.inner.settings.values),

@@ -80,12 +80,14 @@ def test_start_status_stop(repo: Repo) -> None:
     assert worktree == {"path": str(repo.path), "watching": True, "folders": worktree["folders"], "reason": None}
     assert worktree["folders"] > 0
     assert run_ok(repo.path, "watch", "start") == started  # the same one goes on
+    assert run(repo.path, "watch", "status", "-q").out == b"%d\n" % started["pid"]
     assert run_ok(repo.path, "watch", "status") == started
     assert table.cwd(started["pid"]) == "/"
     assert _without_schema(run_ok(repo.path, "watch", "stop")) == none
     wait_until(lambda: not table.is_alive(started["pid"]), "the daemon ends")
     assert not os.path.lexists(place.socket_path(str(repo.git_dir)))
     assert _without_schema(run_ok(repo.path, "watch", "stop")) == none
+    assert run(repo.path, "watch", "status", "-q").out == b""
     assert "ends: it was asked to" in _log(repo)
 
 

@@ -258,7 +258,7 @@ class _Transaction:
             self.worktree, self.metadata, self.request, application, saved, run
         ).restore_all(plan.nested)
         new_index = os.path.join(folder, "index")
-        index.copy(self.repository, new_index)
+        index.copy(self.repository, new_index, self.settings.values)
         scratch = os.path.join(folder, "intent")
         os.mkdir(scratch)
         if self.options.paths is None:

@@ -39,7 +39,7 @@ def status(watch: WatchStatus, style: Style) -> Text:
             else style.paint("yellow", f"not watched: {each['reason']}")
         )
         rows.append(f"  {quote.path(each['path'])}  {what}")
-    return Text(lines(rows))
+    return Text(lines(rows), quiet=f"{watch.pid}\n")
 
 
 def unit(root: str) -> str:
