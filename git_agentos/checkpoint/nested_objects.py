@@ -111,8 +111,8 @@ def _info(folder: str) -> Iterator[tuple[str, str]]:
 def _logs(location: Location) -> Iterator[tuple[str, bytes]]:
     """Name and content of every reflog of a repository, without those of its linked worktrees."""
     main = location.worktree(location.root, location.common_dir)
-    for name in refs.log_names(main):
-        yield name, b"".join(line + b"\n" for line in refs.read_log(main, name))
+    for name, lines in refs.logs(main).items():
+        yield name, b"".join(line + b"\n" for line in lines)
 
 
 def _logged(logs: Iterable[bytes]) -> set[str]:

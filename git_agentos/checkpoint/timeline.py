@@ -123,7 +123,7 @@ def append(
             writer.flush()
             try:
                 refs.update(location, name, new, old, ready=whole)
-            except refs.RefMoved:
+            except (refs.RefMoved, MissingObjectsError):
                 continue
             writer.rewrite_missing()
             gc.wait_for_prune(location, writer.rewrite_missing)

@@ -133,7 +133,7 @@ class _BranchCheck:
             return None
         branch = name.removeprefix(_HEADS)
         what = _describe(branch, old, new)
-        if new is None and os.path.lexists(self._file(name)):
+        if new is None and self._leads_nowhere(name):
             what = f"the protected branch '{branch}' was damaged"
         if along:
             # The files there were updated too; to move only the branch would make that work look undone.
@@ -199,16 +199,16 @@ class _BranchCheck:
         return None
 
     def _remove_damaged(self, name: str) -> str | None:
-        """Remove the file of a branch that is damaged; the commit that packed refs have for the branch then."""
-        try:
-            refs.resolve(self._context.location, name)
-        except RepositoryError:
-            os.unlink(self._file(name))
-            return refs.resolve(self._context.location, name)
-        return None
+        """Remove a branch that is damaged; the commit that packed refs have for the branch then."""
+        location = self._context.location
+        if self._leads_nowhere(name):
+            refs.repair(location, name, None)
+        return refs.resolve(location, name)
 
-    def _file(self, name: str) -> str:
-        return os.path.join(self._context.location.common_dir, name)
+    def _leads_nowhere(self, name: str) -> bool:
+        """Whether a branch without a commit is there: it is damaged, or symbolic."""
+        location = self._context.location
+        return name in refs.damaged(location, _HEADS) or name in refs.symbolic(location)
 
     def _is_there(self, oid: str) -> bool:
         return is_hex(oid) and self._context.repository.exists(oid)

@@ -314,7 +314,7 @@ class _Rebuilding:
             journal.remove_unfinished(self.location)
 
     def _branch(self) -> None:
-        """Set aside the file of the run's branch, where it cannot be read."""
+        """Set aside the run's branch, where it cannot be read."""
         path = os.path.join(self.location.common_dir, self.ref)
         try:
             present = refs.resolve(self.location, self.ref)
@@ -325,11 +325,15 @@ class _Rebuilding:
             reason = "it could not be read"
         self._require_write()
         if os.path.isfile(path) and not os.path.islink(path):
-            kept = set_aside(self.location, path, "branch")
-            self._add_not_saved(self.ref, f"{reason}: it is at '{kept}' now")
-        present = refs.resolve(self.location, self.ref)
-        if present is not None and not self._has(present):
-            refs.drop(self.location, self.ref, present)
+            reason += f": it is at '{set_aside(self.location, path, 'branch')}' now"
+        self._add_not_saved(self.ref, reason)
+        try:
+            present = refs.resolve(self.location, self.ref)
+        except RepositoryError:
+            refs.repair(self.context.location, self.ref, None)
+        else:
+            if present is not None and not self._has(present):
+                refs.drop(self.context.location, self.ref, present)
         self.result.commits += self._last_commits()
 
     def _head(self) -> None:

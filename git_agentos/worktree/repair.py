@@ -46,6 +46,7 @@ from git_agentos.worktree.trash import TrashEntry
 _PREFIX = "worktree-"
 _MOVES = ("worktree-moved", "worktree-disconnected")
 _LOCK_TIMEOUT = 2.0  # seconds that another git has to release a lock
+_ALL_REFS = os.path.join(stale_locks.TABLES, "tables.list")  # where refs are in reftables
 
 _Located = tuple[str | None, Finding | Fixable]  # with the id of its worktree; None: of the whole repository
 
@@ -285,7 +286,7 @@ class _Repair:
         if self.only is None or id_ == self.only:
             return True
         common = self.location.common_dir
-        names = (*self._branches(self.only), timeline.PREFIX + self.only, "packed-refs", "config")
+        names = (*self._branches(self.only), timeline.PREFIX + self.only, "packed-refs", "config", _ALL_REFS)
         if self.only == timeline.MAIN:
             return id_ is None
         return path in [os.path.join(common, name) + ".lock" for name in names]

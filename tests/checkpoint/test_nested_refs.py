@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from git_agentos.git import refs
+from git_agentos.git.location import locate
+from tests.support import git_version, ref_storage
 from tests.support.repo import Repo, fill, filled, git_run
+from tests.support.state import assert_same, complete_state
 from tests.support.tool import IN_PROCESS, run, run_ok
 
 Make = Callable[[Repo], None]
@@ -98,18 +102,16 @@ _CASES: dict[str, Make] = {
 
 def _holdings(inner: Repo) -> dict[str, str]:
     """All refs, symbolic ones as such, and all reflogs, with what each names; and what `fsck` says."""
-    refs = inner.text("for-each-ref", "--format=%(refname) %(objectname) %(symref)").splitlines()
-    found = {"refs": "\n".join(line for line in refs if "refs/agentos/" not in line)}
-    logs = inner.git_dir / "logs"
-    for path in sorted(each for each in logs.rglob("*") if each.is_file()):
-        found[str(path.relative_to(logs))] = path.read_text()
-        for oid in {word for line in path.read_text().splitlines() for word in line.split(" ")[:2]}:
+    listed = inner.text("for-each-ref", "--format=%(refname) %(objectname) %(symref)").splitlines()
+    found = {"refs": "\n".join(line for line in listed if "refs/agentos/" not in line)}
+    location = locate(str(inner.path))
+    for name, lines in refs.logs(location).items():
+        found[f"reflog of {name}"] = b"\n".join(lines).decode()
+        for oid in {word.decode() for line in lines for word in line.split(b" ")[:2]}:
             if oid.strip("0"):
                 inner.git("rev-list", "--objects", oid)
-    for path in sorted((inner.git_dir / "refs").rglob("*")):
-        if path.is_file() and path.read_text().startswith("ref:"):
-            found[str(path.relative_to(inner.git_dir))] = path.read_text()
-    found["HEAD"] = (inner.git_dir / "HEAD").read_text()
+    found["symbolic"] = repr(refs.symbolic(location))
+    found["HEAD"] = ref_storage.head_ref(inner.path) or inner.oid()
     found["stash"] = inner.text("stash", "list", "--format=%H %gs")
     found["status"] = inner.text("status", "--porcelain=v2", "--branch")
     done = git_run(inner.path, "fsck", "--full", "--no-dangling")  # a symbolic ref that leads nowhere is an error to it
@@ -200,7 +202,7 @@ def test_a_dry_run_answers_as_the_restore_would(repo: Repo) -> None:
 def test_a_damaged_nested_repository_is_named_and_the_rest_is_saved(repo: Repo) -> None:
     home = Path(run_ok(repo.path, "worktree", "create", "dev-1")["path"])
     inner = _nested(Repo(home))
-    (inner.git_dir / "refs/tags/broken").write_text("12" * 20 + "\n")
+    ref_storage.point_nowhere(inner, "refs/tags/broken")
     Repo(home).write("beside.txt", "beside\n")
     taken = IN_PROCESS.checkpoint(home)
     assert "beside.txt" in taken["untracked_files"]
@@ -208,3 +210,25 @@ def test_a_damaged_nested_repository_is_named_and_the_rest_is_saved(repo: Repo) 
     done = run(repo.path, "worktree", "archive", "dev-1")
     assert done.code == 1 and b"inner/" in done.err, str(done)
     assert inner.path.exists()
+
+
+def test_a_repository_with_reftables_is_made_again_with_them(repo: Repo) -> None:
+    """By a git that can move reflogs into tables; an older one has the same refs in files."""
+    ref_storage.require()
+    inner = fill(Repo.init(repo.path / "inner", "-b", "main", "--ref-format=reftable"))
+    inner.git("tag", "-a", "-m", "a tag", "v2")
+    inner.git("symbolic-ref", "refs/heads/alias", "refs/heads/main")
+    inner.git("checkout", "-q", "--detach", "HEAD~1")
+    inner.append("notes.txt", "dirty\n")
+    before, logs = complete_state(repo.path), ref_storage.reflogs(inner.path)
+    assert {"HEAD", "refs/heads/main", "refs/heads/other"} <= logs.keys()
+    taken = IN_PROCESS.checkpoint(repo.path)
+    shutil.rmtree(inner.path)
+    IN_PROCESS.restore(repo.path, taken["id"])
+    assert ref_storage.is_reftable(inner.git_dir) == (git_version.HERE >= (2, 48))
+    after = complete_state(repo.path)
+    assert_same(before.nested[b"inner"], after.nested[b"inner"], "made again", refs=True)
+    found = ref_storage.reflogs(inner.path)
+    assert found.keys() == logs.keys()
+    # HEAD was put where it is once more.
+    assert all(found[name].endswith(log) for name, log in logs.items())

@@ -11,6 +11,7 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.git import refs
+from tests.support import ref_storage
 from tests.support.repo import Repo
 
 
@@ -44,7 +45,7 @@ def test_a_ref_never_points_at_what_a_gc_took(
     repo.git("hash-object", "-w", "untracked.txt")  # found in the store, and held by no ref
     repo.write("converted.dos", "converted\r\n")  # git stores it
     seen = []
-    update, rename = refs.update, os.rename
+    update = refs.update
 
     def prune() -> None:
         repo.git("prune", "--expire=now")
@@ -58,15 +59,11 @@ def test_a_ref_never_points_at_what_a_gc_took(
         # As a second gc would see it at once.
         seen.append(repo.text("rev-list", "--objects", "--all", "--count"))
 
-    def pruned_then_renamed(source: str, target: str) -> None:
-        if moment == "striking" and target.endswith("timelines/main"):
-            prune()
-        rename(source, target)
-
     if moment in ("running", "striking"):
         begin()
     monkeypatch.setattr(refs, "update", pruned_then_updated)
-    monkeypatch.setattr(os, "rename", pruned_then_renamed)
+    if moment == "striking":
+        ref_storage.before_it_moves(monkeypatch, "refs/agentos/timelines/main", prune)
     made = open_workspace(repo.path).checkpoint("while gc runs")
     assert len(seen) == 1
     repo.git("fsck", "--strict", "--no-dangling")

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from tests.support import filesystems, passthrough
+from tests.support import filesystems
 from tests.support.command_line import Cli
 from tests.support.faults import killed_restore
 from tests.support.faults.server import Runner
@@ -75,7 +75,7 @@ class History:
 
 
 def _key(modes: str, name: str) -> str:
-    return passthrough.key(filesystems.modes_of(modes), name)
+    return filesystems.key(filesystems.modes_of(modes), name)
 
 
 def _folded(modes: str, files: dict[str, bytes | None]) -> dict[str, bytes | None]:

@@ -13,6 +13,7 @@ from git_agentos.errors import UnsupportedRepository, UsageError
 from git_agentos.git import dates, refs
 from git_agentos.git.location import locate
 from git_agentos.git.refs import files
+from tests.support import ref_storage
 from tests.support.git_version import before_git
 from tests.support.refusal import assert_refused
 from tests.support.repo import Repo
@@ -77,23 +78,30 @@ def test_extensions_that_libgit2_cannot_serve(repo: Repo) -> None:
 @pytest.mark.parametrize(
     ("value", "begun"), [(None, True), ("true", True), ("always", True), ("false", False), ("no", False), ("0", False)]
 )
-def test_a_reflog_is_begun_where_git_would(repo: Repo, value: str | None, begun: bool) -> None:
+def test_a_reflog_is_begun_where_git_would(empty_repo: Repo, value: str | None, begun: bool) -> None:
+    repo = empty_repo
+    repo.config("core.logAllRefUpdates", "false")
+    repo.write("file", "1")
+    repo.commit("first")
     taken = IN_PROCESS.checkpoint(repo.path)
-    if value is not None:
+    if value is None:
+        repo.git("config", "--unset", "core.logAllRefUpdates")
+    else:
         repo.config("core.logAllRefUpdates", value)
-    (repo.git_dir / "logs/HEAD").unlink()
+    assert not ref_storage.has_log(repo, "HEAD")
     done = IN_PROCESS.restore(repo.path, taken["id"])
-    made = repo.git_dir / "logs/refs/heads" / done["branch"]
-    assert (made.exists(), (repo.git_dir / "logs/HEAD").exists()) == (begun, begun)
-    assert not (repo.git_dir / "logs/refs/agentos").exists()
+    made = f"refs/heads/{done['branch']}"
+    assert [ref_storage.has_log(repo, each) for each in (made, "HEAD")] == [begun, begun]
+    ours = repo.text("for-each-ref", "--format=%(refname)", "refs/agentos").split()
+    assert ours and not any(ref_storage.has_log(repo, each) for each in ours)
 
 
 def test_a_reflog_that_is_there_goes_on(repo: Repo) -> None:
     taken = IN_PROCESS.checkpoint(repo.path)
     repo.config("core.logAllRefUpdates", "false")
-    before = len((repo.git_dir / "logs/HEAD").read_text().splitlines())
+    before = len(ref_storage.log_lines(repo))
     IN_PROCESS.restore(repo.path, taken["id"])
-    assert len((repo.git_dir / "logs/HEAD").read_text().splitlines()) > before
+    assert len(ref_storage.log_lines(repo)) > before
 
 
 def test_libgit2_is_left_as_the_process_has_it(repo: Repo) -> None:

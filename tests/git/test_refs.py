@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from git_agentos.errors import GitCommandError, RepositoryError
+from git_agentos.errors import GitCommandError, MissingObjectsError, RepositoryError, StorageError
 from git_agentos.git import refs, stale_locks
 from git_agentos.git.location import Location, locate
 from git_agentos.git.refs import reftable
 from git_agentos.git.refs.model import Head, ReflogEntry, RefMoved
 from tests.support import ref_storage
+from tests.support.disk import fill_disk
 from tests.support.repo import Repo, git, git_run
 
 WHO = "A Name <a@example.com>"
@@ -87,6 +90,45 @@ def test_what_is_read_is_what_git_says(repo: Repo) -> None:
     assert refs.read_head(of(repo)) == Head("refs/heads/unborn", None)
 
 
+def test_refs_that_lead_only_to_themselves(repo: Repo) -> None:
+    """Each is named, hides no other, and can be set again or removed."""
+    there, oid = of(repo), repo.oid()
+    for name in ("refs/heads/self", "refs/tags/self"):
+        repo.git("symbolic-ref", name, name)
+    with pytest.raises(RepositoryError, match="circular"):
+        refs.list_refs(there, "refs/")
+    assert refs.list_refs(there, "refs/", skip_broken=True) == {"refs/heads/main": oid}
+    assert refs.damaged(there, "refs/heads/").keys() == {"refs/heads/self"}
+    refs.repair(there, "refs/heads/self", oid)
+    refs.repair(there, "refs/tags/self", None)
+    assert refs.damaged(there, "refs/") == {}
+    assert refs.list_refs(there, "refs/") == all_refs(repo) == {"refs/heads/main": oid, "refs/heads/self": oid}
+    repo.git("pack-refs", "--all")
+    repo.git("symbolic-ref", "refs/heads/self", "refs/heads/unborn")
+    assert refs.list_refs(there, "refs/") == all_refs(repo) == {"refs/heads/main": oid}
+
+
+def test_an_object_that_is_deleted_before_its_ref_is_locked(repo: Repo) -> None:
+    """It is written again; without a way to do that, no ref points at it."""
+    there = of(repo)
+    commit = repo.text("commit-tree", "-m", "lost", "HEAD^{tree}")
+    path = repo.git_dir / "objects" / commit[:2] / commit[2:]
+    content = path.read_bytes()
+    path.unlink()
+
+    def write_again() -> None:
+        if not path.exists():
+            path.write_bytes(content)
+
+    refs.update(there, TIMELINE, commit, None, ready=write_again)
+    assert all_refs(repo)[TIMELINE] == commit
+    path.unlink()
+    if ref_storage.is_reftable(repo.git_dir):
+        with pytest.raises(MissingObjectsError, match=commit[:8]):
+            refs.update(there, "refs/heads/lost", commit, None)
+    assert refs.resolve(there, "refs/heads/lost") is None
+
+
 def test_many_refs_in_many_blocks(repo: Repo) -> None:
     oid = repo.oid()
     names = [f"refs/many/{number:05d}" for number in range(3000)]
@@ -110,7 +152,7 @@ def test_compare_and_swap(repo: Repo) -> None:
         refs.update(there, TIMELINE + "x", new, old)
     refs.update(there, TIMELINE, new, old)
     assert all_refs(repo) == {"refs/heads/main": new, TIMELINE: new}
-    assert not [name for name in refs.log_names(there) if name.startswith("refs/agentos/")]
+    assert not [name for name in refs.logs(there) if name.startswith("refs/agentos/")]
 
 
 def test_ready_is_asked_before_the_ref_moves(repo: Repo) -> None:
@@ -160,7 +202,41 @@ def test_removing(repo: Repo) -> None:
     refs.delete(there, "refs/bisect/bad")
     refs.delete(there, "refs/bisect/bad")
     assert all_refs(repo) == {"refs/heads/main": oid}
-    assert "refs/heads/packed" not in refs.log_names(there)
+    assert "refs/heads/packed" not in refs.logs(there)
+
+
+def test_shortened_reflogs(repo: Repo) -> None:
+    there, begun = of(repo), time.time_ns()
+    assert refs.logs(there) == {name: refs.read_log(there, name) for name in ("HEAD", "refs/heads/main")}
+    assert refs.shortened_logs(there, begun) == []
+    time.sleep(0.02)
+    repo.commit("another")
+    repo.git("branch", "gone")
+    repo.git("branch", "-D", "gone")
+    assert refs.shortened_logs(there, begun) == []
+    repo.git("reflog", "delete", "HEAD@{2}")
+    assert refs.shortened_logs(there, begun) == ["HEAD"]
+    repo.git("reflog", "expire", "--expire=now", "--all")
+    assert set(refs.shortened_logs(there, begun)) == {"HEAD", "refs/heads/main"}
+
+
+def test_reflogs_that_were_shortened_before(tables: Repo) -> None:
+    there = of(tables)
+    tables.git("update-ref", "--stdin", stdin="".join(f"create refs/x/{n} HEAD\n" for n in range(100)).encode())
+    tables.commit("commit 1")
+    tables.git("reflog", "delete", "HEAD@{1}")
+    time.sleep(0.02)
+    begun = time.time_ns()
+    # Of tables that git merges, nothing says any more which of them deleted lines.
+    separate = {"GIT_TEST_REFTABLE_AUTOCOMPACTION": "false"}
+    tables.git("commit", "-q", "--allow-empty", "-m", "commit 2", env=separate)
+    assert refs.read_log(there, "HEAD")[0].split(b" ")[0].strip(b"0")
+    assert refs.shortened_logs(there, begun) == []
+    time.sleep(0.02)
+    begun = time.time_ns()
+    tables.git("reflog", "expire", "--expire=now", "--all")
+    tables.git("pack-refs", "--all")
+    assert "HEAD" in refs.shortened_logs(there, begun)
 
 
 def test_no_hook_runs(repo: Repo) -> None:
@@ -337,6 +413,47 @@ def test_a_damaged_table(tables: Repo) -> None:
     with pytest.raises(RepositoryError, match="damaged"):
         refs.read_head(there)
     assert not refs.has_head(there) and refs.read_log(there, "HEAD") == []
+
+
+def test_a_damaged_file_head(tables: Repo) -> None:
+    """It has no value, and git finds no repository without it."""
+    there = of(tables)
+    (tables.git_dir / "HEAD").write_bytes(b"\0" * 41)
+    assert tables.try_git("status") != 0
+    assert not refs.has_head(there)
+    with pytest.raises(RepositoryError, match="HEAD is missing or damaged"):
+        refs.read_head(there)
+
+
+def test_a_worktree_whose_folder_is_gone(tables: Repo) -> None:
+    linked = tables.scratch / "linked"
+    tables.git("worktree", "add", "-q", "-b", "side", str(linked))
+    there = locate(str(linked))
+    shutil.rmtree(linked)
+    refs.update(there, "refs/heads/side", tables.oid(), tables.oid())
+    refs.set_head(there, Head(None, tables.oid()), reason="moved", who=WHO)
+    assert refs.read_head(there) == Head(None, tables.oid())
+
+
+@pytest.mark.slow
+def test_a_full_disk(small_disk: Path) -> None:
+    """git says "I/O error"."""
+    ref_storage.require()
+    repo = Repo.init(small_disk / "repo", "-b", "main", "--ref-format=reftable")
+    repo.write("file", "0")
+    oid = repo.commit("commit 0")
+    filler = fill_disk(small_disk, 0)
+    changes: list[Callable[[], None]] = [
+        lambda: refs.update(of(repo), TIMELINE, oid, None),
+        lambda: refs.set_head(of(repo), Head(None, oid), reason="moved", who=WHO),
+        lambda: refs.repair(of(repo), "refs/heads/main", None),
+    ]
+    for change in changes:
+        with pytest.raises(StorageError, match=r"no space left to write .*reftable"):
+            change()
+    filler.unlink()
+    assert all_refs(repo) == {"refs/heads/main": oid} and refs.read_head(of(repo)).ref == "refs/heads/main"
+    refs.update(of(repo), TIMELINE, oid, None)
 
 
 def test_refs_migrated_between_two_commands(repo: Repo) -> None:

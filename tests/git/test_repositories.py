@@ -14,10 +14,10 @@ from git_agentos.git import repository_format
 from git_agentos.git.hash_algorithm import of_oid
 from git_agentos.git.location import Location, locate
 from git_agentos.git.repository import Repository
-from tests.support import git_version
+from tests.support import git_version, ref_storage
 from tests.support.git_version import before_git
 from tests.support.refusal import assert_refused
-from tests.support.repo import Repo, git
+from tests.support.repo import Repo, fill, git
 from tests.support.tool import IN_PROCESS, run, run_ok
 
 COMMANDS = pytest.mark.parametrize(
@@ -67,8 +67,10 @@ def test_reftable(words: list[str], repo: Repo) -> None:
     assert (repo.path / ".git/config").read_bytes() == before
 
 
-def test_reftable_of_a_git_that_knows_it(repo: Repo) -> None:
+def test_reftable_of_a_git_that_knows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """git opens it and so it is our own error: in the format version 0 this git passes over the extension."""
+    ref_storage.use_oldest(monkeypatch)
+    repo = fill(Repo.init(tmp_path / "repo"))
     repo.git("config", "extensions.refStorage", "reftable")
     for words in (
         ["checkpoint"],
@@ -187,8 +189,8 @@ def test_a_broken_head(repo: Repo) -> None:
 
 
 def test_a_branch_that_points_nowhere(repo: Repo) -> None:
-    """A branch file with the id of a commit that does not exist: not an unborn branch."""
-    (repo.path / ".git/refs/heads/main").write_text("1234567890123456789012345678901234567890\n")
+    """A branch with the id of a commit that does not exist: not an unborn branch."""
+    ref_storage.point_nowhere(repo, "refs/heads/main")
     assert_refused(repo.path, "checkpoint")
 
 

@@ -20,6 +20,7 @@ from git_agentos.run.evidence import Evidence
 from git_agentos.run.snapshot import run_context
 from git_agentos.worktree import agent_branch, agent_merge, creation, layout, record, removal, repair, status
 from git_agentos.worktree.agent_merge import Merge
+from tests.support import ref_storage
 from tests.support.repo import Repo
 from tests.support.snapshot import assert_nothing_left, snapshot
 
@@ -121,10 +122,9 @@ def test_revived_worktree_is_on_its_named_branch(driven: Driven, ended: str) -> 
 
 def test_repair_restores_record_and_named_branch(driven: Driven) -> None:
     context, repo = driven.context, driven.repo
-    entry = next((repo.git_dir / "worktrees").iterdir())
+    entry, left = next((repo.git_dir / "worktrees").iterdir()), ref_storage.lock_of(repo, REF)
     (entry / "agentos/worktree.json").write_text("{")
     (entry / "HEAD").write_bytes(b"")
-    left = repo.git_dir / f"{REF}.lock"
     left.write_bytes(b"")
     repair.repair(context, "run-r")
     assert record.find(context.location.common_dir, "run-r").record.branch == BRANCH

@@ -11,12 +11,14 @@ import pytest
 
 from git_agentos import GitWorktreeWorkspaceService, WorkspaceContext, open_workspace
 from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.git import refs
 from git_agentos.guard.assessment import assessor
 from git_agentos.guard.call import Call
 from git_agentos.guard.configuration import run_protection, settings
 from git_agentos.guard.identity import Identity
 from git_agentos.run import branches
 from git_agentos.worktree import record
+from tests.support import ref_storage
 from tests.support.agents import agent_worktree
 from tests.support.repo import ZERO, Repo, git
 from tests.support.tool import run as tool
@@ -213,6 +215,8 @@ DONE = {
 
 @pytest.mark.parametrize("name", DONE)
 def test_moved_protected_branch_is_reported_and_reset(ground: Ground, name: str) -> None:
+    if "file" in name:
+        ref_storage.require_files("none is written or deleted without git")
     checked_out = ground.repo.git("status", "--porcelain")
     subprocess.run(["sh", "-ec", DONE[name]], cwd=ground.inside.path, check=True)
     assert ground.now != ground.before
@@ -226,25 +230,25 @@ def test_moved_protected_branch_is_reported_and_reset(ground: Ground, name: str)
     assert ground.violations() == []
 
 
-_NOTHING, _NO_DIGITS = "1" * len(ZERO), "z" * len(ZERO)
-DAMAGE = {
-    "no id": "junk",
-    "nothing": "",
-    "an id of nothing": "1" * len(ZERO),
-    "no digits": "z" * len(ZERO),
-    "a circle": "ref: {}",
-}
+REF = "refs/heads/release/1"
+CONTENTS = {"no id": "junk", "nothing": "", "no digits": "z" * len(ZERO)}  # of the ref's file
+TARGETS = {"a circle": REF, "a branch without a commit": "refs/heads/nobody"}
 
 
 @pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("name", DAMAGE)
+@pytest.mark.parametrize("name", [*CONTENTS, *TARGETS, "an id of nothing"])
 def test_a_damaged_one_is_told_and_set_back(ground: Ground, name: str, packed: bool) -> None:
     if packed:
         ground.repo.git("pack-refs", "--all")
-    ref = "refs/heads/release/1"
-    path = ground.repo.path / ".git" / ref
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(DAMAGE[name].format(ref) + "\n")
+    if name in CONTENTS:
+        ref_storage.require_files("no ref is damaged alone")
+        path = ground.repo.path / ".git" / REF
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(CONTENTS[name] + "\n")
+    elif name in TARGETS:
+        ground.repo.git("symbolic-ref", REF, TARGETS[name])
+    else:
+        ref_storage.point_nowhere(ground.repo, REF)
     [found] = ground.violations()
     assert found.endswith("set back")
     assert not found.endswith("not set back")
@@ -253,14 +257,12 @@ def test_a_damaged_one_is_told_and_set_back(ground: Ground, name: str, packed: b
 
 
 def test_ref_damaged_before_the_run_is_not_reported(ground: Ground) -> None:
-    path = ground.repo.path / ".git" / "refs/heads/release/1"
-    whole = path.read_text()
-    for damage in ("junk", "1" * len(ZERO)):
-        path.write_text(damage + "\n")
+    whole = ground.repo.oid(REF)
+    for damage in (ref_storage.damage, ref_storage.point_nowhere):
+        damage(ground.repo, REF)
         ground.before = ground.now
         assert ground.violations() == []
-        path.write_text(whole)
-        assert ground.violations() == []
+        refs.repair(context_of(ground.repo).location, REF, whole)
 
 
 def test_a_commit_on_a_protected_branch(repo: Repo) -> None:

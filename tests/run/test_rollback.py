@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from git_agentos.errors import AgentosError, RunError
+from git_agentos.git import refs
 from git_agentos.guard.setup.activation import disable, enable, is_enabled, tampered
 from git_agentos.workspace import open_workspace
-from tests.support.repo import Repo, filled
+from tests.support import ref_storage
+from tests.support.repo import Repo, digest, filled
 from tests.support.rollbacks import RolledBackWorktree, assert_like, prepare, work
 from tests.support.sampling import EXHAUSTIVE
 from tests.support.tool import run_ok
@@ -473,7 +475,9 @@ def test_a_submodule_that_is_gone(repo: Repo, make_repo: Callable[[str], Repo], 
 @pytest.mark.parametrize("how", ["changed", "gone", "loose"])
 def test_a_repository_that_the_set_up_made(repo: Repo, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     who = "-c user.name=n -c user.email=n@example.com"
-    made = f"git init -q build/in && cd build/in && echo a >a && git add a && git {who} commit -qm a && echo o >>a"
+    # A set-up command does not get these from us.
+    init = f"GIT_DEFAULT_HASH={digest().name} GIT_DEFAULT_REF_FORMAT={ref_storage.by_default()} git init -q"
+    made = f"{init} build/in && cd build/in && echo a >a && git add a && git {who} commit -qm a && echo o >>a"
     monkeypatch.setattr("tests.support.rollbacks.SETUP", made)
     ground = prepare(repo)
     pristine = ground.look()
@@ -484,7 +488,8 @@ def test_a_repository_that_the_set_up_made(repo: Repo, monkeypatch: pytest.Monke
         ground.there.remove("build" if how == "gone" else "build/in/.git")
     before = None if how == "loose" else ground.look()  # git finds the repository around it there
     loose = ground.there.read("build/in/a") if how == "loose" else None
-    ground.roll_back()
+    done = ground.roll_back()
+    assert done.not_saved == []
     assert_like(pristine, ground.look(), "rolled back", refs=False)
     ground.undo()
     if before is not None:
@@ -538,8 +543,8 @@ def test_a_damaged_ref_of_somebody_else(ground: RolledBackWorktree) -> None:
     """It keeps nothing, and keeps nobody from going back."""
     ground.there.write("one.txt", "one\n")
     commit = ground.there.commit("work")
-    ground.repo.write(".git/refs/heads/broken", "junk\n")
+    ref_storage.damage(ground.repo, "refs/heads/broken")
     ground.roll_back()
-    ground.repo.path.joinpath(".git/refs/heads/broken").unlink()
+    refs.repair(ground.context.location, "refs/heads/broken", None)
     ground.assert_fresh()
     assert commit in ground.repo.text("rev-list", "--all")

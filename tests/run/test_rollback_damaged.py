@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from git_agentos.checkpoint import format
 from git_agentos.worktree import record
+from tests.support import ref_storage
 from tests.support.repo import ZERO, Repo, git_run
 from tests.support.rollbacks import RolledBackWorktree, prepare
 from tests.support.sampling import EXHAUSTIVE
@@ -85,7 +87,7 @@ def head_gone(ground: RolledBackWorktree) -> None:
 
 
 def head_nowhere(ground: RolledBackWorktree) -> None:
-    (ground.entry / "HEAD").write_text("1" * len(ZERO) + "\n")
+    ref_storage.point_nowhere(ground.there, "HEAD")
 
 
 def index(ground: RolledBackWorktree) -> None:
@@ -97,15 +99,26 @@ def index_gone(ground: RolledBackWorktree) -> None:
 
 
 def branch(ground: RolledBackWorktree) -> None:
-    (ground.repo.path / ".git/refs/heads" / ground.run.branch_name).write_bytes(b"\0" * 41)
+    ref_storage.damage(ground.repo, _ref(ground))
 
 
 def branch_nowhere(ground: RolledBackWorktree) -> None:
-    (ground.repo.path / ".git/refs/heads" / ground.run.branch_name).write_text("1" * len(ZERO) + "\n")
+    ref_storage.point_nowhere(ground.repo, _ref(ground))
 
 
 def branch_gone(ground: RolledBackWorktree) -> None:
-    (ground.repo.path / ".git/refs/heads" / ground.run.branch_name).unlink()
+    ground.repo.git("update-ref", "-d", _ref(ground))
+
+
+def tables(ground: RolledBackWorktree) -> None:
+    """Of the worktree alone, where there are any: HEAD is in them."""
+    for table in (ground.entry / ref_storage.TABLES).glob("*.ref"):
+        table.chmod(0o644)
+        table.write_bytes(b"\0" * 41)
+
+
+def _ref(ground: RolledBackWorktree) -> str:
+    return f"refs/heads/{ground.run.branch_name}"
 
 
 def records(ground: RolledBackWorktree) -> None:
@@ -120,10 +133,14 @@ def configuration(ground: RolledBackWorktree) -> None:
 
 def locked(ground: RolledBackWorktree) -> None:
     """What a git that was killed leaves."""
-    for name in ("index.lock", "HEAD.lock"):
-        (ground.entry / name).write_bytes(b"")
-    (ground.repo.path / ".git/refs/heads" / (ground.run.branch_name + ".lock")).write_bytes(b"")
     ground.repo.git("worktree", "lock", str(ground.path))
+    for lock in _locks(ground):
+        lock.write_bytes(b"")
+
+
+def _locks(ground: RolledBackWorktree) -> list[Path]:
+    there = ground.there
+    return [ground.entry / "index.lock", ref_storage.lock_of(there, "HEAD"), ref_storage.lock_of(there, _ref(ground))]
 
 
 def pristine(ground: RolledBackWorktree) -> None:
@@ -139,7 +156,7 @@ DAMAGES: dict[str, Damage] = {
     for each in (
         folder, folder_is_file, folder_is_link, folder_of_another, dot_git, dot_git_wrong, dot_git_is_repository, entry,
         entry_and_folder, commondir, head, head_gone, head_nowhere, index, index_gone, branch, branch_nowhere,
-        branch_gone, records, configuration, locked, pristine, journal,
+        branch_gone, tables, records, configuration, locked, pristine, journal,
     )
 }  # fmt: skip
 
@@ -148,7 +165,7 @@ DAMAGES: dict[str, Damage] = {
 TOGETHER = (
     "folder", "folder_of_another", "folder_is_file branch_gone", "folder_is_link head_nowhere",
     "dot_git_is_repository index", "entry", "entry_and_folder", "commondir head pristine", "records locked",
-    "configuration", "records configuration",
+    "configuration", "records configuration", "tables",
     "dot_git branch index_gone", "dot_git_wrong head_gone branch_nowhere journal",
 )  # fmt: skip
 
@@ -180,12 +197,16 @@ def test_made_again(ground: RolledBackWorktree, damage: str) -> None:
         assert ground.there.read("committed.txt") == b"committed\n"
     listed = ground.repo.text("worktree", "list", "--porcelain")
     assert f"worktree {ground.path}\n" in listed
+    if "head_nowhere" in damage and ref_storage.is_reftable(ground.repo.git_dir):
+        # git itself logs there where HEAD was before.
+        ground.there.git("reflog", "expire", "--expire=never", "--stale-fix", "HEAD")
     assert git_run(ground.repo.path, "fsck", "--no-dangling").returncode == 0
 
 
 @pytest.mark.parametrize("line", ["7f3a", "7f3a 91", "x", ZERO + " ", "7f3a 91 said\n", "\n"])
 def test_a_torn_reflog(ground: RolledBackWorktree, line: str) -> None:
     """As a power cut leaves it, with the branch: what was committed last is found in the lines before."""
+    ref_storage.require_files("no reflog is torn alone, and a torn table has no lines that can be read")
     wrecked = ground.there.text("rev-parse", "HEAD").strip()
     for path in (ground.repo.path / ".git/logs/refs/heads" / ground.run.branch_name, ground.entry / "logs/HEAD"):
         with open(path, "a", encoding="ascii") as file:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
@@ -43,6 +44,15 @@ _IMAGE = 320 << 20  # bytes; xfs wants 300 MB
 def mounted(kind: str) -> contextlib.AbstractContextManager[Path]:
     """The root of a file system of this kind, but `overlay`."""
     return _image(kind) if kind in IMAGES else _fuse(MODES.get(kind, kind))
+
+
+def key(modes: frozenset[str], name: str) -> str:
+    """What a file system with these modes compares."""
+    if "noform" in modes:
+        name = unicodedata.normalize("NFC", name)
+    if "nocase" in modes:
+        name = name.casefold()
+    return unicodedata.normalize("NFC", name) if "noform" in modes else name
 
 
 def modes_of(kind: str) -> frozenset[str]:

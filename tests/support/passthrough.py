@@ -26,19 +26,11 @@ import os
 import stat
 import sys
 import time
-import unicodedata
 from typing import Any
 
 import mfusepy
 
-
-def key(modes: frozenset[str], name: str) -> str:
-    """What a file system with these modes compares."""
-    if "noform" in modes:
-        name = unicodedata.normalize("NFC", name)
-    if "nocase" in modes:
-        name = name.casefold()
-    return unicodedata.normalize("NFC", name) if "noform" in modes else name
+from tests.support.filesystems import key
 
 
 class PassThrough(mfusepy.Operations):  # type: ignore[misc]  # mfusepy has no types

@@ -109,9 +109,7 @@ class RolledBackWorktree:
             self.repo.git("worktree", "remove", "--force", "--force", str(place))
         self.repo.git("worktree", "add", "--quiet", "--force", "--detach", str(place), self.run.base_sha)
         # HEAD as the run's was made; the branch itself may be anywhere.
-        there = Repo(place)
-        head = Path(there.text("rev-parse", "--absolute-git-dir").strip()) / "HEAD"
-        head.write_text(f"ref: refs/heads/{self.run.branch_name}\n")
+        Repo(place).git("symbolic-ref", "HEAD", f"refs/heads/{self.run.branch_name}")
         if (self.repo.path / ".env").exists():
             shutil.copy2(self.repo.path / ".env", place / ".env")
             os.system(f"cd '{place}' && {SETUP}")

@@ -129,7 +129,7 @@ def users_state(repo: Repo) -> State:
     ours brings: its entry and its branch, the configuration's `extensions.worktreeConfig`, our folder in the root."""
     found = complete_state(repo.path, strict=True)
     assert found.strict is not None
-    ours = re.compile(r"/\.git/(?:config$|worktrees/|(?:logs/)?refs/heads/feat(?:/|$))")
+    ours = re.compile(r"/\.git/(?:config$|worktrees/|(?:logs/)?refs/heads/feat(?:/|$))|^refs/heads/feat/")
     return replace(
         found,
         strict=replace(

@@ -13,9 +13,10 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.errors import AgentosError, StorageError, WorktreeError
-from git_agentos.git import index, lockfile
+from git_agentos.git import index
 from git_agentos.worktree import agent_merge as merging
 from git_agentos.worktree import fast_forward, journal
+from tests.support import ref_storage
 from tests.support.agents import agent_commit, agent_worktree
 from tests.support.dirty import racily_changed, status
 from tests.support.json_reference import check_document
@@ -786,17 +787,14 @@ def _fails_after_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _fails_at_the_ref(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = lockfile.commit
     failed: list[bool] = []
 
-    def fails(held: lockfile.LockFile, target: str, **options: Any) -> None:
-        if target.endswith("refs/heads/main") and not failed:
+    def fails() -> None:
+        if not failed:
             failed.append(True)
-            lockfile.release(held)
-            raise OSError(28, "No space left on device", target)
-        real(held, target, **options)
+            raise OSError(28, "No space left on device", "refs/heads/main")
 
-    monkeypatch.setattr(lockfile, "commit", fails)
+    ref_storage.before_it_moves(monkeypatch, "refs/heads/main", fails)
 
 
 @pytest.mark.parametrize("failing", [_fails_after_files, _fails_at_the_ref])

@@ -16,6 +16,7 @@ from git_agentos import open_workspace
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.git import worktrees
 from git_agentos.worktree import creation, journal, record, removal, repair, status, trash
+from tests.support import ref_storage
 from tests.support.repo import Repo, git_run
 from tests.support.snapshot import snapshot
 from tests.support.state import complete_state, differences
@@ -177,8 +178,8 @@ def test_locks_of_killed_gits_go_and_those_of_living_ones_stay(repo: Repo) -> No
     there = make(repo)
     stale = [
         entry(repo) / "index.lock",
-        entry(repo) / "HEAD.lock",
-        repo.path / ".git/refs/heads/agent/dev-001.lock",
+        ref_storage.lock_of(there, "HEAD"),
+        ref_storage.lock_of(there, "refs/heads/agent/dev-001"),
         repo.path / ".git/packed-refs.lock",
         repo.path / ".git/index.lock",
     ]

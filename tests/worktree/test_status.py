@@ -15,6 +15,7 @@ import pytest
 from git_agentos import open_workspace
 from git_agentos.errors import WorktreeError
 from git_agentos.worktree import creation, record, status
+from tests.support import ref_storage
 from tests.support.repo import Repo
 from tests.support.tool import run, run_ok
 
@@ -294,6 +295,5 @@ def _everything(repo: Repo) -> dict[str, bytes]:
 
 
 def test_a_damaged_timeline_hides_no_other(repo: Repo, dev: Repo) -> None:
-    refs = repo.path / ".git/refs/agentos/timelines"
-    (refs / "other").write_bytes(b"\0" * 41)
+    ref_storage.damage(repo, "refs/agentos/timelines/other")
     assert [each.id for each in status.list_worktrees(open_workspace(repo.path).context).worktrees] == ["dev"]

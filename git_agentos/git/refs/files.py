@@ -131,20 +131,16 @@ def _packed(location: Location) -> dict[str, str]:
 
 def list_refs(location: Location, prefix: str, *, skip_broken: bool) -> dict[str, str]:
     # The files first: `git pack-refs` writes packed-refs before it removes them.
-    loose: dict[str, str] = {}
-    damaged = set()
+    loose: dict[str, str | None] = {}
     for name, _ in _loose_files(location, prefix):
         try:
-            oid = resolve(location, name)
+            loose[name] = resolve(location, name)
         except RepositoryError:
             if not skip_broken:
                 raise
-            damaged.add(name)
-            continue
-        if oid is not None:
-            loose[name] = oid
+            loose[name] = None
     found = {name: oid for name, oid in _packed(location).items() if name.startswith(prefix)} | loose
-    return {name: oid for name, oid in sorted(found.items()) if name not in damaged}
+    return {name: oid for name, oid in sorted(found.items()) if oid is not None}
 
 
 def symbolic(location: Location) -> dict[str, str]:
@@ -368,22 +364,33 @@ def read_log(location: Location, name: str) -> list[bytes]:
     return data.removesuffix(b"\n").split(b"\n") if data else []
 
 
-def log_changed_at(location: Location, name: str) -> int:
-    try:
-        return os.lstat(_log_path(location, name)).st_ctime_ns
-    except OSError:
-        return 0
+def logs(location: Location) -> dict[str, list[bytes]]:
+    return {name: read_log(location, name) for name, _ in _log_files(location)}
 
 
-def log_names(location: Location) -> list[str]:
+def shortened_logs(location: Location, since: int) -> list[str]:
     found = []
+    for name, path in _log_files(location):
+        with contextlib.suppress(OSError):
+            if os.lstat(path).st_ctime_ns >= since and not _begins(read_log(location, name)):
+                found.append(name)
+    return found
+
+
+def _begins(lines: list[bytes]) -> bool:
+    """Whether a reflog has the line of the ref's beginning."""
+    return bool(lines) and not lines[0].split(b" ")[0].strip(b"0")
+
+
+def _log_files(location: Location) -> Iterator[tuple[str, str]]:
+    """Each ref with a reflog, and the path of that."""
     for git_dir in dict.fromkeys([location.git_dir, location.common_dir]):
         top = os.path.join(git_dir, "logs")
         for folder, _, names in os.walk(top):
-            paths = [os.path.join(folder, name) for name in sorted(names) if not name.endswith(".lock")]
-            here = [os.path.relpath(path, top) for path in paths if not os.path.islink(path)]
-            found += [name for name in here if _directory(location, name) == git_dir]
-    return found
+            for path in (os.path.join(folder, name) for name in sorted(names) if not name.endswith(".lock")):
+                name = os.path.relpath(path, top)
+                if not os.path.islink(path) and _directory(location, name) == git_dir:
+                    yield name, path
 
 
 def _log_path(location: Location, name: str) -> str:

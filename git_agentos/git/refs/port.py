@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from git_agentos.errors import AgentosError, RepositoryError
+from git_agentos.errors import AgentosError, MissingObjectsError, RepositoryError
 from git_agentos.git import process, repository_format
 from git_agentos.git.location import Location
 from git_agentos.git.refs.model import Head, ReflogEntry
@@ -35,8 +35,8 @@ class Backend(Protocol):
     def damaged(self, location: Location, prefix: str, /) -> dict[str, str]: ...
     def repair(self, location: Location, name: str, new: str | None, /) -> None: ...
     def read_log(self, location: Location, name: str, /) -> list[bytes]: ...
-    def log_changed_at(self, location: Location, name: str, /) -> int: ...
-    def log_names(self, location: Location, /) -> list[str]: ...
+    def logs(self, location: Location, /) -> dict[str, list[bytes]]: ...
+    def shortened_logs(self, location: Location, since: int, /) -> list[str]: ...
 
 
 def _backend(location: Location) -> Backend:
@@ -126,14 +126,15 @@ def read_log(location: Location, name: str) -> list[bytes]:
     return _backend(location).read_log(location, name)
 
 
-def log_changed_at(location: Location, name: str) -> int:
-    """When a reflog was written last, in ns since the epoch; where one file has all logs, when that was written."""
-    return _backend(location).log_changed_at(location, name)
+def logs(location: Location) -> dict[str, list[bytes]]:
+    """Ref -> lines (as of `read_log`) of every reflog, of this worktree and of those that worktrees share."""
+    return _backend(location).logs(location)
 
 
-def log_names(location: Location) -> list[str]:
-    """The refs that have reflogs, of this worktree and of those that worktrees share."""
-    return _backend(location).log_names(location)
+def shortened_logs(location: Location, since: int) -> list[str]:
+    """The refs whose reflogs may have lost their first lines since a time (ns since the epoch). Where a backend cannot
+    know when lines were lost, refs whose reflogs were written since and do not begin with the first commit."""
+    return _backend(location).shortened_logs(location, since)
 
 
 def check_spelling(
@@ -166,8 +167,27 @@ def update(
     """Set a ref to `new` if it is at `old` (None: if it does not exist); RefMoved otherwise.
 
     With `reflog`, a line is added to its reflog, and to HEAD's where HEAD is on that branch. `ready` is called just
-    before the ref moves; if it raises, the ref does not move.
+    before the ref moves, and writes again what has been deleted of `new` (without it: MissingObjectsError); if it
+    raises, the ref does not move.
     """
+    try:
+        _update(location, name, new, old, reflog, ready)
+    except MissingObjectsError:
+        # A gc has deleted `new`, and git does not prepare the change of a ref to an object that is gone.
+        if ready is None:
+            raise
+        ready()
+        _update(location, name, new, old, reflog, ready)
+
+
+def _update(
+    location: Location,
+    name: str,
+    new: str,
+    old: str | None,
+    reflog: ReflogEntry | None,
+    ready: Callable[[], None] | None,
+) -> None:
     with transaction(location, name, new, old, reflog) as commit:
         if ready is not None:
             ready()

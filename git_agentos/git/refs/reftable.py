@@ -18,7 +18,14 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from git_agentos.errors import GitCommandError, LockedError, RepositoryError, system_reason
+from git_agentos.errors import (
+    GitCommandError,
+    LockedError,
+    MissingObjectsError,
+    RepositoryError,
+    storage_error,
+    system_reason,
+)
 from git_agentos.git import process, stale_locks
 from git_agentos.git.location import Location
 from git_agentos.git.refs import files
@@ -34,7 +41,11 @@ _LOOK_AFTER = 1.0  # seconds, then a lock may be stale
 _DURABLE = ("-c", "core.fsync=reference", "-c", "core.fsyncMethod=fsync")
 _FILES = ("MERGE_HEAD", "FETCH_HEAD")  # which git keeps in files in every format
 _DEEPEST = 6  # symbolic refs that point at each other
-# git's messages if another process has the lock or has changed the tables (refs/reftable-backend.c).
+_ROOM = 1 << 16  # bytes that a change may need for a while
+# git's messages (refs/reftable-backend.c) if the new object does not exist, if nothing can be written (whatever
+# prevents it), and if another process has the lock or has changed the tables.
+_GONE = re.compile(r"with nonexistent object (?P<oid>[0-9a-f]+)")
+_UNWRITTEN = re.compile(r"I/O error|general error")
 _BUSY = re.compile(r"cannot lock references|data is locked|data is outdated|outdated")
 
 
@@ -66,10 +77,18 @@ def _find(location: Location, name: str) -> Ref:
         return _stack(location, name).find(name)
 
 
-def read_head(location: Location) -> Head:
+def _head(location: Location) -> Ref:
+    """RepositoryError also where the file HEAD is damaged, which has no value here: git finds no repository then."""
+    if not is_head_file(os.path.join(location.git_dir, "HEAD")):
+        raise RepositoryError("the file HEAD is missing or damaged", "git fsck shows details")
     found = _find(location, "HEAD")
     if found == Ref():
         raise RepositoryError("HEAD is missing", "git fsck shows details")
+    return found
+
+
+def read_head(location: Location) -> Head:
+    found = _head(location)
     return Head(None, found.oid) if found.target is None else Head(found.target, resolve(location, found.target))
 
 
@@ -94,10 +113,15 @@ def target(location: Location, name: str) -> str:
 
 
 def list_refs(location: Location, prefix: str, *, skip_broken: bool) -> dict[str, str]:
-    del skip_broken  # a table is whole or damaged
     with _errors():
         found = _stack(location, prefix).refs(prefix)
-    oids = {name: ref.oid or resolve(location, name) for name, ref in found.items()}
+    oids = {}
+    for name, ref in found.items():
+        try:
+            oids[name] = ref.oid or resolve(location, name)
+        except RepositoryError:
+            if not skip_broken:
+                raise
     return {name: oid for name, oid in oids.items() if oid is not None}
 
 
@@ -128,9 +152,16 @@ def same_name(location: Location, name: str) -> None:
 
 
 def damaged(location: Location, prefix: str) -> dict[str, str]:
-    """Nothing: where a table is damaged, no ref can be read, and git does not open the repository."""
-    del location, prefix
-    return {}
+    """Symbolic refs that lead nowhere but to themselves. Where a table is damaged, no ref can be read, and git does not
+    open the repository: RepositoryError."""
+    found = {}
+    for name in symbolic(location):
+        if name.startswith(prefix):
+            try:
+                resolve(location, name)
+            except RepositoryError as error:
+                found[name] = error.message
+    return found
 
 
 def read_log(location: Location, name: str) -> list[bytes]:
@@ -140,17 +171,18 @@ def read_log(location: Location, name: str) -> list[bytes]:
         return []
 
 
-def log_changed_at(location: Location, name: str) -> int:
-    try:
-        return os.lstat(os.path.join(_folder(location, name), "tables.list")).st_ctime_ns
-    except OSError:
-        return 0
-
-
-def log_names(location: Location) -> list[str]:
+def logs(location: Location) -> dict[str, list[bytes]]:
     with contextlib.suppress(OSError, ValueError, IndexError):
         own, shared = _stack(location, "HEAD").logs(), _stack(location, "refs/").logs()
-        return [*filter(is_per_worktree, own), *(name for name in shared if not is_per_worktree(name))]
+        pairs = ((found, *each) for found in (own, shared) for each in found.items())
+        return {name: lines for found, name, lines in pairs if is_per_worktree(name) == (found is own)}
+    return {}
+
+
+def shortened_logs(location: Location, since: int) -> list[str]:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        own, shared = (_stack(location, each).shortened_logs(since) for each in ("HEAD", "refs/"))
+        return sorted(name for found in (own, shared) for name in found if is_per_worktree(name) == (found is own))
     return []
 
 
@@ -179,9 +211,10 @@ def _update(name: str, new: str, old: str) -> bytes:
 
 def has_head(location: Location) -> bool:
     try:
-        return is_head_file(os.path.join(location.git_dir, "HEAD")) and _find(location, "HEAD") != Ref()
+        _head(location)
     except RepositoryError:
         return False
+    return True
 
 
 def rebuild_head(location: Location, head: Head) -> None:
@@ -218,13 +251,17 @@ def _point_head(location: Location, head: Head, reflog: ReflogEntry | None, extr
         status, _, err = process.finish(process.spawn(args, env=env))
         if status == 0:
             return
-        wait(process.failure(args, status, err))
+        wait(_failure(location, args, status, err))
 
 
 def delete(location: Location, name: str, *, with_log: bool) -> None:
     del with_log  # git removes it with the ref
     if resolve(location, name) is not None:
-        _change(location, b"delete %b\0\0" % os.fsencode(name), None)
+        _remove(location, name)
+
+
+def _remove(location: Location, name: str) -> None:
+    _change(location, b"delete %b\0\0" % os.fsencode(name), None)
 
 
 def drop(location: Location, name: str, old: str | None) -> None:
@@ -243,7 +280,7 @@ def drop(location: Location, name: str, old: str | None) -> None:
 
 def repair(location: Location, name: str, new: str | None) -> None:
     if new is None:
-        delete(location, name, with_log=False)
+        _remove(location, name)
     else:
         _change(location, _update(name, new, ""), None)
 
@@ -281,6 +318,7 @@ class _Transaction:
     def __init__(self, location: Location, command: bytes, reflog: ReflogEntry | None) -> None:
         self._args = [*_DURABLE, *(() if reflog is not None else ("-c", "core.logAllRefUpdates=false")), "update-ref"]
         self._args += ["--no-deref", "-z", "--stdin", *_message(reflog)]
+        self._location = location
         self._child = process.spawn(self._args, env=_environment(location, reflog), stdin=subprocess.PIPE)
         self._send(b"start\0" + command + b"prepare\0")
         self.is_prepared = self._hears(b"start: ok\n") and self._hears(b"prepare: ok\n")
@@ -292,11 +330,8 @@ class _Transaction:
 
     def end(self) -> None:
         """End it, without the change if it was not committed."""
-        assert self._child.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._child.stdin.close()
         if self._child.returncode is None:
-            self._error = self._child.communicate()[1]
+            self._error = self._child.communicate()[1]  # closes its input
 
     def failure(self) -> GitCommandError:
         """The error if it has failed."""
@@ -304,7 +339,7 @@ class _Transaction:
         if self._child.returncode < 0:
             text = f"git update-ref was ended by signal {-self._child.returncode}"
             return GitCommandError(text, "try again", status=self._child.returncode, stderr="")
-        return process.failure(self._args, self._child.returncode, self._error)
+        return _failure(self._location, self._args, self._child.returncode, self._error)
 
     def _send(self, data: bytes) -> None:
         assert self._child.stdin is not None
@@ -317,16 +352,42 @@ class _Transaction:
         return self._child.stdout.readline() == answer
 
 
+def _failure(location: Location, args: list[str], status: int, said: bytes) -> GitCommandError:
+    """The error of a git that has failed. MissingObjectsError if the object that the ref was to name is gone;
+    StorageError if nothing can be written."""
+    error = process.failure(args, status, said)
+    gone = _GONE.search(error.stderr)
+    if gone is not None:
+        raise MissingObjectsError(f"object {gone['oid'][:8]} is not there any more", "try again") from error
+    if _UNWRITTEN.search(error.stderr):
+        for folder in (location.common_dir, location.git_dir):
+            _require_room(os.path.join(folder, stale_locks.TABLES))
+    return error
+
+
+def _require_room(folder: str) -> None:
+    """StorageError if nothing can be written in a folder."""
+    import tempfile
+
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(_ROOM))
+            file.flush()
+    except OSError as error:
+        raise storage_error(OSError(error.errno, os.strerror(error.errno or 0), folder)) from error
+
+
 def _message(reflog: ReflogEntry | None) -> list[str]:
     return [] if reflog is None else ["-m", reflog.reason]
 
 
 def _environment(location: Location, reflog: ReflogEntry | None) -> Mapping[str, str]:
+    place = {"GIT_WORK_TREE": location.git_dir}  # the folder of the worktree may be gone
     if reflog is None:
-        return location.environment()
+        return location.environment(place)
     name, _, email = reflog.who.rpartition(" <")
     who = {"GIT_COMMITTER_NAME": name, "GIT_COMMITTER_EMAIL": email.removesuffix(">")}
-    return location.environment({**who, "GIT_COMMITTER_DATE": f"{int(time.time())} +0000"})
+    return location.environment({**place, **who, "GIT_COMMITTER_DATE": f"{int(time.time())} +0000"})
 
 
 # -- locks ------------------------------------------------------------------------------------------------------------

@@ -63,8 +63,19 @@ class Stack:
         for key in sorted(found):
             line = found[key]
             if line is not None:
-                lines.setdefault(os.fsdecode(key[0]), []).append(line)
+                lines.setdefault(os.fsdecode(key[0]), []).extend([line] if line else [])
         return lines
+
+    def shortened_logs(self, since: int) -> set[str]:
+        """The names of refs of whose reflogs a table that was written since a time (ns since the epoch) deletes lines.
+        If all tables were merged since, nothing says what was deleted: then those whose reflogs do not begin with the
+        ref's first value, and HEAD if it has none."""
+        newer = [table for table in self._tables if table.written_at >= since]
+        names = {os.fsdecode(key[0]) for table in newer for key, line in table.logs(b"") if line is None}
+        if newer and newer[0] is self._tables[0]:
+            lines = {"HEAD": [], **self.logs()}
+            names |= {name for name, each in lines.items() if not each or each[0].split(b" ")[0].strip(b"0")}
+        return {name for name in names if self.find(name) != Ref()}
 
 
 def _open_tables(folder: str) -> list[_Table]:
@@ -83,18 +94,19 @@ def _open_tables(folder: str) -> list[_Table]:
 
 def _open_table(path: str) -> _Table:
     with open(path, "rb") as file:
-        data = file.read()
+        data, written_at = file.read(), os.fstat(file.fileno()).st_ctime_ns
     try:
-        return _Table(data)
+        return _Table(data, written_at)
     except (IndexError, KeyError, ValueError) as error:
         raise ValueError(f"'{path}' is damaged") from error
 
 
 class _Table:
-    """One table."""
+    """One table, with the time at which it was written (ns since the epoch)."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, written_at: int) -> None:
         version = data[4]
+        self.written_at = written_at
         self._data = data
         self._header = _HEADER[version]
         self._size = len(data) - _FOOTER[version]
@@ -176,7 +188,8 @@ class _Table:
     # -- reflogs ------------------------------------------------------------------------------------------------------
 
     def logs(self, prefix: bytes) -> Iterator[tuple[tuple[bytes, int], bytes | None]]:
-        """(Name, number of the update) -> line of the reflog; None if it was deleted."""
+        """(Name, number of the update) -> line of the reflog; None if it was deleted. An empty line only says that
+        there is a reflog."""
         for block in self._log_blocks():
             position, end, key = 0, len(block) - 2 - 3 * int.from_bytes(block[-2:], "big"), b""
             while position < end:
@@ -208,7 +221,7 @@ class _Table:
             yield block
             position = min(position, len(self._data)) - len(inflate.unused_data)
 
-    def _log_line(self, block: bytes, position: int) -> tuple[bytes | None, int]:
+    def _log_line(self, block: bytes, position: int) -> tuple[bytes, int]:
         raw = self._raw
         old, new = block[position : position + raw], block[position + raw : position + 2 * raw]
         name, position = _text(block, position + 2 * raw)
@@ -217,7 +230,7 @@ class _Table:
         zone = int.from_bytes(block[position : position + 2], "big", signed=True)
         message, position = _text(block, position + 2)
         if not any(old) and not any(new):
-            return None, position  # it only says that there is a reflog
+            return b"", position
         head = b"%b %b %b <%b> %d %+05d" % (old.hex().encode(), new.hex().encode(), name, email, seconds, zone)
         return head + (b"\t" + message.rstrip(b"\n") if message.strip() else b""), position
 

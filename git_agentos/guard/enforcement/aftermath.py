@@ -21,7 +21,6 @@ from git_agentos.checkpoint.model import Checkpoint
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError
 from git_agentos.git import refs
-from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
 from git_agentos.guard.messages import printable
 from git_agentos.process import table
@@ -81,7 +80,7 @@ def find_changes(
     if started is None:
         return None
     repository, location = context.repository, context.location
-    reflogs = _was_log_shortened(location, started)
+    reflogs = any(not name.startswith("refs/agentos/") for name in refs.shortened_logs(location, started - _STEP))
     if not may_write_files(argv):
         return Aftermath(reflogs=reflogs, earlier=_earlier(context, None, started) if reflogs else None)
     if now is None:
@@ -160,16 +159,3 @@ def _changed_at(path: str | bytes) -> int:
         return os.lstat(path).st_ctime_ns
     except OSError:
         return 0
-
-
-# -- reflogs -----------------------------------------------------------------------------------------------------------
-
-
-def _was_log_shortened(location: Location, started: int) -> bool:
-    """Whether a reflog was written since then, and does not begin with the ref's first commit any more."""
-    for name in refs.log_names(location):
-        if not name.startswith("refs/agentos/") and refs.log_changed_at(location, name) >= started - _STEP:
-            lines = refs.read_log(location, name)
-            if not lines or lines[0].split(b" ")[0].strip(b"0"):
-                return True
-    return False

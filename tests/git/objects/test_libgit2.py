@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import ref_storage
 from tests.support.repo import Repo, fill
 
 READ = """
@@ -30,9 +31,10 @@ print(json.dumps([alone, first, second]))
 
 
 @pytest.fixture
-def repo(tmp_path: Path) -> Repo:
-    """A SHA-1 repository: libgit2 opens no other."""
-    return fill(Repo.init(tmp_path / "repo", "-b", "main", "--object-format=sha1"))
+def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repo:
+    """A SHA-1 repository with refs in files: libgit2 opens no other."""
+    ref_storage.use_oldest(monkeypatch)
+    return fill(Repo.init(tmp_path / "repo", "-b", "main"))
 
 
 def read(repo: Repo, before: str) -> list[object]:

@@ -18,15 +18,17 @@ from git_agentos.git.objects.libgit2_store import Libgit2Store
 from git_agentos.git.objects.pack_index import PackIndex
 from git_agentos.git.objects.plumbing import PlumbingStore
 from git_agentos.git.objects.store import ObjectStore, SwitchingStore
+from tests.support import ref_storage
 from tests.support.repo import Repo, git
 
 MISSING = "1" * 40
 
 
 @pytest.fixture
-def repo(tmp_path: Path) -> Repo:
+def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repo:
     """A SHA-1 repository with three commits, on two branches, and a large file in versions that make deltas."""
-    made = Repo.init(tmp_path / "repo", "--object-format=sha1")
+    ref_storage.use_oldest(monkeypatch)
+    made = Repo.init(tmp_path / "repo")
     for version in range(3):
         made.write("large", "".join(f"line {n} of {n * n}\n" for n in range(3000)) + str(version))
         made.write("folder/link", f"{version}")
