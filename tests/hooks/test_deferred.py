@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 import tests
-from git_agentos.checkpoint import deferred, timeline
+from git_agentos.checkpoint import creation, deferred, timeline
 from git_agentos.git import state_dir
 from git_agentos.git.repository import Repository
+from git_agentos.guard.enforcement import saving
 from git_agentos.guard.setup import repository_hooks
 from tests.support import ref_storage
 from tests.support.concurrent_processes import assert_timeline, assert_whole, workers
@@ -29,7 +30,7 @@ from tests.support.guard.guarded_worktree import (
     sh,
     without_files,
 )
-from tests.support.repo import Repo, fill
+from tests.support.repo import Repo, fill, filled
 from tests.support.state import assert_same, complete_state
 from tests.support.tool import run, run_ok
 
@@ -456,6 +457,44 @@ def test_missing_objects_are_a_finding(agent: Repo, repo: Repo) -> None:
     run(repo.path, "doctor", "--fix", "--json")
     assert on_timeline(agent) == [created, *first]
     assert_settled(agent)
+
+
+def test_a_missing_tree_is_a_finding(agent: Repo, repo: Repo) -> None:
+    """No timeline may lead to a checkpoint that cannot be restored."""
+    first = on_timeline(agent)
+    (saved,) = unpublished(agent, MOVES[0])
+    for path in keep_files(agent):
+        for each in path.parent.glob(f"{path.stem}.*"):
+            each.unlink()
+    tree = agent.text("rev-parse", f"{saved}^{{tree}}")
+    (Path(location(agent).common_dir) / "objects" / tree[:2] / tree[2:]).unlink()
+    assert [each.id for each in checkpoints(agent)] == first
+    assert [tree in each["message"] for each in found_by_doctor(repo)] == [True]
+
+
+def test_the_domain_publishes_before_it_appends(agent: Repo) -> None:
+    """A checkpoint that is not created by way of the workspace, as those of the shim."""
+    first = on_timeline(agent)
+    (saved,) = unpublished(agent, MOVES[0])
+    agent.append("notes.txt", "more\n")
+    context = saving.context_at(location(agent), "dev", {})
+    created = creation.create_checkpoint(context, context.metadata(trigger="manual")).checkpoint.id
+    assert on_timeline(agent) == [created, saved, *first]
+    assert_settled(agent)
+
+
+def test_a_note_moves_no_other_ref(tmp_path: Path) -> None:
+    """Planted by an agent, where refs are in files: the name of a timeline is no path."""
+    planted = filled(tmp_path / "planted")
+    saved = run_ok(planted.path, "checkpoint", "--json")["id"]
+    name = "../../heads/other"
+    text = f"planted\n\nAgentos-Worktree: {name}\n"
+    commit = planted.text("commit-tree", "-p", "other", "-p", saved, "-m", text, f"{saved}^{{tree}}")
+    before = planted.git("for-each-ref")
+    deferred.note(location(planted), name, commit, b"A <a@b>", [])
+    run_ok(planted.path, "checkpoint", "list", "--json")
+    assert planted.git("for-each-ref") == before
+    assert len(notes(planted)) == len(found_by_doctor(planted)) == 1
 
 
 def test_keep_file_of_a_waiting_note_is_not_stale(agent: Repo, repo: Repo) -> None:
