@@ -16,6 +16,7 @@ import rows_guard
 import rows_large
 import rows_run
 import rows_tdd
+import rows_watch
 import rows_worktree
 import toolbox
 from harness import TIMES, Bench, Cell, add_ratio, bare_imports, ms, tool
@@ -549,6 +550,7 @@ ROWS: dict[str, Callable[[Bench], None]] = {
     "conflicts": conflicts,
     "worktree": rows_worktree.worktree,
     "guard": rows_guard.guard,
+    "watch": rows_watch.watch,
     "rollback": rows_run.rollback,
     "tdd": rows_tdd.tdd,
 }

@@ -18,7 +18,7 @@ from git_agentos.checkpoint.capture.state import capture_state
 from git_agentos.checkpoint.model import Checkpoint, Metadata, State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import CheckpointFormatError, MissingObjectsError, converted_storage_errors
-from git_agentos.git import gc, process, state_dir, trees
+from git_agentos.git import gc, process, refs, state_dir, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
@@ -64,7 +64,9 @@ def checkpoint_writer(worktree: OpenWorktree) -> Iterator[Writer]:
     """A writer for a checkpoint, with the worktree's lock held shared. Converts an OSError to a StorageError."""
     process.require_no_quarantine()
     repository = worktree.repository
-    lock = state_dir.lock(repository.location, "worktree", shared=True)
+    # A restore that holds the lock may be waiting for refs that the git command of this hook has locked.
+    wait = not refs.are_locked_by_caller(repository.location)
+    lock = state_dir.lock(repository.location, "worktree", shared=True, wait=wait)
     with converted_storage_errors(), lock, repository.writer() as writer:
         yield writer
 
@@ -138,7 +140,7 @@ def write_checkpoint(
     writer.flush()
     seconds = writer.pending_commit(checkpoint.id).time
     tip = timeline.append(repository, writer, metadata.worktree_id, settings.committer, seconds, link)
-    if load is not None:
+    if load is not None and tip is not None:  # else the rows are marked when they are found on the timeline
         from git_agentos.checkpoint import log_sync
 
         log_sync.mark_saved(worktree, load, checkpoint, before, tip)

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from git_agentos.checkpoint import format, journal, timeline
+from git_agentos.checkpoint import deferred, format, journal, timeline
 from git_agentos.config import Settings
 from git_agentos.errors import AgentosError, DamagedDatabase, DamagedFile, RepositoryError
 from git_agentos.findings import DOCTOR_FIX, Finding, Fixable, fixable
@@ -25,7 +25,8 @@ def examine(repository: Repository, settings: Settings) -> Iterator[Finding | Fi
     yield from _git(settings)
     yield from _interrupted(repository)
     yield from _stale(repository)
-    yield from _keep_files(repository)
+    yield from deferred_checkpoints(repository, settings)
+    yield from _keep_files(repository, settings)
     yield from _names_in_the_way(repository)
     yield from _timelines(repository)
     yield from _databases(repository, settings)
@@ -92,10 +93,36 @@ def _stale(repository: Repository) -> Iterator[Fixable]:
         yield fixable("stale-lock", "warning", f"'{path}' was left by a killed command", remove)
 
 
-def _keep_files(repository: Repository) -> Iterator[Fixable]:
+def deferred_checkpoints(repository: Repository, settings: Settings) -> Iterator[Finding | Fixable]:
+    """Append what hooks have noted, in all worktrees, to the timelines; the notes that cannot be appended."""
+    for where in _worktrees(repository, settings):
+        try:
+            problems = timeline.publish(Repository(where))
+        except AgentosError as error:
+            yield Finding(
+                "deferred", "warning", f"a checkpoint is not on its timeline yet: {error.message}", error.hint
+            )
+            continue
+        for path, reason in problems:
+
+            def remove(path: str = path) -> str:
+                os.unlink(path)
+                return "the note was removed"
+
+            message = f"'{path}' notes a checkpoint that cannot be put on its timeline: {reason}"
+            yield fixable("deferred", "error", message, remove)
+
+
+def _worktrees(repository: Repository, settings: Settings) -> list[Location]:
+    core = settings.values.get("core.worktree", [None])[-1]
+    return worktrees.list_existing(repository.location, core)
+
+
+def _keep_files(repository: Repository, settings: Settings) -> Iterator[Fixable]:
+    needed = {name for where in _worktrees(repository, settings) for name in deferred.kept_packs(where)}
     folder = os.path.join(repository.objects_dir, "pack")
     names = os.listdir(folder) if os.path.isdir(folder) else []
-    for name in sorted(name for name in names if name.endswith(".keep")):
+    for name in sorted(name for name in names if name.endswith(".keep") and name not in needed):
         path = os.path.join(folder, name)
         try:
             if files.read(path, limit=200) != KEEP_MARK or (descriptor := locks.try_open(path)) is None:
@@ -144,9 +171,8 @@ def _timelines(repository: Repository) -> Iterator[Finding | Fixable]:
 
 def _databases(repository: Repository, settings: Settings) -> Iterator[Finding]:
     """Workflow databases that cannot be read. The next command that uses a damaged one rebuilds it."""
-    core = settings.values.get("core.worktree", [None])[-1]
     paths: dict[str, Location] = {}
-    for where in worktrees.list_existing(repository.location, core):
+    for where in _worktrees(repository, settings):
         paths.setdefault(database_path.path_of(where, settings.workflow_db), where)
     for path, where in paths.items():
         if not os.path.lexists(path):

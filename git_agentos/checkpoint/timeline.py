@@ -13,9 +13,10 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from git_agentos.checkpoint import format
+from git_agentos.checkpoint import deferred, format
 from git_agentos.config import AGENT_ID
 from git_agentos.errors import (
+    AgentosError,
     CheckpointFormatError,
     CheckpointNotFound,
     LockedError,
@@ -25,6 +26,7 @@ from git_agentos.errors import (
 )
 from git_agentos.git import gc, refs, state_dir
 from git_agentos.git.location import Location
+from git_agentos.git.objects.pack import remove_keep
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.util import files
 
@@ -100,8 +102,25 @@ def rebuild(repository: Repository, name: str) -> str | None:
 
 def append(
     repository: Repository, writer: Writer, timeline: str, committer: bytes, seconds: int, make: Callable[[str], str]
+) -> str | None:
+    """Append the commit that `make(previous)` writes; its id. A lock orders our own processes, so few attempts are
+    needed.
+
+    In a hook of a git command that has locked all refs, the commit is noted durably, for `publish`: then None.
+    """
+    location = repository.location
+    if refs.are_locked_by_caller(location):
+        commit = make(_previous(writer, timeline, tip(location, timeline), committer, seconds))
+        deferred.note(location, timeline, commit, committer, writer.keep_without_ref())
+        return None
+    with state_dir.lock(location, "timeline"):
+        _publish(repository)
+        return _append(repository, writer, timeline, committer, seconds, make)
+
+
+def _append(
+    repository: Repository, writer: Writer, timeline: str, committer: bytes, seconds: int, make: Callable[[str], str]
 ) -> str:
-    """Append the commit that `make(previous)` writes. A lock orders our own processes, so few attempts are needed."""
     location = repository.location
     name = PREFIX + timeline
 
@@ -113,22 +132,90 @@ def append(
         if gc.is_pruning(location):
             writer.repack_with_keep()
 
-    with state_dir.lock(location, "timeline"):
-        for _ in range(_ATTEMPTS):
-            old = refs.resolve(location, name)
-            previous = old or writer.write_commit(
-                writer.hash.empty_tree, [], f"timeline of {timeline}\n".encode(), committer, seconds
-            )
-            new = make(previous)
-            writer.flush()
-            try:
-                refs.update(location, name, new, old, ready=whole)
-            except (refs.RefMoved, MissingObjectsError):
-                continue
-            writer.rewrite_missing()
-            gc.wait_for_prune(location, writer.rewrite_missing)
-            return new
+    for _ in range(_ATTEMPTS):
+        old = refs.resolve(location, name)
+        new = make(_previous(writer, timeline, old, committer, seconds))
+        writer.flush()
+        try:
+            refs.update(location, name, new, old, ready=whole)
+        except (refs.RefMoved, MissingObjectsError):
+            continue
+        writer.rewrite_missing()
+        gc.wait_for_prune(location, writer.rewrite_missing)
+        return new
     raise LockedError(f"cannot append to the timeline '{timeline}': other processes keep updating it", "try again")
+
+
+def _previous(writer: Writer, timeline: str, newest: str | None, committer: bytes, seconds: int) -> str:
+    """The commit that the next one is on top of: the newest, or the first of a new timeline."""
+    if newest is not None:
+        return newest
+    return writer.write_commit(writer.hash.empty_tree, [], f"timeline of {timeline}\n".encode(), committer, seconds)
+
+
+# -- what hooks could not append ---------------------------------------------------------------------------------------
+
+
+def publish(repository: Repository) -> list[tuple[str, str]]:
+    """Append the checkpoints of a worktree that hooks have noted (`deferred`), each once and in their order.
+
+    The notes that stay, because they are damaged or their objects are missing: path and reason. LockedError if refs
+    cannot be changed now.
+    """
+    location = repository.location
+    if not deferred.paths(location):
+        return []
+    if refs.are_locked_by_caller(location):
+        raise LockedError("the refs are locked by the git command that has called this hook", "try again after it")
+    with state_dir.lock(location, "timeline"):
+        return _publish(repository)
+
+
+def _publish(repository: Repository) -> list[tuple[str, str]]:
+    problems = []
+    for path in deferred.paths(repository.location):
+        try:
+            found = deferred.read(path)
+            _publish_one(repository, found)
+            for name in found.keep:
+                remove_keep(os.path.join(repository.objects_dir, "pack", os.path.basename(name)))
+            os.unlink(path)
+        except LockedError:
+            raise
+        except (AgentosError, OSError, ValueError) as error:
+            problems.append((path, str(error)))
+    return problems
+
+
+def _publish_one(repository: Repository, found: deferred.Append) -> None:
+    """Append a noted commit, unless it is on the timeline. ValueError if it is no commit of the timeline."""
+    if not repository.hash.is_oid(found.commit) or not AGENT_ID.match(found.timeline):
+        raise ValueError(f"it names no commit ('{found.commit}') or no timeline ('{found.timeline}')")
+    commit = repository.commit(found.commit)
+    line = f"\nAgentos-Worktree: {found.timeline}\n".encode()
+    if len(commit.parents) < 2 or line not in commit.message:
+        raise ValueError(f"{found.commit} is no commit of the timeline '{found.timeline}'")
+    before, *kept = commit.parents
+    checkpoint = format.open_checkpoint(repository, kept[0]).commit
+    needed = {commit.tree, checkpoint.tree, *kept, *checkpoint.parents}
+    missing = needed - repository.exists_on_disk(needed) - {repository.hash.empty_tree}
+    if missing:
+        raise MissingObjectsError(f"object {min(missing)} is missing from the object store")
+    for link in walk(repository, found.timeline):
+        if link.checkpoint == kept[0]:
+            return
+        if link.commit == before:
+            break
+    with repository.writer() as writer:
+
+        def on_top_of(previous: str) -> str:
+            return writer.write_commit(commit.tree, [previous, *kept], commit.message, committer, commit.time)
+
+        committer = os.fsencode(found.committer)
+        _append(repository, writer, found.timeline, committer, commit.time, on_top_of)
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
 
 
 def walk(repository: Repository, timeline: str) -> Iterator[TimelineEntry]:

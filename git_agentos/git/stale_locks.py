@@ -184,11 +184,15 @@ def of_ref(location: Location, ref: str) -> Iterator[Candidate]:
     yield from of_tables(location)
 
 
-def of_tables(location: Location) -> Iterator[Candidate]:
-    """The locks that keep all refs from being changed, where refs are in reftables."""
-    all_ = everywhere(location)
-    for git_dir in dict.fromkeys([location.common_dir, location.git_dir]):
-        yield Candidate(os.path.join(git_dir, TABLES, "tables.list.lock"), all_, settles=True)
+def of_tables(location: Location, *, own: bool = True) -> Iterator[Candidate]:
+    """The locks that keep all refs from being changed, where refs are in reftables; without `own`, not that of the refs
+    that a linked worktree has for itself.
+
+    git has such a lock open for as long as it holds it (reftable/stack.c), so no other git counts: a hook can remove
+    what a killed git has left.
+    """
+    for git_dir in dict.fromkeys([location.common_dir, *((location.git_dir,) if own else ())]):
+        yield Candidate(os.path.join(git_dir, TABLES, "tables.list.lock"), (), settles=True)
 
 
 def everywhere(location: Location) -> list[str]:

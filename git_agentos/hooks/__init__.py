@@ -4,7 +4,8 @@
     git_command.py       the git command that called a hook, and its agent
     judges.py            core.fsmonitor, reference-transaction, pre-commit, pre-rebase, pre-merge-commit, pre-push
     decision.py          assess a command, enforce the decision, record what was allowed: common to all judges
-    pending.py           post-commit, post-checkout, post-merge, post-rewrite: records what the scripts noted
+    pending.py           post-commit, post-checkout, post-merge, post-rewrite: records what the scripts noted;
+                         publish: appends what hooks created while git had locked all refs
     recorders.py         the checkpoints that hooks create; new-worktree, stash
     user_hooks_cache.py  a cache of where the user's own hooks are, for the scripts
     shim.py              decides for the shim

@@ -21,6 +21,7 @@ _MODULES = {
     "post-checkout": "pending",
     "post-merge": "pending",
     "post-rewrite": "pending",
+    "publish": "pending",
     "new-worktree": "recorders",
     "stash": "recorders",
     "refresh": "user_hooks_cache",
@@ -53,7 +54,7 @@ def main(argv: Sequence[str]) -> int:
 def _failed(name: str, pid: int) -> int:
     """The exit code of a hook that failed: an agent's command is stopped, even if the script did not detect the
     agent."""
-    if name.startswith(("post-", "new-worktree", "refresh", "stash", "unlock")):
+    if name.startswith(("post-", "new-worktree", "publish", "refresh", "stash", "unlock")):
         return FAILED
     from git_agentos.guard import identity
 

@@ -17,7 +17,9 @@ import contextlib
 import os
 from typing import NamedTuple
 
-from git_agentos.git import state_dir
+from git_agentos.checkpoint import deferred
+from git_agentos.errors import AgentosError
+from git_agentos.git import refs, state_dir
 from git_agentos.git.location import Location
 from git_agentos.hooks import CONTINUE, HookCall
 from git_agentos.util import files
@@ -26,8 +28,9 @@ _FOLDER = _LOCK = "recording"
 
 
 def record(location: Location) -> None:
-    """Create the pending checkpoints of a worktree, after any other process that does so. Nothing is raised: errors are
-    logged, and the next hook prints them."""
+    """Create the pending checkpoints of a worktree, after any other process that does so, and after those that hooks
+    have created already (`publish`). Nothing is raised: errors are logged, and the next hook prints them."""
+    _publish(location)
     if not _paths(location):
         return
     with contextlib.suppress(OSError), state_dir.lock(location, _LOCK):
@@ -40,6 +43,31 @@ def record(location: Location) -> None:
             recorders.record_noted(location, *_read(paths[-1]))
             for path in paths:
                 os.unlink(path)
+
+
+def _publish(location: Location) -> None:
+    if not deferred.paths(location) or refs.are_locked_by_caller(location):
+        return
+    from git_agentos.checkpoint import timeline
+    from git_agentos.git.repository import Repository
+    from git_agentos.guard.setup import scripts
+    from git_agentos.hooks import output
+
+    try:
+        timeline.publish(Repository(location))  # `doctor` reports what cannot be published
+    except (AgentosError, OSError) as error:
+        folder = scripts.folder(location.common_dir)
+        output.warn_later(folder, f"a checkpoint that a hook has created is not on its timeline yet: {error}")
+
+
+def publish(_hook: HookCall) -> int:
+    """Append the checkpoints to the timeline that were created while git had locked its refs."""
+    from git_agentos.hooks import git_command
+
+    location = git_command.locate_worktree()
+    if location is not None:
+        _publish(location)
+    return CONTINUE
 
 
 def post_commit(_hook: HookCall) -> int:

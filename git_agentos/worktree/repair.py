@@ -4,6 +4,7 @@
     locks          a stale lock of git-agentos is proven by its flock; one of git's by no process that could hold it
     guard          is placed again, in every guarded worktree, where it leads to where the repository was before, or
                    where what git starts was edited, removed or cannot be started
+    checkpoints    what git hooks could not append to a timeline is appended (`checkpoint.deferred`)
     entries        folder and entry are linked again where one of them was moved; the record is rebuilt where it is
                    damaged (`entry_checks`)
     trash          what a killed deletion left is deleted
@@ -20,7 +21,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from git_agentos.checkpoint import format, timeline
+from git_agentos.checkpoint import deferred, doctor, format, timeline
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, LockedError, WorktreeError, converted_storage_errors
 from git_agentos.findings import DOCTOR_FIX, Finding, Fixable, fixable, reason_of, repairable, resolve
@@ -138,6 +139,7 @@ class _Repair:
         yield from self._journals()
         yield from self._our_locks()
         yield from self._git_locks()
+        yield from self._deferred_checkpoints()
         yield from self._guard()
         for one in list(pruned.find(self.context)):
             if one.id not in self.busy and self._selected(one.id):
@@ -247,8 +249,14 @@ class _Repair:
             if record.identify(git_dir) not in self.busy:
                 files.remove_unfinished(git_dir)
                 files.remove_unfinished(os.path.join(git_dir, "agentos"))
+                files.remove_unfinished(os.path.join(git_dir, "agentos", deferred.FOLDER))
                 with contextlib.suppress(OSError):
                     state_dir.remove_abandoned(self.location.worktree("", git_dir))
+
+    def _deferred_checkpoints(self) -> Iterator[_Located]:
+        if self.fix:  # else the checks of `doctor` on checkpoints find these
+            found = doctor.deferred_checkpoints(self.context.repository, self.context.settings)
+            yield from ((None, each) for each in found)
 
     def _git_locks(self) -> Iterator[_Located]:
         places = stale_locks.everywhere(self.location)

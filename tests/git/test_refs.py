@@ -387,10 +387,19 @@ refs.update(locate("."), "{TIMELINE}", "{oid}", None)
 def test_in_a_hook_of_the_git_that_has_the_lock(tables: Repo) -> None:
     """It waits for the hook: waiting for it would be in vain."""
     said = tables.path / "said"
-    python = f"PYTHONPATH={os.pathsep.join(sys.path)} {sys.executable}"
+    change = tables.path / "change.py"
+    change.write_text(
+        f"""
+import sys
+sys.path[:] = {sys.path!r}
+from git_agentos.git import refs
+from git_agentos.git.location import locate
+refs.update(locate("."), "{TIMELINE}", "{tables.oid()}", None)
+"""
+    )
     hook = tables.git_dir / "hooks" / "reference-transaction"
     hook.parent.mkdir(exist_ok=True)
-    hook.write_text(f'#!/bin/sh\n[ "$1" != prepared ] || {python} -m git_agentos checkpoint >> {said} 2>&1\nexit 0\n')
+    hook.write_text(f'#!/bin/sh\n[ "$1" != prepared ] || {sys.executable} {change} >> {said} 2>&1\nexit 0\n')
     hook.chmod(0o755)
     tables.git("branch", "by-git")
     assert "the refs are locked by the git command that has called this hook" in said.read_text()

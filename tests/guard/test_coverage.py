@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import git_version
+from tests.support import git_version, ref_storage
 from tests.support.guard.layer_matrix import CASES, LAYERS, LOST, MatrixCase, MatrixProject, documented
 from tests.support.sampling import EXHAUSTIVE
 
@@ -29,8 +29,19 @@ def layers_of(case: MatrixCase) -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def field(tmp_path_factory: pytest.TempPathFactory) -> MatrixProject:
-    root = tmp_path_factory.mktemp("guard")
+    return _project(tmp_path_factory.mktemp("guard"), ref_storage.by_default())
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> MatrixProject:
+    """The same with reftables."""
+    ref_storage.require()
+    return _project(tmp_path_factory.mktemp("tables"), ref_storage.REFTABLE)
+
+
+def _project(root: Path, ref_format: str) -> MatrixProject:
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GIT_DEFAULT_REF_FORMAT", ref_format)
         patch.chdir(root)
         patch.setenv("GIT_CEILING_DIRECTORIES", str(root))
         # `git gc` forgets what reflogs have from long ago.
@@ -54,6 +65,26 @@ def test_a_destructive_command(case: MatrixCase, field: MatrixProject, monkeypat
     else:
         told = documented()[case.text]
         assert found == {layer: told[layer] for layer in found}
+
+
+# What each layer makes of them where refs are in reftables, if it is something else there.
+_IN_REFTABLES: dict[str, dict[str, str]] = {
+    "git branch -M topic old": {},
+    "git branch -m topic elsewhere": {},
+    "git branch -D topic": {},
+    "git update-ref refs/heads/topic main": {},
+    "git commit -q --amend -m other": {},
+    "git stash clear": {},
+    "git gc --prune=now": {"hooks": LOST},
+}
+
+
+@pytest.mark.skipif(bool(_WRITING), reason="the page is being made")
+@pytest.mark.parametrize("layer", LAYERS)
+def test_where_refs_are_in_reftables(layer: str, tables: MatrixProject) -> None:
+    told = documented()
+    wanted = {text: changed.get(layer, told[text][layer]) for text, changed in _IN_REFTABLES.items()}
+    assert {case.text: tables.attempt(case, layer) for case in CASES if case.text in wanted} == wanted
 
 
 @pytest.mark.skipif(bool(_WRITING), reason="the page is being made")

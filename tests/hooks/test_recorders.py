@@ -10,6 +10,7 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.guard.setup import repository_hooks
+from tests.support import ref_storage
 from tests.support.confirming import set_up
 from tests.support.dirty import make_dirty
 from tests.support.guard.guarded_worktree import (
@@ -25,6 +26,11 @@ from tests.support.guard.guarded_worktree import (
 from tests.support.repo import Repo
 from tests.support.state import complete_state
 from tests.support.tool import run_ok
+
+# A ref with which no timeline can be created, and its value.
+IN_THE_WAY = ("refs/agentos/timelines", "HEAD")
+# What is started when git has unlocked the refs, after a checkpoint that a hook has created while they were locked.
+PUBLISHED = [] if ref_storage.by_default() == ref_storage.FILES else ["publish"]
 
 
 def triggers(repo: Repo) -> list[str]:
@@ -101,7 +107,7 @@ def test_a_rebase_is_recorded_once(repo: Repo) -> None:
     spy = Spy(agent)
     done = sh(agent, "git rebase -q main")
     assert done.code == 0, done
-    assert spy.started() == ["pre-rebase", "reference-transaction", "post-rewrite"]
+    assert spy.started() == ["pre-rebase", "reference-transaction", *PUBLISHED, "post-rewrite"]
     assert triggers(agent)[-1] == "after_commit"
     assert checkpoints(agent)[0].commit == agent.oid()
 
@@ -116,7 +122,7 @@ def test_a_rebase_is_decided_once_before_it_begins(repo: Repo) -> None:
     spy = Spy(agent)
     done = sh(agent, "git rebase -q main")
     assert done.code == 0, done
-    assert spy.started() == ["fsmonitor", "reference-transaction", "post-rewrite"]
+    assert spy.started() == ["fsmonitor", "reference-transaction", *PUBLISHED, "post-rewrite"]
     assert "before_risky" in triggers(agent)
 
 
@@ -223,21 +229,17 @@ def test_losses_of_people_are_saved_where_configured(repo: Repo) -> None:
 
 def test_failed_recording_is_reported_once(repo: Repo) -> None:
     agent = guarded(repo)
-    # A timeline cannot be written below a file.
-    timelines = Path(location(agent).common_dir, "refs", "agentos", "timelines")
-    timelines.parent.mkdir(parents=True, exist_ok=True)
-    timelines.write_text("in the way\n")
+    quiet(agent, "update-ref", *IN_THE_WAY)
     first = commit(agent, "one")
     second = commit(agent, "two")
     assert (first.code, second.code) == (0, 0), (first, second)
     assert first.err.count("warning: no checkpoint") == 1
     assert "warning" not in second.err
-    timelines.unlink()
+    quiet(agent, "update-ref", "-d", IN_THE_WAY[0])
     assert "warning" not in commit(agent, "three").err
     assert triggers(agent)[-1] == "after_commit"
-    timelines.rename(timelines.with_name("aside"))
-    Path(location(agent).common_dir, "packed-refs").unlink(missing_ok=True)
-    timelines.write_text("in the way again\n")
+    quiet(agent, "update-ref", "-d", f"{IN_THE_WAY[0]}/dev")
+    quiet(agent, "update-ref", *IN_THE_WAY)
     assert commit(agent, "four").err.count("warning: no checkpoint") == 1
 
 
@@ -338,7 +340,7 @@ def test_python_is_started_once_before_a_command_goes_on(repo: Repo) -> None:
         ("git add -A", [], []),
         ("git commit -q -m one", ["pre-commit"], ["post-commit"]),
         ("git switch -q -c elsewhere", [], ["post-checkout"]),
-        ("git stash push -q -u", ["stash"], []),
+        ("git stash push -q -u", ["stash", *PUBLISHED], []),
         ("git stash pop -q", ["fsmonitor"], []),
     ):
         if "pop" not in command:
@@ -354,9 +356,7 @@ def test_python_is_started_once_before_a_command_goes_on(repo: Repo) -> None:
 def test_late_failure_is_reported_by_the_next_hook(repo: Repo) -> None:
     set_up(repo, "agentos.auto.beforeRisky", "false")
     agent = guarded(repo)
-    timelines = Path(location(agent).common_dir, "refs", "agentos", "timelines")
-    timelines.parent.mkdir(parents=True, exist_ok=True)
-    timelines.write_text("in the way\n")
+    quiet(agent, "update-ref", *IN_THE_WAY)
     assert commit(agent, "one").code == 0
     open_workspace(agent.path).status()  # waits for it
     said = [commit(agent, number).err.count("warning: no checkpoint after a commit") for number in ("two", "three")]

@@ -199,6 +199,13 @@ class Pack:
             os.unlink(self._path)
 
 
+def remove_keep(path: str) -> None:
+    """Remove a keep file, if it is there and ours."""
+    with contextlib.suppress(OSError):
+        if path.endswith(".keep") and files.read(path, limit=len(KEEP_MARK)) == KEEP_MARK:
+            os.unlink(path)
+
+
 def _pack_header(kind: int, size: int) -> bytes:
     byte = (kind << 4) | (size & 15)
     size >>= 4

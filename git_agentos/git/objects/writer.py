@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 
 from git_agentos.git.hash_algorithm import HashAlgorithm
@@ -148,9 +148,26 @@ class ObjectWriter:
         self.flush()
         self.rewrite_missing()
         relied = {oid: found for oid in self._relied if (found := loose.read(self._dir, oid)) is not None}
+        self._pack_and_keep({**relied, **self._found, **self._flushed})
+
+    def keep_without_ref(self) -> list[str]:
+        """Write everything into packs whose keep files stay when this writer ends: for objects that no ref reaches yet.
+        The paths of the keep files, which the caller removes when a ref reaches the objects.
+
+        Large objects that were in the store already (`depend_on`) are left where they are.
+        """
+        self.flush()
+        self._pack_and_keep({**self._found, **self._flushed})
+        keeps, self._keeps = self._keeps, []
+        for _, descriptor in keeps:
+            os.close(descriptor)
+        return [path for path, _ in keeps]
+
+    def _pack_and_keep(self, objects: Mapping[str, tuple[str, bytes]]) -> None:
+        """Write a pack with a keep file."""
         pack = Pack(os.path.join(self._dir, "pack"), self.hash)
         try:
-            for oid, (kind, data) in {**relied, **self._found, **self._flushed}.items():
+            for oid, (kind, data) in objects.items():
                 pack.add(kind, oid, data)
             self._keeps.append(pack.finish())
         except BaseException:

@@ -10,6 +10,7 @@ model       the values: HEAD, the reason of a move, a ref that was moved by anot
 
 from git_agentos.git.refs.model import PER_WORKTREE, Head, ReflogEntry, RefMoved
 from git_agentos.git.refs.port import (
+    are_locked_by_caller,
     check_spelling,
     damaged,
     delete,
@@ -39,6 +40,7 @@ __all__ = [
     "Head",
     "RefMoved",
     "ReflogEntry",
+    "are_locked_by_caller",
     "check_spelling",
     "damaged",
     "delete",

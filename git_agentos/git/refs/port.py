@@ -27,6 +27,7 @@ class Backend(Protocol):
     def transaction(
         self, location: Location, name: str, new: str, old: str | None, reflog: ReflogEntry | None, /
     ) -> AbstractContextManager[Callable[[], None]]: ...
+    def are_locked_by_caller(self, location: Location, /) -> bool: ...
     def set_head(self, location: Location, head: Head, reflog: ReflogEntry, /) -> None: ...
     def has_head(self, location: Location, /) -> bool: ...
     def rebuild_head(self, location: Location, head: Head, /) -> None: ...
@@ -203,6 +204,12 @@ def transaction(
     if old is None:
         check_spelling(location, name)
     return backend.transaction(location, name, new, old, reflog)
+
+
+def are_locked_by_caller(location: Location) -> bool:
+    """Whether no shared ref can be changed before the git command ends that has called this process, as a hook: it
+    has locked all of them."""
+    return _backend(location).are_locked_by_caller(location)
 
 
 def set_head(location: Location, head: Head, *, reason: str, who: str) -> None:

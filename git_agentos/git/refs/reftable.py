@@ -16,7 +16,7 @@ import random
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from git_agentos.errors import (
     GitCommandError,
@@ -404,7 +404,7 @@ def _attempts(location: Location) -> Iterator[Callable[[GitCommandError], None]]
         waited = time.monotonic() - began
         if error.status >= 0 and not _BUSY.search(error.stderr):
             raise error
-        if _is_held_by_caller(location):
+        if _caller_holds_one(stale_locks.of_tables(location)):
             raise LockedError(
                 "the refs are locked by the git command that has called this hook",
                 "git agentos checkpoint before such a command saves what it may lose",
@@ -423,11 +423,24 @@ def _attempts(location: Location) -> Iterator[Callable[[GitCommandError], None]]
         number += 1
 
 
-def _is_held_by_caller(location: Location) -> bool:
-    """Whether the lock is held by a process that has started this one, directly or not."""
-    callers = [process for pid in table.parents(os.getpid()) if (process := table.identify(pid)) is not None]
-    for candidate in stale_locks.of_tables(location):
+def are_locked_by_caller(location: Location) -> bool:
+    return _caller_holds_one(stale_locks.of_tables(location, own=False))
+
+
+def _is_hook_with_lock(argv: Sequence[str]) -> bool:
+    """Whether this is the hook that git calls when it has locked refs (githooks(5))."""
+    return len(argv) > 1 and os.path.basename(argv[-2]) == "reference-transaction" and argv[-1] == "prepared"
+
+
+def _caller_holds_one(locks: Iterable[stale_locks.Candidate]) -> bool:
+    """Whether one of the locks is held by a process that has started this one, directly or not."""
+    found = []
+    for candidate in locks:
         with contextlib.suppress(OSError):
-            if occupants.holders(os.lstat(candidate.path), (), callers):
-                return True
-    return False
+            found.append(os.lstat(candidate.path))
+    if not found:
+        return False
+    callers = [process for pid in table.parents(os.getpid()) if (process := table.identify(pid)) is not None]
+    if not table.has_proc():  # it is not known who has a file open
+        return any(_is_hook_with_lock(table.argv(each.pid)) for each in callers)
+    return any(occupants.holders(lock, (), callers) for lock in found)

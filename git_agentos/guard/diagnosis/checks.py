@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from git_agentos.checkpoint import timeline
 from git_agentos.errors import AgentosError, ConfigurationError
 from git_agentos.findings import DOCTOR_FIX, Finding, Fixable, fixable, report
-from git_agentos.git import process, repository_format, user_hooks, worktrees
+from git_agentos.git import process, user_hooks, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.user_hooks import UserHooks
 from git_agentos.guard import identity, signing, tampering
@@ -110,7 +110,6 @@ def examine(location: Location, environment: Mapping[str, str], *, fix: bool) ->
     yield from _setup_findings(location, environment)
     if guarded and (_enabled(location) or _installed(location)):
         yield from _inactive_layers(probe.try_layers(location, environment))
-        yield from _reftable(location)
     yield from _inactive_elsewhere(location, environment)
     yield from _shim(location, environment)
     yield from report(harnesses(location, environment), fix=fix)
@@ -278,18 +277,6 @@ def _inactive_layers(layers: list[Layer]) -> Iterator[Finding]:
         if each.name in (FSMONITOR, HOOK) and not each.acts:
             message = f"the guard's layer '{each.name}' does not act here: {each.reason}"
             yield Finding("guard-layer", "error", message, DOCTOR_FIX)
-
-
-def _reftable(location: Location) -> Iterator[Finding]:
-    """What the git hooks cannot do where refs are in reftables."""
-    if location.format.refs != repository_format.FILES:
-        yield Finding(
-            "guard-reftable",
-            "warning",
-            "refs are in reftables: git has locked all of them when its hooks ask the guard about a command that moves"
-            " refs, so nothing can be saved then; and it calls no hook for `git branch -M`",
-            "start agents by git agentos guard exec, or integrate their harness: these layers decide before git runs",
-        )
 
 
 def _inactive_elsewhere(location: Location, environment: Mapping[str, str]) -> Iterator[Finding]:

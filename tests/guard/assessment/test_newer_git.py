@@ -9,6 +9,7 @@ import pytest
 from git_agentos.guard.assessment.assessor import assess_git
 from git_agentos.guard.call import Call
 from git_agentos.guard.identity import Identity
+from tests.support import ref_storage
 from tests.support.confirming import set_up
 from tests.support.git_version import needs_git
 from tests.support.guard.guarded_worktree import checkpoints, guarded, sh, without_files
@@ -160,13 +161,22 @@ def test_refs_are_not_migrated_by_an_agent(repo: Repo, agent: Repo) -> None:
 
 @needs_git(2, 50)
 def test_maintenance_expires_no_reflog_at_once(repo: Repo, agent: Repo) -> None:
-    """The task alone runs no hook: there, only the shim and a harness's hook can ask (`assess_git`)."""
+    """By the hook that git calls when it packs refs before."""
+    ref_storage.require_files("git calls no hook when it packs them")
     log = agent.text("log", "-g", "--format=%H", "HEAD")
     repo.git("config", "gc.reflogExpire", "now")
     repo.git("config", "gc.reflogExpireUnreachable", "now")
     for text in ("git maintenance run --task=gc", "git maintenance run", "git gc"):
         assert sh(agent, text).code != 0, text
         assert agent.text("log", "-g", "--format=%H", "HEAD") == log, text
+
+
+@needs_git(2, 50)
+@pytest.mark.parametrize("text", ["maintenance run --task=gc", "maintenance run", "gc"])
+def test_maintenance_that_expires_reflogs_is_decided_before_it_runs(repo: Repo, agent: Repo, text: str) -> None:
+    """By the shim and a harness's hook, which need no hook of git."""
+    repo.git("config", "gc.reflogExpire", "now")
+    assert decided(agent, "git", *text.split()) == ("forbid", ["gc-prune", "gc"])
     assert decided(agent, "git", "maintenance", "run", "--task=reflog-expire") == ("forbid", ["gc-prune", "gc"])
 
 
