@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import sampling
+from tests.support import elsewhere, filesystems, sampling
 from tests.support.command_line import Cli, command_line
 from tests.support.disk import mounted
 from tests.support.env import seal
@@ -18,17 +19,23 @@ from tests.support.repo import Repo, filled, make_template
 # Sealed when this file is imported, before any test module is: nothing at all may run with the developer's environment.
 _HOME = Path(tempfile.mkdtemp(prefix="agentos-home-"))
 seal(_HOME)
-_TEMPLATE = Path(tempfile.mkdtemp(prefix="agentos-template-"))
+_OPEN = contextlib.ExitStack()
+_PLACE = _OPEN.enter_context(filesystems.mounted(elsewhere.KIND)) if elsewhere.KIND else None
+_TEMPLATE = Path(tempfile.mkdtemp(prefix="agentos-template-", dir=_PLACE))
 make_template(_TEMPLATE / "repo")
 
 
 def pytest_unconfigure() -> None:
     shutil.rmtree(_HOME, ignore_errors=True)
     shutil.rmtree(_TEMPLATE, ignore_errors=True)
+    _OPEN.close()
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest makes the folders of the tests
 def pytest_configure(config: pytest.Config) -> None:
     sampling.configure(config)
+    if _PLACE is not None:
+        config.option.basetemp = str(_PLACE / "tests")
 
 
 def pytest_report_header() -> str:

@@ -98,7 +98,8 @@ def _intend(
     scratch: str,
     config: Mapping[str, list[str]],
 ) -> None:
-    """`git add -N` in a scratch working tree: no other command sets the flag, and it requires the file to exist."""
+    """`git add -N` in a scratch working tree: no other command sets the flag, and it requires the file to exist. Modes
+    are options, since not every file system has them."""
     for path, mode in paths.items():
         target = os.path.join(os.fsencode(scratch), path)
         directories.make(os.path.dirname(target))
@@ -107,15 +108,17 @@ def _intend(
         else:
             with open(target, "wb"):
                 pass
-            os.chmod(target, 0o755 if mode == trees.EXECUTABLE else 0o644)
-    repository.git(
-        *stat_options(config), "-c", "core.fileMode=true", "-c", "core.symlinks=true", "-c", "core.ignoreCase=false",
-        "add", "--intent-to-add", "--force", "--sparse",
-        "--pathspec-from-file=-", "--pathspec-file-nul",
-        data=b"\0".join(paths) + b"\0",
-        env={**env, "GIT_WORK_TREE": scratch},
-        cwd=scratch,
-    )  # fmt: skip
+    executable = [path for path, mode in paths.items() if mode == trees.EXECUTABLE]
+    for chosen, options in (([*paths.keys() - {*executable}], ()), (executable, ("--chmod=+x",))):
+        if chosen:
+            repository.git(
+                *stat_options(config), "-c", "core.fileMode=false", "-c", "core.symlinks=true",
+                "-c", "core.ignoreCase=false", "add", "--intent-to-add", "--force", "--sparse", *options,
+                "--pathspec-from-file=-", "--pathspec-file-nul",
+                data=b"\0".join(chosen) + b"\0",
+                env={**env, "GIT_WORK_TREE": scratch},
+                cwd=scratch,
+            )  # fmt: skip
 
 
 def refresh(repository: Repository, index: str, paths: Iterable[bytes], config: Mapping[str, list[str]]) -> None:

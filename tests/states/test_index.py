@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+
+import pytest
 
 from tests.support.repo import Repo
 from tests.support.scenario import Scenario, Scenarios, run_case
@@ -170,6 +173,8 @@ def _rename_swapped(repo: Repo) -> None:
 @SCENARIOS.add()
 def _rename_of_case_only(repo: Repo) -> None:
     repo.git("mv", "readme.txt", "README.TXT")
+    if "README.TXT" not in os.listdir(repo.path):
+        pytest.skip("a rename to the same name in another case does nothing here")
     repo.write("readme.txt", "both now\n")
 
 

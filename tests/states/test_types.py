@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from pathlib import Path
 
 import pytest
 
+from tests.support.elsewhere import needs_all
 from tests.support.repo import Repo
 from tests.support.scenario import Scenario, Scenarios, run_case
 from tests.support.state import assert_same, complete_state
@@ -163,7 +165,8 @@ def test_restore_never_writes_through_a_symlink(repo: Repo) -> None:
     (outside / "lib" / "util.py").write_text("not ours\n")
     before = complete_state(repo.path)
     taken = IN_PROCESS.checkpoint(repo.path)
-    repo.link("src", str(outside))
+    with needs_all():
+        repo.link("src", str(outside))
     wrecked = complete_state(repo.path)
     IN_PROCESS.restore(repo.path, taken["id"])
     assert_same(before, complete_state(repo.path), "restore", branch="any")
@@ -177,14 +180,12 @@ def test_restore_never_writes_through_a_symlink(repo: Repo) -> None:
 @pytest.mark.parametrize("kind", ["fifo", "socket"])
 def test_special_files_are_named_and_left_alone(repo: Repo, kind: str) -> None:
     """Git knows no such thing: `skipped` says so, and no restore removes it."""
-    if kind == "fifo":
-        os.mkfifo(repo.at("special"))
-    else:
-        with socket.socket(socket.AF_UNIX) as listener:
-            here = os.getcwd()
-            os.chdir(repo.path)  # a socket's path is short
-            listener.bind("special")
-            os.chdir(here)
+    with needs_all():
+        if kind == "fifo":
+            os.mkfifo(repo.at("special"))
+        else:
+            with socket.socket(socket.AF_UNIX) as listener, contextlib.chdir(repo.path):  # a socket's path is short
+                listener.bind("special")
     repo.write("readme.txt", "changed\n")
     before = complete_state(repo.path, strict=True)
     taken = IN_PROCESS.checkpoint(repo.path)

@@ -17,6 +17,7 @@ from typing import Literal
 
 import pytest
 
+from tests.support.elsewhere import needs_all
 from tests.support.repo import Repo, filled, git
 from tests.support.sampling import is_sampled
 from tests.support.state import Permissions, State, assert_same, assert_unchanged, complete_state
@@ -51,7 +52,8 @@ class Scenario:
             Repo.init(repo.path)
         elif self.start == "filled":
             filled(repo.path)
-        self.build(repo)
+        with needs_all():
+            self.build(repo)
         return repo
 
 

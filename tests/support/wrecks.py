@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+from tests.support.elsewhere import if_possible
 from tests.support.repo import Repo, remove
 
 Wreck = Callable[[Repo, Collection[bytes]], None]
@@ -94,7 +95,9 @@ def rewrite_and_commit(repo: Repo, keep: Collection[bytes] = ()) -> None:
                 repo.remove(path)
                 # Git itself works no more with a broken .gitmodules: that one stays readable.
                 new = data + b"# rewritten\n" if name == b".gitmodules" else data[::-1] + b"rewritten\n"
-                repo.write(path, new, mode ^ 0o111)
+                repo.write(path, new)
+                with if_possible():
+                    repo.chmod(path, mode ^ 0o111)
     repo.try_git("add", "-A")
     repo.try_git("commit", "-q", "-m", "rewritten")
     for number, path in enumerate(done):
