@@ -22,7 +22,7 @@ from git_agentos.process import table
 from git_agentos.util import times
 from tests.support.agents import agent_worktree
 from tests.support.guard.approvals import AGENT, Sleeper, approve, at_terminal, run_by
-from tests.support.repo import Repo
+from tests.support.repo import Repo, git
 from tests.support.tool import Result, run, run_ok
 
 PUSH = ("push", "origin", "main")
@@ -117,10 +117,9 @@ def test_push_goes_where_it_was_granted_to(shim: Shim, dev: Repo, repo: Repo, tm
         done = shim.run(text=f"env {words} git {' '.join(PUSH)}")
         assert done.code == 3, name
     assert shim.run(text=f"PATH='{home}':$PATH; git {' '.join(PUSH)}").code == 3
-    assert not (elsewhere / "refs/heads/main").exists()
-    assert not (repo.scratch / "remote/refs/heads/main").exists()
+    assert git(elsewhere, "for-each-ref") == git(repo.scratch / "remote", "for-each-ref") == b""
     assert shim.run(*PUSH).code == 0
-    assert (repo.scratch / "remote/refs/heads/main").exists()
+    assert b"refs/heads/main" in git(repo.scratch / "remote", "for-each-ref")
 
 
 def _quoted(text: str) -> str:
