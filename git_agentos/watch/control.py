@@ -32,8 +32,6 @@ _MISSING = "install it: pip install 'git-agentos[watch]'"
 class WatchError(AgentosError):
     """The daemon cannot be started or stopped."""
 
-    kind = "watch"
-
 
 class WatchStatus(NamedTuple):
     """Whether a daemon serves the repository. The other fields are None while none does: its process, when it began,

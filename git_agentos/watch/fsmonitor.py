@@ -25,7 +25,6 @@ def main() -> None:
             answer = answer[os.write(1, answer) :]
     except client.NotRunning:
         place.forget_watched(os.environ.get("GIT_DIR", ".git"))
-        os._exit(1)
+        sys.exit(1)
     except (client.NoAnswer, OSError):
-        os._exit(1)
-    os._exit(0)
+        sys.exit(1)

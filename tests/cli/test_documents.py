@@ -35,6 +35,7 @@ ELSEWHERE = [
     *"guard-status hooks-status".split(),
     *"run run-cleanup run-list run-logs run-diff run-verify rollback".split(),
     *"tdd tdd-list tdd-gate tdd-graph".split(),
+    "watch",
 ]
 KINDS = [name for name, (is_kind, body) in sections().items() if is_kind and "```json" in body]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -87,9 +88,25 @@ def _stopped(command: list[str], dev: Repo, environment: Mapping[str, str]) -> N
     assert _state(dev) == before, command
 
 
+def _harness(dev: Repo, environment: Mapping[str, str], text: str) -> str:
+    """What a harness hears that asks whether its agent may run a shell command."""
+    event = {
+        "hook_event_name": "PreToolUse",
+        "cwd": str(dev.path),
+        "tool_name": "Bash",
+        "tool_input": {"command": text},
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "git_agentos", "guard", "harness", "claude-code"],
+        cwd=dev.path, env=environment, input=json.dumps(event).encode(), capture_output=True, check=True,
+    )  # fmt: skip
+    answer = json.loads(done.stdout or b"{}").get("hookSpecificOutput", {})
+    return str(answer.get("permissionDecision", "allow"))
+
+
 @pytest.mark.sampled(one_in=8)
 def test_the_life_of_a_worktree(repo: Repo, cli: Cli) -> None:
-    """Created, guarded (by the hooks, core.fsmonitor and the shim), archived, revived, merged."""
+    """Created, guarded (by the hooks, core.fsmonitor, the shim and a harness), archived, revived, merged."""
     ok(cli("worktree", "create", "dev-1"))
     dev = Repo(repo.path.parent / "repo.worktrees/dev-1")
     dev.write("a.txt", "work\n")
@@ -101,6 +118,15 @@ def test_the_life_of_a_worktree(repo: Repo, cli: Cli) -> None:
     _stopped(["git", "reset", "--hard"], dev, environment)
     _stopped(["git", "update-ref", "-d", "refs/heads/main"], dev, environment)
     _stopped([*by_shim, "clean", "-fdx"], dev, environment)
+    for text in ("git reset --hard", "git checkout -f", "git -C . clean -fd", "git stash; git stash clear"):
+        assert _harness(dev, environment, text) == "deny", text
+    assert _harness(dev, environment, "git status") == "allow"
+    # What a text deletes without git is saved first.
+    assert _harness(dev, environment, "rm a.txt notes") == "allow"
+    os.unlink(dev.at("notes"))
+    dev.write("a.txt", "torn\n")
+    ok(cli("restore", "latest", "--no-branch", "-C", str(dev.path)))
+    assert _state(dev) == before
     ok(cli("worktree", "archive", "dev-1"))
     assert not dev.path.exists()
     ok(cli("worktree", "create", "dev-1", "--revive"))

@@ -19,6 +19,7 @@ from git_agentos import __version__
 from git_agentos.process import table
 from git_agentos.watch import client, place, protocol
 from tests.support.env import PROJECT_ROOT
+from tests.support.json_reference import check_document
 from tests.support.repo import Repo
 from tests.support.tool import run, run_ok
 from tests.support.waiting import wait_until
@@ -75,6 +76,7 @@ def test_start_status_stop(repo: Repo) -> None:
     }
     assert _without_schema(run_ok(repo.path, "watch", "status")) == none
     started = run_ok(repo.path, "watch", "start")
+    assert check_document(started) == "watch"
     assert started["running"] and started["version"] == __version__ and started["idle_seconds"] == 1800
     (worktree,) = started["worktrees"]
     assert worktree == {"path": str(repo.path), "watching": True, "folders": worktree["folders"], "reason": None}
