@@ -42,7 +42,12 @@ def file_system_of(path: str) -> str | None:
 def may_be_shared(path: str) -> bool | None:
     """Whether other machines may use the file system that holds `path`; None where the system does not tell."""
     kind = file_system_of(path)
-    return None if kind is None else kind.startswith(_SHARED)
+    return None if kind is None else is_shared(kind)
+
+
+def is_shared(kind: str) -> bool:
+    """Whether other machines may use a file system of this type; then the system does not tell of all changes of it."""
+    return kind.startswith(_SHARED)
 
 
 def can_share_memory(path: str) -> bool:

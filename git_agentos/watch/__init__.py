@@ -16,4 +16,5 @@ control         starts, stops and describes the daemon
 
 Events are hints: an answer is only given once everything that happened before it has come through the queue of events,
 and whenever something may have been missed it is "everything may have changed". Nothing depends on the daemon: without
-one, or with one that is too slow, git and git-agentos look at the files themselves."""
+one, or with one that is too slow, git and git-agentos look at the files themselves.
+"""

@@ -3,7 +3,8 @@
 A token names a moment: `agentos:<watch>:<number>`. `<watch>` is random for each time that a worktree begins to be
 watched, so a token of another worktree, another daemon or a time before an interruption is never taken for one of
 ours. git keeps it in its index, beside the entries that it need not look at (githooks(5), fsmonitor-watchman, version
-2)."""
+2).
+"""
 
 from __future__ import annotations
 

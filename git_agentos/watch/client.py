@@ -1,7 +1,8 @@
 """Asks the daemon of a repository. Nobody waits for one that is gone, stopped or slow.
 
 Standard library only, and nothing of it that takes time to import: `_socket` is what `socket` is made of. So the whole
-process of a client takes hardly longer than Python itself."""
+process of a client takes hardly longer than Python itself.
+"""
 
 from __future__ import annotations
 

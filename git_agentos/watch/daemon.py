@@ -1,7 +1,8 @@
 """The life of a daemon: it begins when it alone holds the lock, and ends by itself.
 
 It ends when it is asked to, when nothing has changed and nobody has asked for `agentos.watchIdle`, when the repository
-is not where it was, and when a client is of another version."""
+is not where it was, and when a client is of another version.
+"""
 
 from __future__ import annotations
 

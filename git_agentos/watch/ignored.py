@@ -1,7 +1,8 @@
 """The folders that are not watched, because git ignores all that is in them and tracks nothing there.
 
 What git ignores changes with files of rules, with the configuration, and with the index: a file in an ignored folder
-that is added to the index is ignored no longer. All of these are looked at before an answer is given."""
+that is added to the index is ignored no longer. All of these are looked at before an answer is given.
+"""
 
 from __future__ import annotations
 

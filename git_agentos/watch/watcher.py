@@ -1,7 +1,8 @@
 """The port: what the daemon needs of a system that tells of changes in folders.
 
 A watcher tells of what happens in each folder that it was asked to watch, not in those below. Its events come in the
-order in which they happened. It must say when it has lost some."""
+order in which they happened. It must say when it has lost some.
+"""
 
 from __future__ import annotations
 

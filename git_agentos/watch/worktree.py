@@ -6,7 +6,8 @@ appears is watched first and listed then, so that nothing in it is missed betwee
 Two kinds of edits have no event. Through another name of a file (a hard link) outside of the worktree: files with
 several names are in every answer. Through a mapping: a file that is open is in every answer until it is closed, also
 one that another process had open before its folder was watched. A second name that is given to a file outside of the
-worktree has no event either: until an event of the file shows it, edits by that name are not seen."""
+worktree has no event either: until an event of the file shows it, edits by that name are not seen.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +34,6 @@ _OFTEN = 1000  # folders
 _MANY_OPEN = 64  # files that seem to be open: so many are compared with those that are
 _PRUNE = 30.0  # seconds between two such comparisons
 _PAUSE = 60.0  # seconds until what could not be watched is tried again
-_NO_EVENTS = (
-    "nfs", "cifs", "smb", "9p", "virtiofs", "fuse", "ceph", "gluster", "lustre", "afs", "gpfs", "vboxsf", "vmhgfs",
-    "beegfs", "webdav",
-)  # fmt: skip
 
 
 class Answer(NamedTuple):
@@ -187,12 +184,15 @@ class WatchedWorktree:
             if kind is Kind.APPEARED:
                 self._open |= {path + below: count for below, count in self._moving.pop(event.move, {}).items()}
             self._unchecked.add(path)
+            if len(self._unchecked) > _MOST_PATHS:
+                self._check_names()
         self.changes.note(path)
 
     def _mark(self, folder: bytes) -> None:
-        """Everything in a folder may have changed; git is told of the folder itself by its name as well."""
-        self.changes.note(folder)
+        """Everything in a folder may have changed; git is told of the folder itself by its name as well. (Of the root,
+        no token is older than the beginning.)"""
         if folder:
+            self.changes.note(folder)
             self.changes.note(folder[:-1])
 
     def _remember_open(self, move: int, path: bytes) -> None:
@@ -217,6 +217,19 @@ class WatchedWorktree:
 
     def _settle(self) -> None:
         """Find out what events do not tell: which files have several names, and which folders are ignored no longer."""
+        self._check_names()
+        if len(self._open) > _MANY_OPEN and time.monotonic() > self._pruned + _PRUNE:
+            self._pruned = time.monotonic()
+            written = self._written()
+            self._open = {path: count for path, count in self._open.items() if path in written}
+        self._linked = {path for path in self._linked if path[: path.rfind(b"/") + 1] in self._numbers}
+        try:
+            self._watch_below(sorted(self._ignored.no_longer()))
+        except (AgentosError, OSError) as error:
+            self.end(_reason(error))
+
+    def _check_names(self) -> None:
+        """Which of the files that have changed have several names."""
         for path in self._unchecked:
             try:
                 data = os.lstat(os.path.join(self._root, path))
@@ -227,15 +240,6 @@ class WatchedWorktree:
             else:
                 self._linked.discard(path)
         self._unchecked.clear()
-        if len(self._open) > _MANY_OPEN and time.monotonic() > self._pruned + _PRUNE:
-            self._pruned = time.monotonic()
-            written = self._written()
-            self._open = {path: count for path, count in self._open.items() if path in written}
-        self._linked = {path for path in self._linked if path[: path.rfind(b"/") + 1] in self._numbers}
-        try:
-            self._watch_below(sorted(self._ignored.no_longer()))
-        except (AgentosError, OSError) as error:
-            self.end(_reason(error))
 
     def _find_open(self) -> None:
         """Files that were opened before their folder was watched. One whose opening is an event as well counts twice,
@@ -332,7 +336,7 @@ class WatchedWorktree:
         return (found.st_dev, found.st_ino)
 
     def _why_unwatchable(self) -> str:
-        found = sorted(kind for kind in mounts.types_below(self.location.root) if kind.startswith(_NO_EVENTS))
+        found = sorted(kind for kind in mounts.types_below(self.location.root) if mounts.is_shared(kind))
         return f"the file system '{found[0]}' does not tell of all changes" if found else ""
 
 

@@ -2,7 +2,8 @@
 
 With a file system monitor, git marks entries of its index whose files it need not look at (`git ls-files -f` shows
 them in small letters). The monitor here knows of no change at all, ever. What git sees of a file with such a mark is
-what the index has; so the marks have to be gone after every command of ours that writes files."""
+what the index has; so the marks have to be gone after every command of ours that writes files.
+"""
 
 from __future__ import annotations
 
