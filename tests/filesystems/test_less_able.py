@@ -118,7 +118,7 @@ def test_the_life_of_a_worktree(repo: Repo, cli: Cli) -> None:
     _stopped(["git", "reset", "--hard"], dev, environment)
     _stopped(["git", "update-ref", "-d", "refs/heads/main"], dev, environment)
     _stopped([*by_shim, "clean", "-fdx"], dev, environment)
-    for text in ("git reset --hard", "git checkout -f", "git -C . clean -fd", "git stash; git stash clear"):
+    for text in ("git reset --hard", "git checkout -f", "git -C . clean -fd", "git stash drop; git branch -D main"):
         assert _harness(dev, environment, text) == "deny", text
     assert _harness(dev, environment, "git status") == "allow"
     # What a text deletes without git is saved first.
