@@ -120,7 +120,8 @@ def _spawn(location: Location) -> None:
             if child.poll() is not None:
                 said = child.stderr.read().decode("utf-8", "replace").strip().splitlines()
                 text = said[0].removeprefix("error: ") if said else f"exit code {child.returncode}"
-                raise WatchError(text, "git agentos doctor")
+                hints = [line.removeprefix("hint: ") for line in said if line.startswith("hint: ")]
+                raise WatchError(text, *hints[:1])
             time.sleep(_PAUSE)
         child.kill()
         raise WatchError(f"the daemon does not answer (its log: {place.file(location.common_dir, 'log')})")

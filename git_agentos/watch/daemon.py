@@ -20,6 +20,7 @@ from git_agentos.watch.repository import WatchedRepository
 from git_agentos.watch.server import Server
 
 _TURN = 5.0  # seconds at most until it looks whether it has to end
+_QUIET = 1.0  # seconds without an event
 _BACKLOG = 64
 
 
@@ -123,8 +124,10 @@ class Daemon:
         }
 
     def _look(self, server: Server, path: str, own: os.stat_result) -> None:
-        """End if there is nothing left to do."""
+        """End if there is nothing left to do; else watch again what could not be watched, once it is quiet."""
         now = time.monotonic()
+        if now - server.last_event >= _QUIET:
+            self._repository.retry()
         if not self._repository.is_there():
             self._stop("the repository is not there any more")
         elif self._idle is not None and now - max(server.last_asked, server.last_event) > self._idle:

@@ -55,6 +55,11 @@ class WatchedRepository:
         found.begin()
         return found
 
+    def retry(self) -> None:
+        """Begin again to watch the worktrees that have a problem."""
+        for each in self.worktrees.values():
+            each.retry()
+
     def forget_gone(self) -> None:
         """Forget the worktrees that were removed or moved."""
         for root, each in list(self.worktrees.items()):

@@ -108,6 +108,11 @@ class WatchedWorktree:
         self.problem = problem
         place.forget_watched(self.location.git_dir)
 
+    def retry(self) -> None:
+        """Begin again to watch what has a problem, if that is not too soon."""
+        if self.problem and time.monotonic() >= self._again:
+            self.begin()
+
     def is_there(self) -> bool:
         """Whether the worktree is where it was when it began to be watched."""
         return os.path.isdir(self.location.git_dir) and self._identify() == self._identity != ()
@@ -115,8 +120,7 @@ class WatchedWorktree:
     def answer(self, token: str) -> Answer:
         """What changed since the moment of `token`. All events that came before are noted already."""
         if self.problem:
-            if time.monotonic() >= self._again:
-                self.begin()
+            self.retry()
         elif self._mounts != mounts.snapshot() or self._identify() != self._identity:
             self.begin()
         else:

@@ -16,6 +16,7 @@ from git_agentos.watch.repository import WatchedRepository
 from git_agentos.watch.watcher import Event, Kind, WatchLimitError
 from git_agentos.watch.worktree import WatchedWorktree
 from tests.support.repo import Repo
+from tests.support.waiting import wait_until
 from tests.support.watch import Watch, covers, watching
 
 
@@ -167,8 +168,13 @@ def test_lost_events_mean_everything_and_then_it_goes_on(repo: Repo) -> None:
     repository.read()
     assert "more happened at once" in worktree.problem
     watcher.lose = False
+
+    def is_watched_again() -> bool:
+        repository.retry()
+        return not worktree.problem
+
+    wait_until(is_watched_again, "it is watched, although nobody has asked")
     assert worktree.answer(token).paths is None
-    worktree.begin()
     token = worktree.answer("").token
     repo.write("new/f", "2\n")
     repository.read()
