@@ -24,7 +24,7 @@ from git_agentos.watch.repository import WatchedRepository
 
 _START = 20.0  # seconds that a daemon may take until it serves
 _END = 5.0  # seconds that it may take to end, before it is killed
-_PATIENCE = 1.0
+_PATIENCE = 5.0  # seconds for an answer of a daemon that may be listing a large worktree
 _PAUSE = 0.02
 _MISSING = "install it: pip install 'git-agentos[watch]'"
 
