@@ -22,6 +22,7 @@ from git_agentos.guard.setup import repository_hooks
 from tests.support import ref_storage
 from tests.support.concurrent_processes import assert_timeline, assert_whole, workers
 from tests.support.confirming import confirm
+from tests.support.git_version import needs_git
 from tests.support.guard.guarded_worktree import (
     checkpoints,
     guarded,
@@ -509,6 +510,7 @@ def test_keep_file_of_a_waiting_note_is_not_stale(agent: Repo, repo: Repo) -> No
 # -- others at the same time -------------------------------------------------------------------------------------------
 
 
+@needs_git(2, 48)  # it knows reftable.lockTimeout; an older git gives up at once where another one changes a ref
 def test_many_processes_at_once(repo: Repo) -> None:
     """Four worktrees: in each, git commands that are saved before, and checkpoints by the command line."""
     allow_losses(repo)
