@@ -98,7 +98,7 @@ def _cell(bench: Bench, size: int, count: int) -> Cell:
 
 
 def startup(bench: Bench) -> None:
-    """What is asked for most in a small repository, whole processes, against the bare imports."""
+    """The commands that are used most, in a small repository: whole processes, against the bare imports."""
     size = bench.size_near(1_000)
     bench.say(f"startup: {size} files")
     arena, baseline = _checkpointed(bench, size)

@@ -1,11 +1,14 @@
 """`git agentos watch`: start, stop, status."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from git_agentos.cli.command import group
 from git_agentos.cli.invocation import Invocation
 from git_agentos.cli.parameters import Option
 from git_agentos.cli.render.text import watch as render
+
+if TYPE_CHECKING:
+    from git_agentos.watch.control import WatchStatus
 
 
 @group()
@@ -37,8 +40,7 @@ def start(
     elif foreground:
         control.serve(location, lambda: ctx.output.print("Watching.\n"))
     else:
-        result = control.start(location)
-        ctx.output.show("watch", result._asdict(), lambda style: render.status(result, style))
+        _show(ctx, control.start(location))
 
 
 @watch.command()
@@ -51,8 +53,7 @@ def stop(ctx: Invocation) -> None:
 
     location = ctx.workspace().context.location
     control.stop(location)
-    result = control.status(location)
-    ctx.output.show("watch", result._asdict(), lambda style: render.status(result, style))
+    _show(ctx, control.status(location))
 
 
 @watch.command()
@@ -63,5 +64,8 @@ def status(ctx: Invocation) -> None:
     """
     from git_agentos.watch import control
 
-    result = control.status(ctx.workspace().context.location)
-    ctx.output.show("watch", result._asdict(), lambda style: render.status(result, style))
+    _show(ctx, control.status(ctx.workspace().context.location))
+
+
+def _show(ctx: Invocation, found: "WatchStatus") -> None:
+    ctx.output.show("watch", found._asdict(), lambda style: render.status(found, style))
