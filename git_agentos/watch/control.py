@@ -21,6 +21,7 @@ from git_agentos.util import files, locks
 from git_agentos.watch import client, place
 from git_agentos.watch.daemon import AlreadyRunsError, Daemon, Log
 from git_agentos.watch.repository import WatchedRepository
+from git_agentos.watch.watcher import reason_of
 
 _START = 20.0  # seconds that a daemon may take until it serves
 _END = 5.0  # seconds that it may take to end, before it is killed
@@ -81,8 +82,7 @@ def serve(location: Location, ready: Callable[[], None]) -> None:
     except AlreadyRunsError:
         raise LockedError("a daemon watches this repository already", "git agentos watch status") from None
     except (place.UnsafePlaceError, OSError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise WatchError(f"the daemon cannot be started: {reason}", "git agentos doctor") from None
+        raise WatchError(f"the daemon cannot be started: {reason_of(error)}", "git agentos doctor") from None
 
 
 def stop(location: Location) -> bool:

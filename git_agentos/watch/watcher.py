@@ -39,6 +39,11 @@ class WatchLimitError(OSError):
     """The system watches no more folders for this user; the message says what to change."""
 
 
+def reason_of(error: Exception) -> str:
+    """Why something cannot be watched, without the number of a system's error."""
+    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+
+
 class Watcher(Protocol):
     """A system's way to tell of changes."""
 

@@ -25,7 +25,7 @@ from git_agentos.util import directories, files
 from git_agentos.watch import place
 from git_agentos.watch.changes import Changes
 from git_agentos.watch.ignored import IgnoredFolders
-from git_agentos.watch.watcher import Event, Kind, Watcher, WatchLimitError
+from git_agentos.watch.watcher import Event, Kind, Watcher, WatchLimitError, reason_of
 
 _MOST_MOVES = 64
 _MOST_PATHS = 20_000  # in an answer; with more, git is faster without
@@ -86,7 +86,7 @@ class WatchedWorktree:
                 self._watch_below([b""])
                 self._find_open()
         except (AgentosError, OSError) as error:
-            self.end(_reason(error))
+            self.end(reason_of(error))
         if self.problem:
             pause = _PAUSE
         else:
@@ -230,7 +230,7 @@ class WatchedWorktree:
         try:
             self._watch_below(sorted(self._ignored.no_longer()))
         except (AgentosError, OSError) as error:
-            self.end(_reason(error))
+            self.end(reason_of(error))
 
     def _check_names(self) -> None:
         """Which of the files that have changed have several names."""
@@ -266,7 +266,7 @@ class WatchedWorktree:
             self._watch_below(there)
             self._find_open()
         except (AgentosError, OSError) as error:
-            self.end(_reason(error))
+            self.end(reason_of(error))
 
     def _watch_below(self, paths: list[bytes]) -> None:
         """Watch these folders and those below them, and mark all of them: what is in them may be new."""
@@ -347,7 +347,3 @@ class WatchedWorktree:
 def _parent(folder: bytes) -> bytes:
     """The folder that a folder is in, both with a trailing slash."""
     return folder[: folder.rfind(b"/", 0, -1) + 1]
-
-
-def _reason(error: Exception) -> str:
-    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
