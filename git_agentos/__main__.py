@@ -6,6 +6,6 @@ import sys
 if not sys.flags.safe_path:
     del sys.path[0]
 
-from git_agentos.cli.entry import main
+from git_agentos.launch import main
 
 main()

@@ -1,4 +1,4 @@
-"""The executables, and the one boundary where errors become messages and exit codes.
+"""Runs a command line: the one boundary where errors become messages and exit codes.
 
 Start-up is most of what a checkpoint of a small repository costs, so nothing heavy is imported here: a plain
 `checkpoint` first starts git's scan, which then runs beside the imports, and only the module of the command at hand is
@@ -30,36 +30,6 @@ _MACHINE_ERRORS = (
 _CHANGING = ("restore", "undo", "pick")
 _RAISED_BEFORE = ("checkpoint-not-found", "checkpoint-format", "missing-objects", "incomplete-capture", "interrupted")
 _CHECK_STATUS = "'git agentos status' shows whether anything was interrupted"
-
-
-def main() -> NoReturn:
-    """`git-agentos`, which git also starts for `git agentos`."""
-    _execute(sys.argv[1:])
-
-
-def checkpoint() -> NoReturn:
-    """`git-agentos-checkpoint`."""
-    _execute(as_subcommand("checkpoint", sys.argv[1:]))
-
-
-def restore() -> NoReturn:
-    """`git-agentos-restore`."""
-    _execute(as_subcommand("restore", sys.argv[1:]))
-
-
-def rollback() -> NoReturn:
-    """`git-agentos-rollback`."""
-    _execute(as_subcommand("rollback", sys.argv[1:]))
-
-
-def tdd() -> NoReturn:
-    """`git-agentos-tdd`."""
-    _execute(as_subcommand("tdd", sys.argv[1:]))
-
-
-def worktree() -> NoReturn:
-    """`git-agentos-worktree`."""
-    _execute(as_subcommand("worktree", sys.argv[1:]))
 
 
 def run(argv: Sequence[str]) -> int:
@@ -104,11 +74,6 @@ def _run(argv: Sequence[str], scanned: Prescan, invocation: Invocation) -> int:
     except command.Exit as end:
         return end.code
     return 0
-
-
-def as_subcommand(command: str, argv: Sequence[str]) -> list[str]:
-    """The arguments of a separate executable as arguments of `git agentos`."""
-    return list(argv) if list(argv) == ["--version"] else [command, *argv]
 
 
 def _early_scan(directory: str) -> Scan | None:
@@ -175,25 +140,16 @@ def _state_dir(directory: str) -> str | None:
         return None
 
 
-def _execute(argv: Sequence[str]) -> NoReturn:
+def main() -> NoReturn:
+    """Run the command line of this process."""
+    execute(sys.argv[1:])
+
+
+def execute(argv: Sequence[str]) -> NoReturn:
     """Run a command line in a process of its own."""
-    _protect_standard_streams()
     # A short-lived process creates no garbage worth collecting; imports alone would trigger dozens of collections.
     gc.disable()
     exit_now(run(argv))
-
-
-def _protect_standard_streams() -> None:
-    """Open a closed stdin, stdout or stderr.
-
-    Otherwise the next file that is opened would get its number, and messages would be written into that file (git does
-    the same, `sanitize_stdfds`).
-    """
-    for descriptor in (0, 1, 2):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)
 
 
 def exit_now(code: int) -> NoReturn:

@@ -14,7 +14,8 @@ from typing import NamedTuple
 from git_agentos.git import process
 from git_agentos.git.location import Location
 
-# Mode 160000 as the index stores it (32 bits, big endian): its absence proves that there is no gitlink.
+# Mode 160000 as the index stores it (32 bits, big endian): its absence proves that there is no gitlink. In an entry, it
+# is 24 bytes after the beginning; with whole names, all entries begin 12 bytes after a multiple of 8.
 _GITLINK_MODE = b"\x00\x00\xe0\x00"
 _GITLINK = 0o160000
 # Versions 2 and 3 store each path whole; version 4 shares prefixes.
@@ -58,16 +59,25 @@ def _read(location: Location) -> Iterator[IndexEntry]:
 
 
 def may_have_gitlinks(git_dir: str) -> bool:
-    """Whether the index file, or a shared one, contains the bytes of a gitlink's mode. Only 'no' is certain."""
+    """Whether the index file, or a shared one, contains a gitlink's mode where an entry may have its own. Only 'no' is
+    certain."""
     shared = [os.path.join(git_dir, name) for name in os.listdir(git_dir) if name.startswith("sharedindex.")]
     for path in [*shared, os.path.join(git_dir, "index")]:
         with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
             if os.fstat(file.fileno()).st_size == 0:
                 continue
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                if data.find(_GITLINK_MODE) >= 0:
+                if _has_gitlink_mode(data):
                     return True
     return False
+
+
+def _has_gitlink_mode(data: mmap.mmap) -> bool:
+    position = data.find(_GITLINK_MODE)
+    if data[:8] in _WHOLE_NAMES:  # the number of an inode or a size is elsewhere
+        while position >= 0 and position % 8 != (12 + 24) % 8:
+            position = data.find(_GITLINK_MODE, position + 1)
+    return position >= 0
 
 
 def may_name(git_dir: str, name: bytes) -> bool:

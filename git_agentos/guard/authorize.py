@@ -97,7 +97,7 @@ def current(explicit: str | None = None) -> Identity:
     """The identity of this process, by the folder in which it was started, not by that of `-C` (git's own too)."""
     folder = _started_in()
     git_dir = identity.find_git_dir(folder) if folder is not None else None
-    return identity.identify(os.environ, git_dir, os.getpid(), explicit)
+    return identity.identify(os.environ, git_dir, table.own_pid(), explicit)
 
 
 def check(request: Request, argv: Sequence[str], explicit: str | None = None) -> None:
@@ -153,7 +153,7 @@ def _decide(who: Identity, request: Request, argv: Sequence[str]) -> None:
         )
     if command.target == command_table.PERSON and not request.options & command.alone:
         raise refusal(who, _DECISIONS[name])
-    caller = Caller(who, os.environ, _started_in(), os.getpid())
+    caller = Caller(who, os.environ, _started_in(), table.own_pid())
     found = agentos.operations(command, request, caller, _folder())
     if [each.name for each in found] != ["look"]:
         _enforce(who, found, _git_above() or tuple(argv), request.folders)
@@ -179,7 +179,7 @@ def _enforce(who: Identity, found: Sequence[Operation], argv: Sequence[str], fol
         Call(tuple(argv), cwd, os.environ),
         Assessment(operations.decide(found, guard_settings), root=worktree[0] if worktree is not None else None),
         who,
-        enforcer.LayerCall("shim", os.getpid(), guard_settings),
+        enforcer.LayerCall("shim", table.own_pid(), guard_settings),
     )
     if not verdict.run:
         _refuse(who, verdict.message)
@@ -246,7 +246,7 @@ def _leave(location: Location) -> None:
     if os.path.isdir(os.path.join(location.shared_state_dir, "approvals", "running")):
         from git_agentos.guard.approval import approvals
 
-        process = table.identify(os.getpid())
+        process = table.identify(table.own_pid())
         if process is not None:
             approvals.end_use(location.common_dir, process)
 
@@ -274,7 +274,7 @@ def _texts(value: Any) -> list[str]:
 def _git_above() -> tuple[str, ...] | None:
     """The command line of the git that has started this process for `git agentos`. It has to have the arguments of this
     process: a program that calls itself git cannot give it another command line."""
-    argv = table.argv(os.getppid())
+    argv = table.argv(table.own_parent())
     if not argv or os.path.basename(argv[0]) != "git":
         return None
     line = git_command_line.parse(argv)
@@ -284,7 +284,7 @@ def _git_above() -> tuple[str, ...] | None:
 
 def _started_in() -> str | None:
     """The folder in which this process was started: for `git -C PATH agentos`, that of git, not PATH."""
-    return ancestry.started_in(os.getpid()) if table.has_proc() else _folder()
+    return ancestry.started_in(table.own_pid()) if table.has_proc() else _folder()
 
 
 def _describe(who: Identity) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 
 from git_agentos.errors import GuardError, system_reason
 from git_agentos.guard import ancestry
+from git_agentos.process import table
 from git_agentos.util import files
 
 _SIZE = 32
@@ -24,7 +25,7 @@ DAMAGED = "damaged"
 
 def folder(environment: Mapping[str, str]) -> str:
     """Our folder in the user's configuration; it need not exist."""
-    trusted = ancestry.environment_of_guard_exec(os.getpid()) or environment
+    trusted = ancestry.environment_of_guard_exec(table.own_pid()) or environment
     base = trusted.get("XDG_CONFIG_HOME", "")
     if not os.path.isabs(base):
         home = trusted.get("HOME") or os.path.expanduser("~")

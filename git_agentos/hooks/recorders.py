@@ -26,6 +26,7 @@ from git_agentos.guard.decision import SaveScope
 from git_agentos.guard.setup import scripts
 from git_agentos.hooks import CONTINUE, HookCall, git_command, output
 from git_agentos.hooks.git_command import GitCommand
+from git_agentos.process import table
 
 _AFTER = {
     "post-commit": ("after_commit", "after a commit"),
@@ -49,7 +50,7 @@ def record_noted(location: Location, hook: str, agent: str, argv: tuple[str, ...
         output.warn_later(scripts.folder(location.common_dir), f"no checkpoint {description}: {error}")
         return
     if settings.auto_on("afterCommit"):
-        made = GitCommand(os.getpid(), os.getpid(), call, who, settings, location, location.common_dir)
+        made = GitCommand(table.own_pid(), table.own_pid(), call, who, settings, location, location.common_dir)
         _record(made, trigger, description, warn=output.warn_later)
 
 
@@ -57,7 +58,7 @@ def new_worktree(hook: HookCall) -> int:
     """Record which agent created a worktree by `git worktree add`: it is the agent's own."""
     command = git_command.read(hook.pid)
     if command.location is not None and not command.location.is_main and command.who.agent is not None:
-        caller = ownership.Caller(command.who, command.call.environment, command.call.cwd, os.getpid())
+        caller = ownership.Caller(command.who, command.call.environment, command.call.cwd, table.own_pid())
         ownership.record_maker(caller, command.location.git_dir)
     return CONTINUE
 

@@ -7,7 +7,6 @@ If the command may run, the calling process becomes git; so a grant is used for 
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Sequence
 
@@ -26,7 +25,7 @@ RUN, STOP, RUN_GUARDED, INTERRUPTED = 0, 3, 10, 130
 def main(args: Sequence[str]) -> int:
     """Decide about `git ARGS` in the current directory. Any error stops the command."""
     try:
-        return _decide(tuple(args), os.getppid())
+        return _decide(tuple(args), table.own_parent())
     except KeyboardInterrupt:
         return INTERRUPTED
     except (AgentosError, OSError) as error:

@@ -29,6 +29,29 @@ class Process(NamedTuple):
     start: str
 
 
+# The process whose work this one does; 0: its own.
+_served = 0
+
+
+def own_pid() -> int:
+    """The process that does what is done here: this one, or the command or hook that the watch daemon does it for.
+
+    Who acts is found out by it: its parents, its arguments, its folder.
+    """
+    return _served or os.getpid()
+
+
+def own_parent() -> int:
+    """The process that has started `own_pid`; 0 where it has ended."""
+    return (_parent(_served) or 0) if _served else os.getppid()
+
+
+def serve(pid: int) -> None:
+    """Do the work of the process `pid` from now on. Its rights have to be this one's (`confinement`)."""
+    global _served  # noqa: PLW0603 (of this process, as its number is)
+    _served = pid
+
+
 def has_proc() -> bool:
     """Whether this system tells what processes were started with."""
     return os.path.isdir(f"{_PROC}/self")

@@ -1,4 +1,5 @@
-"""Asks the daemon of a repository. Nobody waits for one that is gone, stopped or slow.
+"""Asks the daemon of a repository, and lets it do the work of a command. Nobody waits for one that is gone, stopped or
+slow.
 
 Standard library only, and nothing of it that takes time to import: `_socket` is what `socket` is made of. So the whole
 process of a client takes hardly longer than Python itself.
@@ -8,12 +9,24 @@ from __future__ import annotations
 
 import _socket
 import os
+import sys
 import time
 
 from git_agentos.watch import place, protocol
 
+TYPE_CHECKING = False  # as in `typing`, which takes time to import
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 PATIENCE = 0.05  # seconds that an answer may take
+DESCRIPTORS = 4  # that are sent with `run`: the standard streams, and the current folder
 _CHUNK = 1 << 16
+# What a daemon does: no command that decides, forgets or asks.
+_COMMANDS = (["checkpoint"], ["status"])
+# These read their standard input, so they cannot be done a second time. (`hook shim` becomes git.)
+_ONCE = (["hook"], ["guard", "harness"])
+_NEVER = ["hook", "shim"]
+_FAILED = 70
 
 
 class NoAnswer(Exception):
@@ -27,6 +40,58 @@ class NotRunning(NoAnswer):
 def ask(common_dir: str, version: str, request: str, *arguments: bytes, patience: float = PATIENCE) -> bytes:
     """The daemon's answer; NoAnswer if there is none within `patience` seconds, or if it declines."""
     deadline = time.monotonic() + patience
+    connection = _connect(common_dir, patience)
+    try:
+        connection.send(protocol.request(version, request, *arguments))
+        word, answer = _receive(connection, deadline)
+    except (OSError, protocol.ProtocolError) as error:
+        raise _no_answer(error) from None
+    finally:
+        connection.close()
+    if word != "ok":
+        raise NoAnswer(answer.decode("utf-8", "replace"))
+    return answer
+
+
+def is_served(argv: Sequence[str]) -> bool:
+    """Whether a daemon does the work of such a command line (without the program's name)."""
+    words = list(argv[:2])
+    return words != _NEVER and any(words[: len(each)] == each for each in (*_COMMANDS, *_ONCE))
+
+
+def run(argv: Sequence[str], version: str) -> int | None:
+    """Let the daemon of this repository do the work of a command; its exit code. None if it has not been done."""
+    if not is_served(argv) or sys.getfilesystemencoding() != "utf-8":
+        return None
+    common_dir = _common_dir()
+    if common_dir is None:
+        return None
+    words = [os.fsencode(each) for each in (sys.argv[0], *argv)]
+    variables = [b"%s=%s" % pair for pair in os.environb.items()]
+    request = protocol.request(version, "run", b"%d" % len(words), *words, *variables)
+    if len(request) > protocol.LONGEST_REQUEST:
+        return None
+    deadline = time.monotonic() + PATIENCE
+    try:
+        connection = _connect(common_dir, PATIENCE)
+    except NoAnswer:
+        return None
+    try:
+        _send(connection, request)
+        if _receive(connection, deadline)[0] != "ready":
+            return None
+        connection.send(b"\n")
+    except (OSError, protocol.ProtocolError):
+        return None
+    code = _wait(connection)
+    if code is None and list(argv[:1]) not in _COMMANDS:
+        os.write(2, b"git-agentos: the process that did this for the watch daemon was ended\n")
+        return _FAILED
+    return code
+
+
+def _connect(common_dir: str, patience: float) -> _socket.socket:
+    """A connection with the daemon; NoAnswer if there is none."""
     try:
         path = place.socket_path(common_dir)
         if not os.path.lexists(path):
@@ -39,34 +104,101 @@ def ask(common_dir: str, version: str, request: str, *arguments: bytes, patience
             connection.connect(name)
             if not place.is_own_peer(connection):
                 raise NoAnswer("it is another user's")
-            connection.send(protocol.request(version, request, *arguments))
-            return _receive(connection, deadline)
-        finally:
+        except BaseException:
             connection.close()
+            raise
+        finally:
             if folder is not None:
                 os.close(folder)
     except place.UnsafePlaceError as error:
         raise NoAnswer(str(error)) from None
-    except TimeoutError:
-        raise NoAnswer("it does not answer in time") from None
-    except ConnectionRefusedError:
-        raise NotRunning("it does not run") from None
-    except (OSError, protocol.ProtocolError) as error:
-        raise NoAnswer(str(error)) from None
+    except OSError as error:
+        raise _no_answer(error) from None
+    return connection
 
 
-def _receive(connection: _socket.socket, deadline: float) -> bytes:
+def _no_answer(error: Exception) -> NoAnswer:
+    if isinstance(error, TimeoutError):
+        return NoAnswer("it does not answer in time")
+    return NotRunning("it does not run") if isinstance(error, ConnectionRefusedError) else NoAnswer(str(error))
+
+
+def _send(connection: _socket.socket, request: bytes) -> None:
+    """Send a request, and with its first byte the standard streams and the current folder."""
+    folder = os.open(".", getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        descriptors = b"".join(each.to_bytes(4, sys.byteorder) for each in (0, 1, 2, folder))
+        sent = connection.sendmsg([request], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptors)])
+    finally:
+        os.close(folder)
+    while sent < len(request):
+        sent += connection.send(request[sent:])
+
+
+def _receive(connection: _socket.socket, deadline: float | None) -> tuple[str, bytes]:
+    """An answer: its word, and its data. None waits for as long as it takes."""
     received = bytearray()
     while (found := protocol.parse(received, protocol.LONGEST_ANSWER)) is None:
-        left = deadline - time.monotonic()
-        if left <= 0:
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
             raise TimeoutError
         connection.settimeout(left)
         data = connection.recv(_CHUNK)
         if not data:
             raise protocol.ProtocolError("the answer is incomplete")
         received += data
-    _, word, answer = found
-    if word != "ok":
-        raise NoAnswer(answer.decode("utf-8", "replace"))
-    return answer
+    return found[1], found[2]
+
+
+def _wait(connection: _socket.socket) -> int | None:
+    """The exit code of the command, however long it takes; None if it did not come to its end. Ctrl-C interrupts it."""
+    while True:
+        try:
+            return int(_receive(connection, None)[1])
+        except KeyboardInterrupt:
+            connection.shutdown(_socket.SHUT_WR)
+        except (OSError, ValueError, protocol.ProtocolError):
+            return None
+
+
+def _common_dir() -> str | None:
+    """The common git directory of the repository that the current folder is in, or that GIT_DIR names; a guess, since
+    what is asked there finds out for itself. AGENTOS_RECORD_IN is the folder of the command that a hook works for."""
+    try:
+        folder = os.environ.get("AGENTOS_RECORD_IN") or os.getcwd()
+        named = os.environ.get("GIT_DIR")
+        git_dir = os.path.join(folder, named) if named else _git_dir(folder)
+        if git_dir is None:
+            return None
+        common = _first_line(os.path.join(git_dir, "commondir"))
+        return os.path.normpath(os.path.join(git_dir, common)) if common else git_dir
+    except (OSError, ValueError):
+        return None
+
+
+def _git_dir(folder: str) -> str | None:
+    while True:
+        path = os.path.join(folder, ".git")
+        if os.path.isdir(path):
+            return path
+        line = _first_line(path)
+        if line.startswith("gitdir: "):
+            return os.path.join(folder, line[len("gitdir: ") :])
+        above = os.path.dirname(folder)
+        if above == folder:
+            return None
+        folder = above
+
+
+def _first_line(path: str) -> str:
+    """The first line of a small file; empty where there is none."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        return os.fsdecode(os.read(descriptor, 4096).partition(b"\n")[0])
+    except OSError:
+        return ""
+    finally:
+        os.close(descriptor)

@@ -21,6 +21,7 @@ from git_agentos.util import files, locks
 from git_agentos.watch import client, place
 from git_agentos.watch.daemon import AlreadyRunsError, Daemon, Log
 from git_agentos.watch.repository import WatchedRepository
+from git_agentos.watch.service import Run, Service
 from git_agentos.watch.watcher import reason_of
 
 _START = 20.0  # seconds that a daemon may take until it serves
@@ -66,8 +67,9 @@ def start(location: Location) -> WatchStatus:
     return status(location)
 
 
-def serve(location: Location, ready: Callable[[], None]) -> None:
-    """Be the daemon, until it ends; `ready` is called once it serves. WatchError if it cannot."""
+def serve(location: Location, run: Run, ready: Callable[[], None]) -> None:
+    """Be the daemon, until it ends; `run` does the work of clients, `ready` is called once it serves. WatchError if it
+    cannot."""
     try:
         from git_agentos.watch.inotify import InotifyWatcher
     except ImportError:
@@ -78,7 +80,8 @@ def serve(location: Location, ready: Callable[[], None]) -> None:
         place.make(location.common_dir)
         repository = WatchedRepository(location.common_dir, InotifyWatcher())
         log = Log(place.file(location.common_dir, "log"))
-        Daemon(repository, git_agentos.__version__, idle, log).run(ready)
+        service = Service(git_agentos.__version__, run)
+        Daemon(repository, service, git_agentos.__version__, idle, log).run(ready)
     except AlreadyRunsError:
         raise LockedError("a daemon watches this repository already", "git agentos watch status") from None
     except (place.UnsafePlaceError, OSError) as error:

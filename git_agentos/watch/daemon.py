@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator
 from git_agentos.util import locks, times
 from git_agentos.watch import place, protocol
 from git_agentos.watch.repository import WatchedRepository
-from git_agentos.watch.server import Server
+from git_agentos.watch.server import Request, Server
+from git_agentos.watch.service import Service
 
 _TURN = 5.0  # seconds at most until it looks whether it has to end
 _QUIET = 1.0  # seconds without an event
@@ -51,8 +52,9 @@ class Log:
 class Daemon:
     """Serves one repository. `idle` is in seconds, None for never."""
 
-    def __init__(self, repository: WatchedRepository, version: str, idle: float | None, log: Log) -> None:
-        self._repository, self._version, self._idle, self._log = repository, version, idle, log
+    def __init__(self, repository: WatchedRepository, service: Service, version: str, idle: float | None, log: Log):
+        self._repository, self._service, self._version = repository, service, version
+        self._idle, self._log = idle, log
         self._since = time.time()
         self._end = ""  # why it ends
 
@@ -83,24 +85,32 @@ class Daemon:
                 self._repository.close()
                 self._log.write(f"ends: {self._end or 'an error'}")
 
-    def answer(self, version: str, name: str, arguments: list[bytes]) -> bytes:
-        """The answer to a request."""
-        if version != self._version:
-            self._stop(f"a client has version {version!r}")
+    def answer(self, request: Request) -> bytes | None:
+        """The answer to a request; None if another process gives it."""
+        if request.version != self._version:
+            self._stop(f"a client has version {request.version!r}")
             return self._decline("the versions differ")
-        if name == "status":
+        if request.name == "status":
             return protocol.accept(self._version, json.dumps(self._status()).encode("ascii"))
-        if name == "stop":
+        if request.name == "stop":
             self._stop("it was asked to")
             return protocol.accept(self._version)
-        if name not in ("watch", "changes") or not arguments:
-            return self._decline("there is no such request")
-        worktree = self._repository.worktree(os.fsdecode(arguments[0]))
+        if request.name == "run":
+            reason = self._service.serve(request)
+            return self._decline(reason) if reason else None
+        if request.name in ("watch", "changes") and request.arguments:
+            return self._look_at(request)
+        return self._decline("there is no such request")
+
+    def _look_at(self, request: Request) -> bytes:
+        """What is known of a worktree."""
+        worktree = self._repository.worktree(os.fsdecode(request.arguments[0]))
         if worktree is None:
             return self._decline("it is no worktree of this repository")
-        if name == "watch":
+        if request.name == "watch":
             return protocol.accept(self._version)
-        found = worktree.answer((arguments[1] if len(arguments) > 1 else b"").decode("ascii", "replace"))
+        token = request.arguments[1] if len(request.arguments) > 1 else b""
+        found = worktree.answer(token.decode("ascii", "replace"))
         if worktree.problem:
             return self._decline(worktree.problem)
         paths = [b"/"] if found.paths is None else sorted(found.paths)
@@ -130,7 +140,11 @@ class Daemon:
             self._repository.retry()
         if not self._repository.is_there():
             self._stop("the repository is not there any more")
-        elif self._idle is not None and now - max(server.last_asked, server.last_event) > self._idle:
+        elif (
+            self._idle is not None
+            and not self._service.is_busy
+            and now - max(server.last_asked, server.last_event) > self._idle
+        ):
             self._stop("nothing has happened, and nobody has asked")
         else:
             with contextlib.suppress(OSError):

@@ -89,12 +89,24 @@ def forget_watched(git_dir: str) -> None:
 
 
 def is_own_peer(connection: _socket.socket) -> bool:
-    """Whether the process at the other end is the same user's (SO_PEERCRED, unix(7): pid, uid, gid as C ints)."""
+    """Whether the process at the other end is the same user's."""
+    found = _credentials(connection)
+    return found is None or found[1] == os.getuid()  # else the folder of the socket is the user's own
+
+
+def peer(connection: _socket.socket) -> int | None:
+    """The process that has connected; None where that is not known."""
+    found = _credentials(connection)
+    return None if found is None or found[0] <= 0 else found[0]
+
+
+def _credentials(connection: _socket.socket) -> tuple[int, int] | None:
+    """Process and user of the other end (SO_PEERCRED, unix(7): pid, uid, gid as C ints)."""
     option = getattr(_socket, "SO_PEERCRED", None)
     if option is None:
-        return True  # the folder of the socket is the user's own
+        return None
     data = connection.getsockopt(_socket.SOL_SOCKET, option, 12)
-    return int.from_bytes(data[4:8], sys.byteorder) == os.getuid()
+    return int.from_bytes(data[:4], sys.byteorder), int.from_bytes(data[4:8], sys.byteorder)
 
 
 def make(common_dir: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from git_agentos.cli import command_tree
-from git_agentos.cli.entry import as_subcommand
+from git_agentos.launch import as_subcommand
 from tests.support.command_line import Cli
 from tests.support.repo import Repo
 

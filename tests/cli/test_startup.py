@@ -159,7 +159,7 @@ def test_help_needs_no_libgit2() -> None:
 
 @pytest.mark.parametrize("executable", ["main", "checkpoint", "restore", "rollback", "tdd"])
 def test_the_executables(executable: str, repo: Repo) -> None:
-    start = f"import sys; sys.argv[0] = 'x'; from git_agentos.cli.entry import {executable}; {executable}()"
+    start = f"import sys; sys.argv[0] = 'x'; from git_agentos.launch import {executable}; {executable}()"
     done = subprocess.run([sys.executable, "-c", start, "--help"], capture_output=True, text=True, check=True)
     name = "" if executable == "main" else f" {executable}"
     assert done.stdout.startswith(f"usage: git agentos{name} [options]")

@@ -191,7 +191,7 @@ def test_requests_that_are_none(watched: Repo) -> None:
             except ConnectionError:
                 pass
     for name in ("run", "watch", "changes", "grant"):
-        with pytest.raises(client.NoAnswer, match="no such request"):
+        with pytest.raises(client.NoAnswer, match=r"no such request|does not do that"):
             _ask(watched, name)
     for folder in (b"/", b"relative", os.fsencode(watched.path.parent), b"\xff", b""):
         with pytest.raises(client.NoAnswer, match="no worktree of this repository"):

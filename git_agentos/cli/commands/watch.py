@@ -38,7 +38,9 @@ def start(
     if print_unit:
         ctx.output.print(render.unit(location.root))
     elif foreground:
-        control.serve(location, lambda: ctx.output.print("Watching.\n"))
+        from git_agentos.cli import served
+
+        control.serve(location, served.load(), lambda: ctx.output.print("Watching.\n"))
     else:
         _show(ctx, control.start(location))
 

@@ -440,7 +440,7 @@ def _caller_holds_one(locks: Iterable[stale_locks.Candidate]) -> bool:
             found.append(os.lstat(candidate.path))
     if not found:
         return False
-    callers = [process for pid in table.parents(os.getpid()) if (process := table.identify(pid)) is not None]
+    callers = [process for pid in table.parents(table.own_pid()) if (process := table.identify(pid)) is not None]
     if not table.has_proc():  # it is not known who has a file open
         return any(_is_hook_with_lock(table.argv(each.pid)) for each in callers)
     return any(occupants.holders(lock, (), callers) for lock in found)

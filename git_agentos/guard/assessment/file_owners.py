@@ -16,6 +16,7 @@ from git_agentos.guard.call import Call
 from git_agentos.guard.decision import Operation
 from git_agentos.guard.identity import Identity
 from git_agentos.guard.paths import is_below, nearest_folder
+from git_agentos.process import table
 
 _MOST_SEARCHED = 100_000  # entries of a folder that is looked through for repositories
 _SYSTEM = frozenset(
@@ -99,7 +100,7 @@ class FileOwners:
         if root not in self._owned:
             found = gitfile.find(root)
             git_dir = os.path.realpath(found[1]) if found is not None else None
-            caller = ownership.Caller(self.identity, self.call.environment, self.call.cwd, os.getpid())
+            caller = ownership.Caller(self.identity, self.call.environment, self.call.cwd, table.own_pid())
             self._owned[root] = git_dir is not None and (
                 ownership.owns(caller, git_dir) or self._is_inside(root, identity.worktree_agent_id(git_dir))
             )

@@ -26,6 +26,7 @@ from git_agentos.guard.policy import config_keys, git_line, subcommands
 from git_agentos.guard.policy.analysis import Analysis
 from git_agentos.guard.policy.facts import Facts
 from git_agentos.guard.policy.own_work import NO_EARLIER_COMMANDS, BranchMove, EarlierCommands
+from git_agentos.process import table
 
 LOOK = Operation("look")
 MOST_NESTED = 10  # levels of aliases and of commands that run commands
@@ -126,7 +127,7 @@ class GitCommandReader:
     @property
     def users_environment(self) -> Mapping[str, str] | None:
         """The environment that the user has made; None where it is not known."""
-        return self.trusted if self.trusted is not None else ancestry.environment_of_guard_exec(os.getpid())
+        return self.trusted if self.trusted is not None else ancestry.environment_of_guard_exec(table.own_pid())
 
     @property
     def is_git(self) -> bool:
@@ -173,7 +174,7 @@ class GitCommandReader:
                 self._expand(command, alias)
                 if not subcommands.is_known(command):
                     return
-        caller = Caller(self.identity, self.call.environment, self.call.cwd, os.getpid())
+        caller = Caller(self.identity, self.call.environment, self.call.cwd, table.own_pid())
         self.analysis = Analysis(command, self.line.args, self.facts, caller, self.moves, self.earlier)
         subcommands.read(self.analysis)
         self.operations += self.analysis.operations

@@ -35,6 +35,7 @@ from git_agentos.guard.configuration import confirmation, run_protection
 from git_agentos.guard.configuration.confirmation import Applied, Confirmation, Place, Unconfirmed
 from git_agentos.guard.configuration.strictness import DEFAULT_EXPIRY
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID
+from git_agentos.process import table
 from git_agentos.util.values import parse_boolean, parse_duration
 
 __all__ = [
@@ -112,7 +113,7 @@ def read(
     if place is not None and applied.changes:
         confirmation.note(applied.changes, _trusted())
     found = interpret(entries, applied.entries)
-    bounds = run_protection.read_run_protection(cwd, os.getpid())
+    bounds = run_protection.read_run_protection(cwd, table.own_pid())
     return found._replace(
         protected=(*found.protected, *bounds.patterns),
         own_branch=bounds.branch,
@@ -172,7 +173,7 @@ def _read(
 def _trusted() -> Mapping[str, str]:
     """The environment that says which configuration is the user's: that of `guard exec`, or this process's own. A
     command line cannot change it."""
-    return ancestry.environment_of_guard_exec(os.getpid()) or process.environment()
+    return ancestry.environment_of_guard_exec(table.own_pid()) or process.environment()
 
 
 def _list(cwd: str, env: Mapping[str, str], options: Sequence[str]) -> tuple[Entry, ...]:

@@ -277,7 +277,7 @@ class _Enforcement:
         options = git_line.parse(call.argv, call.environment).location_options if call.argv else ()
         # The shim was given a PATH without its own folder; the git that it becomes is started with the whole of it.
         pid = self.layer.pid
-        started = table.environment(pid) if self.layer.name == SHIM and pid != os.getpid() else None
+        started = table.environment(pid) if self.layer.name == SHIM and pid != table.own_pid() else None
         asked = inputs.with_inputs(asked, call, location, options, started.get("PATH") if started else None)
         save = self.assessment.save
         of_entries = save is not None and not OF_ENTRIES.isdisjoint(names)

@@ -15,22 +15,20 @@ PACKAGE = os.path.dirname(os.path.abspath(git_agentos.__file__))
 
 def hook_launcher() -> tuple[str, bytes]:
     """The Python with which a hook is run, and its arguments before the hook's name, quoted for sh."""
-    return _python(), _arguments("git_agentos.hooks", "git_agentos.hooks.entry")
+    return _python(), b"-I -S -c " + quote(_call("git_agentos.launch", "hook"))
 
 
 def fsmonitor_client() -> bytes:
-    """The arguments with which our Python prints what the watch daemon knows, quoted for sh. Without the site's
-    packages it starts in two thirds of the time, and it needs none."""
-    home = os.path.dirname(PACKAGE)
-    script = f"import sys; sys.path.insert(0, {home!r}); from git_agentos.watch.fsmonitor import main; main()"
-    return b"-I -S -c " + quote(script)
+    """The arguments with which our Python prints what the watch daemon knows, quoted for sh."""
+    return b"-I -S -c " + quote(_call("git_agentos.watch.fsmonitor", "main"))
 
 
 def command() -> str:
     """The command that starts `git agentos`, quoted for sh: for other programs' settings."""
-    return (quote(_python()) + b" " + _arguments("git_agentos", "git_agentos.cli.entry")).decode(
-        "utf-8", "surrogateescape"
-    )
+    arguments = b"-I -m git_agentos"
+    if not _is_importable(os.path.dirname(PACKAGE)):
+        arguments = b"-I -c " + quote(_call("git_agentos.launch", "main"))
+    return (quote(_python()) + b" " + arguments).decode("utf-8", "surrogateescape")
 
 
 def quote(text: str) -> bytes:
@@ -50,14 +48,12 @@ def _python() -> str:
     return python
 
 
-def _arguments(module: str, entry: str) -> bytes:
-    """`-I` (nothing in the current folder is imported) and the module, which need not be installed."""
+def _call(module: str, function: str) -> str:
+    """A script that calls a function of ours, which need not be installed. With -I, nothing in the current folder is
+    imported. With -S as well, Python starts in two thirds of the time; `launch` finds other packages if it needs them.
+    """
     home = os.path.dirname(PACKAGE)
-    if _is_importable(home):
-        return b"-I -m " + module.encode("ascii")
-    # `main` of the hooks takes its arguments, that of the command line reads them itself.
-    call = "sys.exit(main(sys.argv[1:]))" if entry.endswith("hooks.entry") else "main()"
-    return b"-I -c " + quote(f"import sys; sys.path.insert(0, {home!r}); from {entry} import main; {call}")
+    return f"import sys; sys.path.insert(0, {home!r}); from {module} import {function}; {function}()"
 
 
 def _is_importable(home: str) -> bool:

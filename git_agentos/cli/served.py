@@ -1,0 +1,29 @@
+"""What the watch daemon loads in advance, so that it can do the work of a command at once."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+from collections.abc import Callable, Sequence
+
+from git_agentos.cli import entry
+
+# What `checkpoint`, `status`, the hooks and `guard harness` import in the end, and the libraries that take longest.
+_MODULES = (
+    "cli.commands.checkpoint", "cli.commands.guard", "cli.commands.hook", "cli.commands.status", "cli.direct",
+    "cli.authorization", "cli.crash", "cli.progress", "cli.render.json", "checkpoint.log_sync", "checkpoint.pick",
+    "checkpoint.queries", "checkpoint.restore.commands", "git.dates", "git.objects.libgit2_store",
+    "git.objects.plumbing", "git.refs.files", "git.refs.reftable", "guard.approval.approvals",
+    "guard.enforcement.enforcer", "guard.harness.handler", "guard.harness.integration", "guard.policy.commands.agentos",
+    "guard.policy.operations", "guard.tampering", "hooks.judges", "hooks.pending", "hooks.recorders",
+    "hooks.user_hooks_cache", "log", "worktree.journal", "workspace",
+)  # fmt: skip
+
+
+def load() -> Callable[[Sequence[str]], int]:
+    """Load them. Gives the function that runs a command line."""
+    for name in _MODULES:
+        importlib.import_module(f"git_agentos.{name}")
+    gc.collect()
+    gc.freeze()  # what is there is not looked at again, so that forked processes share it
+    return entry.run
