@@ -135,16 +135,35 @@ def pool(values: ConfigValues) -> int:
     return int(text)
 
 
+def watch(values: ConfigValues) -> str:
+    """agentos.watch: whether the watch daemon is started by commands (`auto`: by those that say so)."""
+    text = values.get("agentos.watch", ["auto"])[-1].strip().lower()
+    if text == "auto":
+        return text
+    found = parse_boolean(text)
+    if found is None:
+        raise ConfigurationError(f"bad value '{text}' for 'agentos.watch'", "give auto, true or false")
+    return "true" if found else "false"
+
+
 def watch_idle(values: ConfigValues) -> float | None:
     """agentos.watchIdle: after how many seconds without work the watch daemon ends; None for never."""
-    text = values.get("agentos.watchidle", ["30m"])[-1].strip().lower()
-    if text == "0":
+    return _time(values, "agentos.watchIdle", "30m", none="0")
+
+
+def periodic(values: ConfigValues) -> float | None:
+    """agentos.auto.periodic: after how many seconds of changes the watch daemon saves them; None for never."""
+    return _time(values, "agentos.auto.periodic", "5m", none="off")
+
+
+def _time(values: ConfigValues, key: str, default: str, *, none: str) -> float | None:
+    """A time in seconds; None for the word `none`."""
+    text = values.get(key.lower(), [default])[-1].strip().lower()
+    if text == none:
         return None
     seconds = parse_duration(text)
     if not seconds:
-        raise ConfigurationError(
-            f"bad value '{text}' for 'agentos.watchIdle'", "give a time such as 90s, 30m or 2h; 0 is for ever"
-        )
+        raise ConfigurationError(f"bad value '{text}' for '{key}'", f"give a time such as 90s, 30m or 2h, or '{none}'")
     return seconds
 
 

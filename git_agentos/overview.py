@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,23 +12,26 @@ if TYPE_CHECKING:
     from git_agentos.checkpoint.open_worktree import OpenWorktree
     from git_agentos.findings import Finding
     from git_agentos.git.filesystem_limits import FileSystem
+    from git_agentos.watch.control import WatchStatus
     from git_agentos.workspace import Status, Workspace
 
 
 @dataclass(frozen=True)
 class Overview:
-    """`worktree` is the state of the worktree; the others are ids of runs and workflows, and messages about the guard
-    of any worktree of the repository."""
+    """`worktree` is the state of the worktree; the others are ids of runs and workflows, messages about the guard of
+    any worktree of the repository, and its watch daemon (None while none runs)."""
 
     worktree: Status
     interrupted_runs: tuple[str, ...] = ()
     open_workflows: tuple[str, ...] = ()
     guard_problems: tuple[str, ...] = ()
+    watch: WatchStatus | None = None
 
     def fields(self) -> dict[str, object]:
         """All values by name, as in the JSON document `status`."""
         above = {name: value for name, value in vars(self).items() if name != "worktree"}
-        return {**vars(self.worktree), **above}
+        watch = None if self.watch is None else self.watch._asdict()
+        return {**vars(self.worktree), **above, "watch": watch}
 
 
 def status(workspace: Workspace) -> Overview:
@@ -40,13 +44,26 @@ def status(workspace: Workspace) -> Overview:
 
         interrupted = query.interrupted(workspace.context)
         workflows = query.open_(workspace.context)
-    return Overview(worktree, tuple(interrupted), tuple(workflows), tuple(_guard_problems(workspace.context)))
+    problems = _guard_problems(workspace.context)
+    return Overview(worktree, tuple(interrupted), tuple(workflows), tuple(problems), watch(workspace.context))
+
+
+def watch(context: OpenWorktree) -> WatchStatus | None:
+    """The watch daemon of the repository; None while none runs."""
+    from git_agentos.watch import place
+
+    if not os.path.isdir(place.folder(context.location.common_dir)):
+        return None  # there never was one
+    from git_agentos.watch import control
+
+    found = control.status(context.location)
+    return found if found.running else None
 
 
 def examine(workspace: Workspace, *, fix: bool = False) -> tuple[Finding, ...]:
     """The problems of the repository, its runs and workflows; with `fix`, those are fixed that can be fixed safely."""
-    found = workspace.doctor(fix=fix)
     context = workspace.context
+    found = (*workspace.doctor(fix=fix), *_examine_watch(context))
     if not _has_runs(context):
         return found
     from git_agentos import findings
@@ -55,6 +72,13 @@ def examine(workspace: Workspace, *, fix: bool = False) -> tuple[Finding, ...]:
 
     checks = itertools.chain(runs.examine(context), workflows.examine(context, os.environ))
     return (*found, *findings.report(checks, fix=fix))
+
+
+def _examine_watch(context: OpenWorktree) -> Iterator[Finding]:
+    from git_agentos.watch import diagnosis
+    from git_agentos.watch.control import WatchStatus
+
+    return diagnosis.examine(context.location, context.settings.values, watch(context) or WatchStatus(running=False))
 
 
 def file_systems(workspace: Workspace) -> tuple[FileSystem, ...]:

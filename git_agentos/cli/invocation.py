@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from git_agentos.cli import prescan
 from git_agentos.cli.output import Output
 from git_agentos.errors import AgentosError, RepositoryError
+from git_agentos.watch import place
 
 if TYPE_CHECKING:
     from git_agentos.git.scan import Scan
@@ -57,6 +58,7 @@ class Invocation:
         self._warn_of_interruption(workspace)
         self._warn_of_tampering(workspace)
         self._restore_harness_settings(workspace)
+        self._keep_watching(workspace)
         return workspace
 
     def close(self) -> None:
@@ -103,6 +105,19 @@ class Invocation:
         message = tampering.report(location, workspace.agent, os.environ)
         if message is not None and self._command not in _REPORTING:
             self.output.warn(message, tampering.HINT)
+
+    def _keep_watching(self, workspace: Workspace) -> None:
+        """Start the watch daemon again if one is wanted and has ended."""
+        context = workspace.context
+        values, common_dir = context.settings.values, context.location.common_dir
+        is_wanted = "agentos.watch" in values or os.path.lexists(place.file(common_dir, "wanted"))
+        if self._command == "watch" or not is_wanted:
+            return
+        from git_agentos.watch import automatic
+
+        message = automatic.keep_running(context.location, values, os.environ)
+        if message is not None:
+            self.output.warn(message, "'git agentos watch status' shows its log, 'git agentos watch start' starts it")
 
     def _restore_harness_settings(self, workspace: Workspace) -> None:
         """Write a harness's guard hooks again if somebody has removed them from its settings."""

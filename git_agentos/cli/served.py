@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gc
 import importlib
-from collections.abc import Callable, Sequence
 
 from git_agentos.cli import entry
+from git_agentos.guard.setup import activation
+from git_agentos.watch.service import Work
 
 # What `checkpoint`, `status`, the hooks and `guard harness` import in the end, and the libraries that take longest.
 _MODULES = (
@@ -20,10 +21,10 @@ _MODULES = (
 )  # fmt: skip
 
 
-def load() -> Callable[[Sequence[str]], int]:
-    """Load them. Gives the function that runs a command line."""
+def load() -> Work:
+    """Load them; what the daemon can do then."""
     for name in _MODULES:
         importlib.import_module(f"git_agentos.{name}")
     gc.collect()
     gc.freeze()  # what is there is not looked at again, so that forked processes share it
-    return entry.run
+    return Work(entry.run, activation.is_enabled)

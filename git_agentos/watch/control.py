@@ -6,22 +6,19 @@ import contextlib
 import json
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import git_agentos
-from git_agentos import config
 from git_agentos.errors import AgentosError, LockedError
-from git_agentos.git import configuration, process
 from git_agentos.git.location import Location
 from git_agentos.process import programs, table
-from git_agentos.util import files, locks
-from git_agentos.watch import client, place
+from git_agentos.util import files
+from git_agentos.watch import automatic, client, place
 from git_agentos.watch.daemon import AlreadyRunsError, Daemon, Log
 from git_agentos.watch.repository import WatchedRepository
-from git_agentos.watch.service import Run, Service
+from git_agentos.watch.service import Service, Work
 from git_agentos.watch.watcher import reason_of
 
 _START = 20.0  # seconds that a daemon may take until it serves
@@ -58,30 +55,29 @@ def status(location: Location) -> WatchStatus:
 
 
 def start(location: Location) -> WatchStatus:
-    """Start a daemon in the background and let it watch this worktree; one that runs goes on. WatchError if it does
-    not come to serve."""
+    """Start a daemon in the background and let it watch this worktree; one that runs goes on. From now on, commands
+    start another one when it has ended. WatchError if it does not come to serve."""
     if not status(location).running:
         _spawn(location)
+    automatic.want(location)
     with contextlib.suppress(client.NoAnswer):
         _ask(location, "watch", os.fsencode(location.root), patience=_START)
     return status(location)
 
 
-def serve(location: Location, run: Run, ready: Callable[[], None]) -> None:
-    """Be the daemon, until it ends; `run` does the work of clients, `ready` is called once it serves. WatchError if it
-    cannot."""
+def serve(location: Location, work: Work, ready: Callable[[], None]) -> None:
+    """Be the daemon, until it ends; `ready` is called once it serves. WatchError if it cannot."""
     try:
         from git_agentos.watch.inotify import InotifyWatcher
     except ImportError:
         raise WatchError("the library that tells of changes is not installed", _MISSING) from None
-    idle = config.watch_idle(configuration.read(location))
     os.chdir("/")  # no worktree is in use because of the daemon
     try:
         place.make(location.common_dir)
         repository = WatchedRepository(location.common_dir, InotifyWatcher())
         log = Log(place.file(location.common_dir, "log"))
-        service = Service(git_agentos.__version__, run)
-        Daemon(repository, service, git_agentos.__version__, idle, log).run(ready)
+        service = Service(git_agentos.__version__, work)
+        Daemon(location, repository, service, git_agentos.__version__, log).run(ready)
     except AlreadyRunsError:
         raise LockedError("a daemon watches this repository already", "git agentos watch status") from None
     except (place.UnsafePlaceError, OSError) as error:
@@ -89,7 +85,9 @@ def serve(location: Location, run: Run, ready: Callable[[], None]) -> None:
 
 
 def stop(location: Location) -> bool:
-    """End the daemon; False if none ran. One that does not answer is killed. WatchError if that fails."""
+    """End the daemon; False if none ran. One that does not answer is killed. No command starts another one by itself.
+    WatchError if that fails."""
+    automatic.unwant(location)
     with contextlib.suppress(client.NoAnswer):
         _ask(location, "stop")
     deadline = time.monotonic() + _END
@@ -111,9 +109,7 @@ def _ask(location: Location, request: str, *arguments: bytes, patience: float = 
 
 def _spawn(location: Location) -> None:
     """Start the daemon, and wait until it serves."""
-    argv = [sys.executable, "-I", "-m", "git_agentos", "-C", location.root, "watch", "start", "--foreground"]
-    environment = {key: value for key, value in process.environment().items() if not key.startswith("AGENTOS_")}
-    child = programs.start_piped(argv, cwd="/", env=environment)
+    child = programs.start_piped(automatic.argv(location), cwd="/", env=automatic.environment())
     assert child.stdout is not None and child.stderr is not None
     deadline = time.monotonic() + _START
     try:
@@ -134,15 +130,11 @@ def _spawn(location: Location) -> None:
 
 
 def _holder(common_dir: str) -> int | None:
-    """The process that holds the lock of the daemon; None if none does."""
-    path = place.file(common_dir, "lock")
+    """The process of the daemon; None if none runs."""
     try:
-        place.check(path)
-        descriptor = locks.try_open(path)
-        if descriptor is not None:
-            os.close(descriptor)
+        if not automatic.is_running(common_dir):
             return None
-        pid = int(files.read(path, limit=64))
+        pid = int(files.read(place.file(common_dir, "lock"), limit=64))
     except (OSError, ValueError, place.UnsafePlaceError):
         return None
     return pid if table.is_alive(pid) else None

@@ -14,8 +14,12 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 
+from git_agentos import config
+from git_agentos.git import configuration
+from git_agentos.git.location import Location
 from git_agentos.util import locks, times
 from git_agentos.watch import place, protocol
+from git_agentos.watch.periodic import Periodic
 from git_agentos.watch.repository import WatchedRepository
 from git_agentos.watch.server import Request, Server
 from git_agentos.watch.service import Service
@@ -50,11 +54,12 @@ class Log:
 
 
 class Daemon:
-    """Serves one repository. `idle` is in seconds, None for never."""
+    """Serves the repository of a worktree."""
 
-    def __init__(self, repository: WatchedRepository, service: Service, version: str, idle: float | None, log: Log):
-        self._repository, self._service, self._version = repository, service, version
-        self._idle, self._log = idle, log
+    def __init__(self, location: Location, repository: WatchedRepository, service: Service, version: str, log: Log):
+        self._repository, self._service, self._version, self._log = repository, service, version, log
+        self._idle = config.watch_idle(configuration.read(location))
+        self._periodic = Periodic(location, repository, service, log.write)
         self._since = time.time()
         self._end = ""  # why it ends
 
@@ -75,7 +80,7 @@ class Daemon:
                 self._log.write(f"serves {common_dir} (version {self._version}, pid {os.getpid()})")
                 ready()
                 while not self._end:
-                    server.turn(_TURN)
+                    server.turn(min(_TURN, self._periodic.turn()))
                     self._look(server, path, own)
             finally:
                 server.close()
@@ -122,7 +127,13 @@ class Daemon:
     def _status(self) -> dict[str, object]:
         self._repository.forget_gone()
         worktrees = [
-            {"path": root, "watching": not each.problem, "folders": each.folder_count, "reason": each.problem or None}
+            {
+                "path": root,
+                "watching": not each.problem,
+                "folders": each.folder_count,
+                "reason": each.problem or None,
+                "checkpoints": root in self._periodic.roots,
+            }
             for root, each in sorted(self._repository.worktrees.items())
         ]
         return {

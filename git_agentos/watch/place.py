@@ -1,10 +1,12 @@
 """Where the daemon's files are, and whether they are the user's own.
 
 The socket is `$XDG_RUNTIME_DIR/git-agentos/<device>-<inode>.sock`, named by the repository's common git directory;
-where there is no such folder, `<common git directory>/agentos/watch/<user>.sock`. There are always:
+where there is no such folder, `<common git directory>/agentos/watch/<user>.sock`. There are:
 
     <user>.lock     held by the daemon while it lives (flock); its pid is in it
     <user>.log      what the daemon says, and `.log.1`, what it said before; at most 256 KiB each
+    <user>.wanted   there while commands start one that does not run (`automatic`)
+    <user>.starts   when they did, in seconds since the epoch, a line for each
 
 Standard library only: a client imports it.
 """

@@ -23,22 +23,33 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, NoReturn
 
+from git_agentos.git.location import Location
 from git_agentos.process import confinement, table
+from git_agentos.util import system
 from git_agentos.watch import client, place, protocol
 from git_agentos.watch.server import Request
 
-Run = Callable[[Sequence[str]], int]
-"""Runs a command line (without the program's name); gives its exit code."""
+
+class Work(NamedTuple):
+    """What the daemon can do: `run` runs a command line (without the program's name) and gives its exit code;
+    `is_guarded` tells whether a worktree is."""
+
+    run: Callable[[Sequence[str]], int]
+    is_guarded: Callable[[Location], bool]
+
 
 _MOST = 32  # children at a time
+_MOST_OWN = 2  # of them for the daemon's own work
+_LONGEST = 2000  # bytes that are kept of what such a child says
+_FAILED = 70
 _PATIENCE = 1.0  # seconds until the client has to say that the work may begin
 _STREAMS = 3
 _LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
 _MAXIMUM = float("inf")
 
 
-class _Work(NamedTuple):
-    """What a child does: the whole command line, the environment, the process that it does it for, and its limits."""
+class _Order(NamedTuple):
+    """What a client wants to have done: its whole command line, its environment, its process and its limits."""
 
     argv: list[str]
     environment: dict[bytes, bytes]
@@ -47,11 +58,12 @@ class _Work(NamedTuple):
 
 
 class Service:
-    """Does the work of clients with `run`."""
+    """Does the work of clients, and what the daemon does by itself."""
 
-    def __init__(self, version: str, run: Run) -> None:
-        self._version, self._run = version, run
-        self._children: set[int] = set()
+    def __init__(self, version: str, work: Work) -> None:
+        self._version, self._work = version, work
+        self.is_guarded = work.is_guarded
+        self._children: dict[int, _Failure | None] = {}
 
     @property
     def is_busy(self) -> bool:
@@ -61,8 +73,8 @@ class Service:
 
     def serve(self, request: Request) -> str:
         """Let a child do the work; it then has the connection. Else the reason why not."""
-        work = _read(request.arguments)
-        if work is None or len(request.descriptors) != client.DESCRIPTORS or not client.is_served(work.argv[1:]):
+        order = _read(request.arguments)
+        if order is None or len(request.descriptors) != client.DESCRIPTORS or not client.is_served(order.argv[1:]):
             return "it does not do that"
         if sys.getfilesystemencoding() != "utf-8":
             return "its text is not in UTF-8"
@@ -77,25 +89,58 @@ class Service:
             return "it has too much to do"
         child = os.fork()
         if not child:
-            _be_child(request, work._replace(pid=pid, limits=limits), self._version, self._run)
-        self._children.add(child)
+            _serve(request, order._replace(pid=pid, limits=limits), self._version, self._work.run)
+        self._children[child] = None
         return ""
 
+    def start(self, argv: Sequence[str], failed: Callable[[str], None]) -> bool:
+        """Let a child run a command of the daemon's own; `failed` is told what it said if it fails. False where there
+        is too much to do."""
+        self._reap()
+        if sum(each is not None for each in self._children.values()) >= _MOST_OWN:
+            return False
+        said = system.memory_file()
+        child = os.fork()
+        if not child:
+            _run_own(argv, said, self._work.run)
+        self._children[child] = _Failure(said, failed)
+        return True
+
     def _reap(self) -> None:
-        for child in list(self._children):
+        for child, failure in list(self._children.items()):
+            code = 0
             with contextlib.suppress(ChildProcessError):
-                if os.waitpid(child, os.WNOHANG)[0] == 0:
+                ended, status = os.waitpid(child, os.WNOHANG)
+                if ended == 0:
                     continue
-            self._children.discard(child)
+                code = os.waitstatus_to_exitcode(status)
+            del self._children[child]
+            if failure is not None:
+                failure.note(code)
 
 
-def _read(arguments: Sequence[bytes]) -> _Work | None:
+class _Failure:
+    """What a child has said that does the daemon's own work, and who is told if it has failed."""
+
+    def __init__(self, said: int, failed: Callable[[str], None]) -> None:
+        self._said, self._failed = said, failed
+
+    def note(self, code: int) -> None:
+        """The child has ended."""
+        with os.fdopen(self._said, "rb") as file:
+            file.seek(0)
+            text = file.read(_LONGEST).decode("utf-8", "replace")
+        if code:
+            self._failed(" / ".join(text.splitlines()) or f"exit code {code}")
+
+
+def _read(arguments: Sequence[bytes]) -> _Order | None:
     """The arguments of a request as `client.run` writes them."""
     if not arguments or not arguments[0].isdigit() or not 1 < int(arguments[0]) + 1 <= len(arguments):
         return None
     end = int(arguments[0]) + 1
     pairs = (each.partition(b"=") for each in arguments[end:] if b"=" in each)
-    return _Work([os.fsdecode(each) for each in arguments[1:end]], {key: value for key, _, value in pairs})
+    return _Order([os.fsdecode(each) for each in arguments[1:end]], {key: value for key, _, value in pairs})
 
 
 def _number(limit: int) -> float:
@@ -109,28 +154,54 @@ def _has_been_there(pid: int) -> bool:
     return found is not None and int(found.start) <= ticks
 
 
-def _be_child(request: Request, work: _Work, version: str, run: Run) -> NoReturn:
-    """Do the work and end. Nothing of the daemon may run in this process any more."""
-    code = 70
+def _serve(request: Request, order: _Order, version: str, run: Callable[[Sequence[str]], int]) -> NoReturn:
+    """In a child: do what a client wants, and tell it the exit code."""
+
+    def work() -> None:
+        connection = request.connection
+        connection.settimeout(_PATIENCE)
+        connection.sendall(protocol.ready(version))
+        if not connection.recv(1):
+            return
+        _take_over(order, request.descriptors)
+        _end_with(connection)
+        code = run(order.argv[1:])
+        _flush()
+        connection.setblocking(True)
+        connection.sendall(protocol.accept(version, b"%d" % code))
+
+    _be_child((request.connection.fileno(), *request.descriptors), work)
+
+
+def _run_own(argv: Sequence[str], said: int, run: Callable[[Sequence[str]], int]) -> NoReturn:
+    """In a child: run a command of the daemon's own."""
+
+    def work() -> int:
+        for number, target in ((1, said), (2, said)):
+            os.dup2(target, number)
+        _open_streams()
+        sys.argv = ["git-agentos", *argv]
+        gc.disable()
+        code = run(argv)
+        _flush()
+        return code
+
+    _be_child((said,), work)
+
+
+def _be_child(kept: Sequence[int], work: Callable[[], int | None]) -> NoReturn:
+    """Do the work of a child and end: nothing of the daemon may run in it. Only the descriptors `kept` stay open."""
+    code: int | None = _FAILED
     try:
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        connection = request.connection
-        _close_others((connection.fileno(), *request.descriptors))
-        connection.settimeout(_PATIENCE)
-        connection.sendall(protocol.ready(version))
-        if connection.recv(1):
-            _take_over(work, request.descriptors)
-            _end_with(connection)
-            code = run(work.argv[1:])
-            _flush()
-            connection.setblocking(True)
-            connection.sendall(protocol.accept(version, b"%d" % code))
-    except BaseException:  # noqa: BLE001 (whatever it is, the daemon's own code must not go on here)
-        code = 70
+        _close_others(kept)
+        code = work()
+    except BaseException:  # noqa: BLE001 (whatever it is, it must not get to the daemon's code)
+        code = _FAILED
     finally:
-        os._exit(code)
+        os._exit(code or 0)
 
 
 def _close_others(kept: Sequence[int]) -> None:
@@ -141,7 +212,7 @@ def _close_others(kept: Sequence[int]) -> None:
         begin = each + 1
 
 
-def _take_over(work: _Work, descriptors: Sequence[int]) -> None:
+def _take_over(order: _Order, descriptors: Sequence[int]) -> None:
     """Have what the client has."""
     *streams, folder = descriptors
     os.fchdir(folder)
@@ -153,17 +224,17 @@ def _take_over(work: _Work, descriptors: Sequence[int]) -> None:
         open(number, mode, encoding="utf-8", errors=errors, closefd=False)  # noqa: SIM115
         for number, mode, errors in ((0, "r", "strict"), (1, "w", "strict"), (2, "w", "backslashreplace"))
     )
-    sys.argv = work.argv
+    sys.argv = order.argv
     os.environ.clear()
-    os.environb.update(work.environment)
+    os.environb.update(order.environment)
     time.tzset()
-    umask = confinement.umask(work.pid)
+    umask = confinement.umask(order.pid)
     if umask is not None:
         os.umask(umask)
-    for limit, wanted in work.limits.items():
+    for limit, wanted in order.limits.items():
         if wanted != resource.getrlimit(limit):
             resource.setrlimit(limit, wanted)
-    table.serve(work.pid)
+    table.serve(order.pid)
     gc.disable()  # as in a process of its own
 
 
@@ -181,6 +252,13 @@ def _end_with(connection: socket.socket) -> None:
     fcntl.fcntl(connection, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(connection, fcntl.F_SETFL, fcntl.fcntl(connection, fcntl.F_GETFL) | os.O_ASYNC)
     interrupt(signal.SIGIO, None)
+
+
+def _open_streams() -> None:
+    sys.stdin, sys.stdout, sys.stderr = (
+        open(number, mode, encoding="utf-8", errors=errors, closefd=False)  # noqa: SIM115
+        for number, mode, errors in ((0, "r", "strict"), (1, "w", "strict"), (2, "w", "backslashreplace"))
+    )
 
 
 def _flush() -> None:

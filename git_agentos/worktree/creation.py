@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from git_agentos.checkpoint.model import Checkpoint
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import UNCHANGED, AgentosError, RestoreError, UsageError, WorktreeError
 from git_agentos.guard import authorize
+from git_agentos.watch import automatic
 from git_agentos.worktree import base, layout, new_worktree
 from git_agentos.worktree.new_worktree import ReadyWorktree, WorktreeSpec
 
@@ -52,6 +54,7 @@ def create(  # noqa: PLR0913 - the options of the command, documented
     spec = WorktreeSpec(id_, base_ref, base_sha, task, base.folders(context, base_sha, sparse), lock, guard=guard)
     with new_worktree.creating(context, spec) as made:
         first = _first_checkpoint(made)
+    automatic.start_for(context.location, context.settings.values, os.environ)
     return _status_of(context, id_, first)
 
 

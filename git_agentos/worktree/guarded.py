@@ -12,6 +12,7 @@ from git_agentos.guard import authorize
 from git_agentos.guard.diagnosis import checks
 from git_agentos.guard.diagnosis.checks import GuardStatus
 from git_agentos.guard.setup import activation
+from git_agentos.watch import automatic
 
 
 @authorize.entry("guard", "enable")
@@ -19,6 +20,7 @@ def switch_on(context: OpenWorktree, id_: str | None, environment: Mapping[str, 
     """Enable the guard in the worktree `id_`, or in that of `context`; its status then."""
     location = find(context, id_)
     activation.enable(location)
+    automatic.start_for(location, context.settings.values, environment)
     return checks.guard_status(location, environment)
 
 

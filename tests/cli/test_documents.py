@@ -239,7 +239,7 @@ def test_the_result_classes_are_the_reference() -> None:
         names = getattr(result, "_fields", None) or [each.name for each in dataclasses.fields(result)]
         assert list(names) == list(schema_of(section)), name
     # What waits to be done about runs and workflows is known above the workspace.
-    above = ["interrupted_runs", "open_workflows", "guard_problems"]
+    above = ["interrupted_runs", "open_workflows", "guard_problems", "watch"]
     assert [*(each.name for each in dataclasses.fields(workspace.Status)), *above] == list(schema_of("status"))
     from git_agentos import log, memory
     from git_agentos.run import cleanup, events, rollback

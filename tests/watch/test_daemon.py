@@ -79,7 +79,13 @@ def test_start_status_stop(repo: Repo) -> None:
     assert check_document(started) == "watch"
     assert started["running"] and started["version"] == __version__ and started["idle_seconds"] == 1800
     (worktree,) = started["worktrees"]
-    assert worktree == {"path": str(repo.path), "watching": True, "folders": worktree["folders"], "reason": None}
+    assert worktree == {
+        "path": str(repo.path),
+        "watching": True,
+        "folders": worktree["folders"],
+        "reason": None,
+        "checkpoints": False,
+    }
     assert worktree["folders"] > 0
     assert run_ok(repo.path, "watch", "start") == started  # the same one goes on
     assert run(repo.path, "watch", "status", "-q").out == b"%d\n" % started["pid"]

@@ -266,7 +266,8 @@ def user_files(environment: Mapping[str, str]) -> list[str]:
 
 def _switches(last: Mapping[str, Entry]) -> dict[str, bool]:
     prefix = "agentos.auto."
-    return {key.removeprefix(prefix): _boolean(entry) for key, entry in last.items() if key.startswith(prefix)}
+    keys = (key for key in last if key.startswith(prefix) and key != "agentos.auto.periodic")  # that is a time
+    return {key.removeprefix(prefix): _boolean(last[key]) for key in keys}
 
 
 def _remotes(values: Mapping[str, Sequence[str]]) -> dict[str, Remote]:

@@ -14,6 +14,7 @@ from git_agentos.cli.render.text import layout, restore, status
 from git_agentos.cli.text import Style, Text
 from git_agentos.git.filesystem_limits import FileSystem
 from git_agentos.overview import Overview
+from git_agentos.watch.control import WatchStatus
 from git_agentos.workspace import (
     Checkpoint,
     Diff,
@@ -216,6 +217,7 @@ def test_status() -> None:
         "Changes: 1 staged, 3 untracked, 1 in conflict\n"
         "In progress: merge\n"
         "Last checkpoint: a1b2c3d4, 3 minutes ago (manual): before the rename\n"
+        "Watched: no\n"
         "Interrupted: restore of checkpoint a1b2c3d4\n"
     )
     assert said.hints == (
@@ -224,16 +226,32 @@ def test_status() -> None:
     fresh = replace(STATUS, branch=None, dirty=False, operation=None, last_checkpoint=None, interrupted=None)
     assert status.status(Overview(fresh), PLAIN).result == (
         "Agent 'main', HEAD detached at commit b1b2c3d4\nWorktree: /w\nChanges: none\nLast checkpoint: none\n"
+        "Watched: no\n"
     )
 
 
+def test_status_of_a_watched_worktree() -> None:
+    def said(*worktrees: dict[str, Any]) -> str:
+        watch = WatchStatus(running=True, pid=7, worktrees=worktrees)
+        result = status.status(Overview(STATUS, watch=watch), PLAIN).result
+        assert isinstance(result, str)
+        return result.splitlines()[5]
+
+    own = {"path": "/w", "watching": True, "folders": 12, "reason": None, "checkpoints": False}
+    assert said(own) == "Watched: 12 folders, by process 7"
+    assert said({**own, "path": "/other"}) == "Watched: not yet"
+    assert said({**own, "watching": False, "reason": HOSTILE}).startswith("Watched: no: ")
+
+
 def test_doctor() -> None:
-    assert status.doctor([], [], PLAIN, fix=False).result == "No problems found.\n"
+    assert status.doctor([], [], None, PLAIN, fix=False).result == "No problems found.\nWatch daemon: not running\n"
     found = Finding("a-code", "warning", "it is bad", "do this", False)
-    said = status.doctor([found], [], PLAIN, fix=False)
-    assert said.result == "warning: it is bad [a-code]\n  do this\n"
+    said = status.doctor([found], [], None, PLAIN, fix=False)
+    assert said.result == "warning: it is bad [a-code]\n  do this\nWatch daemon: not running\n"
     assert said.hints == ("'git agentos doctor --fix' fixes what it can",)
-    assert status.doctor([replace(found, fixed=True)], [], PLAIN, fix=True).result == "fixed: it is bad [a-code]\n"
+    assert status.doctor([replace(found, fixed=True)], [], None, PLAIN, fix=True).result == (
+        "fixed: it is bad [a-code]\nWatch daemon: not running\n"
+    )
 
 
 def test_doctor_names_the_file_systems() -> None:
@@ -241,10 +259,11 @@ def test_doctor_names_the_file_systems() -> None:
         FileSystem("worktree", "/w", "exfat", ("no hard links", "no symbolic links")),
         FileSystem("git directory", "/r/.git", None, ()),
     ]
-    assert status.doctor([], places, PLAIN, fix=False).result == (
+    assert status.doctor([], places, None, PLAIN, fix=False).result == (
         "No problems found.\n"
         "Worktree: exfat, with these limits:\n  no hard links\n  no symbolic links\n"
         "Git directory: the system does not name the file system\n"
+        "Watch daemon: not running\n"
     )
 
 
@@ -322,6 +341,7 @@ HOSTILE_RESTORATION = replace(
         status.doctor(
             [Finding(HOSTILE, "error", HOSTILE, HOSTILE, False)],
             [FileSystem("worktree", HOSTILE, HOSTILE, ())],
+            None,
             PLAIN,
             fix=False,
         ),

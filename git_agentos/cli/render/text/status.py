@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from git_agentos.findings import Finding
     from git_agentos.git.filesystem_limits import FileSystem
     from git_agentos.overview import Overview
+    from git_agentos.watch.control import WatchStatus
 
 _COLOURS = {"error": "red", "warning": "yellow"}
 
@@ -30,6 +31,7 @@ def status(overview: Overview, style: Style) -> Text:
     if worktree.operation:
         rows.append(f"In progress: {quote.line(worktree.operation)}")
     rows.append(f"Last checkpoint: {_last_checkpoint(overview, style)}")
+    rows.append(f"Watched: {_watched(overview.watch, worktree.worktree_path)}")
     hints: list[str] = []
     if worktree.pending_approvals:
         rows.append(f"Waiting for approval: {len(worktree.pending_approvals)}")
@@ -86,10 +88,32 @@ def _unfinished(overview: Overview, style: Style) -> list[tuple[str, str]]:
     return rows
 
 
-def doctor(results: Sequence[Finding], places: Sequence[FileSystem], style: Style, *, fix: bool) -> Text:
+def _watched(watch: WatchStatus | None, root: str) -> str:
+    """Whether the watch daemon watches a worktree."""
+    if watch is None:
+        return "no"
+    own = next((each for each in watch.worktrees if each["path"] == root), None)
+    if own is None:
+        return "not yet"
+    if not own["watching"]:
+        return f"no: {quote.line(own['reason'])}"
+    return f"{count(own['folders'], 'folder')}, by process {watch.pid}"
+
+
+def _daemon(watch: WatchStatus | None) -> str:
+    if watch is None:
+        return "not running"
+    folders = sum(each["folders"] for each in watch.worktrees)
+    return f"process {watch.pid}, {count(folders, 'folder')} of {count(len(watch.worktrees), 'worktree')}"
+
+
+def doctor(
+    results: Sequence[Finding], places: Sequence[FileSystem], watch: WatchStatus | None, style: Style, *, fix: bool
+) -> Text:
     """`doctor`."""
     rows = [row for each in results for row in finding(each, style)] or ["No problems found."]
     rows += [row for place in places for row in _file_system(place)]
+    rows.append(f"Watch daemon: {_daemon(watch)}")
     hints = () if fix or all(each.fixed for each in results) else ("'git agentos doctor --fix' fixes what it can",)
     return Text(lines(rows), lines(quote.line(each.code) for each in results if not each.fixed), hints=hints)
 

@@ -1,0 +1,115 @@
+"""Checkpoints that the daemon creates by itself: when a worktree has changed and nothing happens any more, or when it
+has been changing for as long as `agentos.auto.periodic` says.
+
+That is done in every worktree that is guarded; with `agentos.watch=true`, in all of the repository. Where nothing has
+changed since the newest checkpoint, the command creates none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+
+from git_agentos import config
+from git_agentos.errors import AgentosError
+from git_agentos.git import configuration, worktrees
+from git_agentos.git.location import Location
+from git_agentos.watch.repository import WatchedRepository
+from git_agentos.watch.service import Service
+
+QUIET = 2.0  # seconds without a change
+_LOOK = 5.0  # seconds between two looks at which worktrees there are
+_FAILED = 60.0  # seconds until it is tried again
+
+
+class _State:
+    """What has changed in one worktree since its last checkpoint, by the tokens of `Changes`."""
+
+    def __init__(self) -> None:
+        self.seen = ""  # the newest moment that is known
+        self.since: float | None = None  # when the first change came that is not saved
+        self.last = 0.0  # when the last one came
+        self.again = 0.0  # not before
+
+
+class Periodic:
+    """Looks after all worktrees of the repository at `location`."""
+
+    def __init__(
+        self, location: Location, repository: WatchedRepository, service: Service, log: Callable[[str], None]
+    ) -> None:
+        self._location, self._repository, self._service, self._log = location, repository, service, log
+        self._states: dict[str, _State] = {}
+        self._next_look = 0.0
+        self._stamp: tuple[int, ...] | None = None
+        self._every: float | None = None
+        self._is_everywhere = False
+
+    @property
+    def roots(self) -> frozenset[str]:
+        """The worktrees in which it creates checkpoints."""
+        return frozenset(self._states)
+
+    def turn(self) -> float:
+        """Create what is due; in how many seconds to look again."""
+        now = time.monotonic()
+        if now >= self._next_look:
+            self._next_look = now + _LOOK
+            self._look()
+        return min((self._take(root, now) for root in list(self._states)), default=_LOOK)
+
+    def _take(self, root: str, now: float) -> float:
+        """Create the checkpoint of a worktree if it is time; in how many seconds it may be."""
+        state, worktree = self._states[root], self._repository.worktrees.get(root)
+        if worktree is None or worktree.problem or self._every is None:
+            return _LOOK
+        token = worktree.changes.token
+        if token != state.seen:
+            state.seen, state.last = token, now
+            state.since = now if state.since is None else state.since
+        if state.since is None:
+            return _LOOK
+        wait = max(min(state.last + QUIET, state.since + self._every), state.again) - now
+        if wait > 0:
+            return wait
+        state.since, state.again = None, now + QUIET
+        argv = ("-C", root, "checkpoint", "-q", "--trigger", "periodic")
+        if not self._service.start(argv, lambda said: self._note_failure(root, said)):
+            state.since = now  # too much is being done
+        return QUIET
+
+    def _note_failure(self, root: str, said: str) -> None:
+        self._log(f"no checkpoint of {root}: {said}")
+        state = self._states.get(root)
+        if state is not None:
+            now = time.monotonic()
+            state.since, state.again = now, now + _FAILED
+
+    def _look(self) -> None:
+        """Find out which worktrees there are, and watch those in which checkpoints are to be created."""
+        with contextlib.suppress(AgentosError, OSError):
+            self._read_configuration()
+            there = worktrees.list_existing(self._location)
+            wanted = {each.root for each in there if self._is_everywhere or self._service.is_guarded(each)}
+            if self._every is None:
+                wanted.clear()
+            for root in wanted:
+                if self._repository.worktree(root) is not None:
+                    self._states.setdefault(root, _State())
+            for root in self._states.keys() - wanted:
+                del self._states[root]
+
+    def _read_configuration(self) -> None:
+        found = os.stat(os.path.join(self._repository.common_dir, "config"))
+        stamp = (found.st_mtime_ns, found.st_ino, found.st_size)
+        if stamp == self._stamp:
+            return
+        try:
+            values = configuration.read(self._location)
+            self._every, self._is_everywhere = config.periodic(values), config.watch(values) == "true"
+        except AgentosError as error:
+            self._log(f"no checkpoints are created by itself: {error}")
+            self._every = None
+        self._stamp = stamp
