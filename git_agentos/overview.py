@@ -49,14 +49,14 @@ def status(workspace: Workspace) -> Overview:
 
 
 def watch(context: OpenWorktree) -> WatchStatus | None:
-    """The watch daemon of the repository; None while none runs."""
+    """The watch daemon of the repository; None while none answers."""
     from git_agentos.watch import place
 
     if not os.path.isdir(place.folder(context.location.common_dir)):
         return None  # there never was one
-    from git_agentos.watch import control
+    from git_agentos.watch import client, control
 
-    found = control.status(context.location)
+    found = control.status(context.location, patience=client.PATIENCE)
     return found if found.running else None
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import elsewhere, filesystems, sampling
+from tests.support import daemon, elsewhere, filesystems, sampling
 from tests.support.command_line import Cli, command_line
 from tests.support.disk import mounted
 from tests.support.env import seal
@@ -52,6 +52,7 @@ def _sealed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     yield
+    daemon.end_all()
 
 
 @pytest.fixture

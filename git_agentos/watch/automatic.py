@@ -101,7 +101,7 @@ def has_given_up(common_dir: str) -> bool:
 
 def is_running(common_dir: str) -> bool:
     """Whether a daemon holds the lock. OSError or UnsafePlaceError where that cannot be found out."""
-    path = place.file(common_dir, "lock")
+    path = place.file(common_dir, "turn")
     place.check(path)
     try:
         descriptor = locks.try_open(path)

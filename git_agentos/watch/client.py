@@ -26,6 +26,7 @@ _COMMANDS = (["checkpoint"], ["status"])
 # These read their standard input, so they cannot be done a second time. (`hook shim` becomes git.)
 _ONCE = (["hook"], ["guard", "harness"])
 _NEVER = ["hook", "shim"]
+_FLAGS = ("--json", "-q", "--quiet")  # options that may come first
 _FAILED = 70
 
 
@@ -55,20 +56,35 @@ def ask(common_dir: str, version: str, request: str, *arguments: bytes, patience
 
 def is_served(argv: Sequence[str]) -> bool:
     """Whether a daemon does the work of such a command line (without the program's name)."""
-    words = list(argv[:2])
+    words = _command(argv)[0]
     return words != _NEVER and any(words[: len(each)] == each for each in (*_COMMANDS, *_ONCE))
+
+
+def _command(argv: Sequence[str]) -> tuple[list[str], str]:
+    """The first two words that are no options, as far as it is certain, and the folder that `-C` leads to."""
+    folder, rest = "", list(argv)
+    while rest:
+        if rest[0] in _FLAGS:
+            del rest[:1]
+        elif rest[0] in ("-C", "--as") and len(rest) > 1:
+            folder = os.path.join(folder, rest[1]) if rest[0] == "-C" else folder
+            del rest[:2]
+        else:
+            break
+    return rest[:2], folder
 
 
 def run(argv: Sequence[str], version: str) -> int | None:
     """Let the daemon of this repository do the work of a command; its exit code. None if it has not been done."""
     if not is_served(argv) or sys.getfilesystemencoding() != "utf-8":
         return None
-    common_dir = _common_dir()
+    words, folder = _command(argv)
+    common_dir = _common_dir(folder)
     if common_dir is None:
         return None
-    words = [os.fsencode(each) for each in (sys.argv[0], *argv)]
+    line = [os.fsencode(each) for each in (sys.argv[0], *argv)]
     variables = [b"%s=%s" % pair for pair in os.environb.items()]
-    request = protocol.request(version, "run", b"%d" % len(words), *words, *variables)
+    request = protocol.request(version, "run", b"%d" % len(line), *line, *variables)
     if len(request) > protocol.LONGEST_REQUEST:
         return None
     deadline = time.monotonic() + PATIENCE
@@ -84,7 +100,7 @@ def run(argv: Sequence[str], version: str) -> int | None:
     except (OSError, protocol.ProtocolError):
         return None
     code = _wait(connection)
-    if code is None and list(argv[:1]) not in _COMMANDS:
+    if code is None and words[:1] not in _COMMANDS:
         os.write(2, b"git-agentos: the process that did this for the watch daemon was ended\n")
         return _FAILED
     return code
@@ -161,11 +177,11 @@ def _wait(connection: _socket.socket) -> int | None:
             return None
 
 
-def _common_dir() -> str | None:
-    """The common git directory of the repository that the current folder is in, or that GIT_DIR names; a guess, since
-    what is asked there finds out for itself. AGENTOS_RECORD_IN is the folder of the command that a hook works for."""
+def _common_dir(path: str) -> str | None:
+    """The common git directory of the repository that a folder is in, or that GIT_DIR names; a guess, since what is
+    asked there finds out for itself. AGENTOS_RECORD_IN is the folder of the command that a hook works for."""
     try:
-        folder = os.environ.get("AGENTOS_RECORD_IN") or os.getcwd()
+        folder = os.path.normpath(os.path.join(os.environ.get("AGENTOS_RECORD_IN") or os.getcwd(), path))
         named = os.environ.get("GIT_DIR")
         git_dir = os.path.join(folder, named) if named else _git_dir(folder)
         if git_dir is None:

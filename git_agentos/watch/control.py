@@ -45,10 +45,10 @@ class WatchStatus(NamedTuple):
     worktrees: tuple[dict[str, Any], ...] = ()
 
 
-def status(location: Location) -> WatchStatus:
-    """What the daemon says of itself."""
+def status(location: Location, *, patience: float = _PATIENCE) -> WatchStatus:
+    """What the daemon says of itself; one that does not within `patience` seconds counts as none."""
     try:
-        found = json.loads(_ask(location, "status"))
+        found = json.loads(_ask(location, "status", patience=patience))
     except (client.NoAnswer, ValueError):
         return WatchStatus(running=False)
     return WatchStatus(running=True, **{**found, "worktrees": tuple(found["worktrees"])})
@@ -134,7 +134,7 @@ def _holder(common_dir: str) -> int | None:
     try:
         if not automatic.is_running(common_dir):
             return None
-        pid = int(files.read(place.file(common_dir, "lock"), limit=64))
+        pid = int(files.read(place.file(common_dir, "turn"), limit=64))
     except (OSError, ValueError, place.UnsafePlaceError):
         return None
     return pid if table.is_alive(pid) else None

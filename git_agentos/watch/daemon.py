@@ -170,7 +170,7 @@ class Daemon:
 @contextlib.contextmanager
 def _only_one(common_dir: str) -> Iterator[None]:
     """Hold the lock; the process that holds it is named in the file."""
-    path = place.file(common_dir, "lock")
+    path = place.file(common_dir, "turn")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         if not locks.try_acquire(descriptor):

@@ -3,7 +3,7 @@
 The socket is `$XDG_RUNTIME_DIR/git-agentos/<device>-<inode>.sock`, named by the repository's common git directory;
 where there is no such folder, `<common git directory>/agentos/watch/<user>.sock`. There are:
 
-    <user>.lock     held by the daemon while it lives (flock); its pid is in it
+    <user>.turn     held by the daemon while it lives (flock); its pid is in it
     <user>.log      what the daemon says, and `.log.1`, what it said before; at most 256 KiB each
     <user>.wanted   there while commands start one that does not run (`automatic`)
     <user>.starts   when they did, in seconds since the epoch, a line for each
@@ -121,6 +121,6 @@ def make(common_dir: str) -> str:
             pass
         except OSError as error:
             raise UnsafePlaceError(f"'{each}': {error.strerror}") from None
-    check(file(common_dir, "lock"))
+    check(file(common_dir, "turn"))
     check(path)
     return path

@@ -85,7 +85,7 @@ def test_a_bug_is_kept_where_only_its_owner_reads_it(
         raise RuntimeError("a bug of ours")
 
     monkeypatch.setattr("git_agentos.workspace.Workspace.status", fail)
-    answer = cli("-C", str(repo.path), "status")
+    answer = cli("-C", str(repo.path), "status", in_process=True)
     assert answer.code == 70
     found = re.search(r"the traceback is in '([^']+)'", answer.talk)
     assert found is not None

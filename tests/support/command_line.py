@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+
+from tests.support import daemon
 
 
 @dataclass(frozen=True)
@@ -42,10 +45,15 @@ Cli = Callable[..., Answer]
 
 
 def command_line(monkeypatch: pytest.MonkeyPatch) -> Cli:
-    """What the fixture `cli` gives: `cli("restore", "latest")` is `git agentos restore latest`."""
+    """What the fixture `cli` gives: `cli("restore", "latest")` is `git agentos restore latest`. With `in_process`, no
+    daemon does it (`tests.support.daemon`): the test has changed our code."""
     from git_agentos.cli.entry import run
 
-    def call(*argv: str, terminal: bool = False) -> Answer:
+    def call(*argv: str, terminal: bool = False, in_process: bool = False) -> Answer:
+        if not terminal and not in_process and daemon.does(argv):
+            with daemon.present(".", argv):
+                done = subprocess.run([sys.executable, "-m", "git_agentos", *argv], capture_output=True, check=False)
+            return Answer(done.returncode, done.stdout, done.stderr)
         out, err = io.BytesIO(), io.BytesIO()
         with monkeypatch.context() as patch:
             for name, stream in (("stdout", out), ("stderr", err)):

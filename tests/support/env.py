@@ -47,6 +47,8 @@ _GIT_CONFIG = """\
 \tdetachedHead = false
 [core]
 \tpager = cat
+[agentos]
+\twatch = false
 """
 
 

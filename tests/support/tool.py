@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from tests.support import daemon
+
 # Root may write and read anything; without these two capabilities it may not.
 _DROPPED = "-dac_override,-dac_read_search"
 UNPRIVILEGED = ["setpriv", f"--bounding-set={_DROPPED}", f"--inh-caps={_DROPPED}"]
@@ -44,15 +46,16 @@ class Result:
 def run(cwd: Path, *args: str | bytes, env: Mapping[str, str] | None = None, unprivileged: bool = False) -> Result:
     """Run `git agentos ARGS` in `cwd`, never raising on its exit code. `unprivileged`: modes bind it, even as root."""
     prefix = UNPRIVILEGED if unprivileged and os.geteuid() == 0 else []
-    done = subprocess.run(
-        [*prefix, sys.executable, "-m", "git_agentos", *args],
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-        timeout=120,
-        env=None if env is None else {**os.environ, **env},
-    )
+    with daemon.present(cwd, args):
+        done = subprocess.run(
+            [*prefix, sys.executable, "-m", "git_agentos", *args],
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=120,
+            env=None if env is None else {**os.environ, **env},
+        )
     return Result(tuple(os.fsdecode(arg) for arg in args), done.returncode, done.stdout, done.stderr)
 
 
@@ -85,6 +88,8 @@ class Tool(Protocol):
 
 class _InProcess:
     def checkpoint(self, where: Path, description: str = "", *, trigger: str = "manual") -> dict[str, Any]:
+        if daemon.MODE:  # which does the work of commands
+            return COMMAND.checkpoint(where, description, trigger=trigger)
         return _document(_open(where).checkpoint(description, trigger=trigger))
 
     def restore(

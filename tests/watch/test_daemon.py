@@ -33,7 +33,7 @@ def watched(repo: Repo) -> Iterator[Repo]:
     try:
         yield repo
     finally:
-        if os.path.exists(place.file(str(repo.path / ".git"), "lock")):
+        if os.path.exists(place.file(str(repo.path / ".git"), "turn")):
             pids.add(_pid(repo))
         for pid in pids:
             if "watch" in table.argv(pid):
@@ -42,7 +42,7 @@ def watched(repo: Repo) -> Iterator[Repo]:
 
 
 def _pid(repo: Repo) -> int:
-    return int(Path(place.file(str(repo.path / ".git"), "lock")).read_text())
+    return int(Path(place.file(str(repo.path / ".git"), "turn")).read_text())
 
 
 def _log(repo: Repo) -> str:

@@ -82,7 +82,7 @@ def test_what_is_restored_is_looked_at(large: Repo) -> None:
 
 def test_without_the_daemon_git_looks_itself(large: Repo) -> None:
     assert _status(large) == b""
-    pid = int(Path(place.file(str(Path(_git_dir(large)).parents[1]), "lock")).read_text())
+    pid = int(Path(place.file(str(Path(_git_dir(large)).parents[1]), "turn")).read_text())
     os.kill(pid, signal.SIGSTOP)
     try:
         large.write("many/d1/a-file-with-a-long-name-1", "1\n")
