@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command_line import Answer, Cli
-from tests.support.filesystems import MakeRepo, ok, spelt
+from tests.support.filesystems import MakeRepo, checkpoint_from_elsewhere, ok, spelt
 from tests.support.repo import Repo
 
 NFC = "caf\u00e9"
@@ -215,24 +215,16 @@ def test_a_name_that_is_not_utf8(repo: Repo, cli: Cli, tmp_path: Path) -> None:
 
 
 def _elsewhere(repo: Repo, tmp_path: Path, names: list[str | bytes]) -> str:
-    """A checkpoint, in this repository, of a state that a file system which tells all names apart can have."""
-    from git_agentos.cli.entry import run
+    """A checkpoint, in this repository, of a state with these names and an untracked file `other`."""
 
-    other = Repo.init(tmp_path / "elsewhere")
-    other.git("pull", "-q", str(repo.path), "HEAD")
-    for name in names:
-        other.write(name, b"of " + os.fsencode(name) + b"\n")
-    other.git("add", "-A")
-    other.git("commit", "-qm", "colliding")
-    other.write("other", "other\n")
-    here = os.getcwd()
-    os.chdir(other.path)
-    try:
-        assert run(["checkpoint", "-q"]) == 0
-    finally:
-        os.chdir(here)
-    repo.git("fetch", "-q", str(other.path), "refs/agentos/timelines/main:refs/agentos/timelines/elsewhere")
-    return other.text("rev-parse", "refs/agentos/timelines/main^2")
+    def fill(other: Repo) -> None:
+        for name in names:
+            other.write(name, b"of " + os.fsencode(name) + b"\n")
+        other.git("add", "-A")
+        other.git("commit", "-qm", "colliding")
+        other.write("other", "other\n")
+
+    return checkpoint_from_elsewhere(repo, tmp_path, fill)
 
 
 # -- refs ------------------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ import pytest
 
 from tests.support.command_line import Answer
 from tests.support.repo import Repo
+from tests.support.tool import IN_PROCESS
 
 Fill = Callable[[Repo], object]
 
@@ -201,3 +202,13 @@ def spelt(repo: Repo) -> dict[str, bytes | None]:
 def ok(done: Answer) -> Answer:
     assert done.code == 0, done.talk
     return done
+
+
+def checkpoint_from_elsewhere(repo: Repo, folder: Path, fill: Fill) -> str:
+    """A checkpoint, in this repository, of the state that `fill` makes of its HEAD on the file system of `folder`."""
+    other = Repo.init(folder / "elsewhere")
+    other.git("pull", "-q", str(repo.path), "HEAD")
+    fill(other)
+    taken = IN_PROCESS.checkpoint(other.path)
+    repo.git("fetch", "-q", str(other.path), "refs/agentos/timelines/main:refs/agentos/timelines/elsewhere")
+    return str(taken["id"])
