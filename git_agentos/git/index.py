@@ -7,6 +7,7 @@ rename while `index.lock` is held.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Iterable, Mapping
@@ -16,6 +17,8 @@ from git_agentos.git import index_entries, trees
 from git_agentos.git.repository import Repository
 from git_agentos.util import directories
 
+# What a file system says of a name that it does not allow, or that is that of another file or folder to it.
+_IMPOSSIBLE = (errno.EILSEQ, errno.EINVAL, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
 _FSMONITOR = b"FSMN"  # the signature of that extension (gitformat-index(5))
 
 
@@ -100,23 +103,43 @@ def _intend(
     scratch: str,
     config: Mapping[str, list[str]],
 ) -> None:
-    """`git add -N` in a scratch working tree: no other command sets the flag, and it requires the file to exist.
+    """`git add -N` in a scratch working tree: it requires the file to exist.
 
     Not every file system has modes and symbolic links. So all files are plain ones, and git is told that modes and
     links are missing: then it takes the mode of the entry that it replaces, here that of a conflict (see `apply`).
+    `git reset -N` requires no file, but makes all entries those of plain files: it is for names that the file system
+    does not allow, or cannot have beside another one.
     """
+    possible, impossible = [], []
     for path in paths:
         target = os.path.join(os.fsencode(scratch), path)
-        directories.make(os.path.dirname(target))
-        with open(target, "wb"):
-            pass
-    repository.git(
+        try:
+            directories.make(os.path.dirname(target))
+            with open(target, "wb"):
+                pass
+        except OSError as error:
+            if error.errno not in _IMPOSSIBLE:
+                raise
+            impossible.append(path)
+        else:
+            possible.append(path)
+    options = (
         *stat_options(config), "-c", "core.fileMode=false", "-c", "core.symlinks=false", "-c", "core.ignoreCase=false",
-        "add", "--intent-to-add", "--force", "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul",
-        data=b"\0".join(paths) + b"\0",
-        env={**env, "GIT_WORK_TREE": scratch},
-        cwd=scratch,
     )  # fmt: skip
+    for command, chosen in (
+        (("add", "--intent-to-add", "--force", "--sparse"), possible),
+        (("reset", "--quiet", "--intent-to-add", repository.hash.empty_tree), impossible),
+    ):
+        if chosen:
+            repository.git(
+                *options,
+                *command,
+                "--pathspec-from-file=-",
+                "--pathspec-file-nul",
+                data=b"\0".join(chosen) + b"\0",
+                env={**env, "GIT_WORK_TREE": scratch},
+                cwd=scratch,
+            )
 
 
 def refresh(repository: Repository, index: str, paths: Iterable[bytes], config: Mapping[str, list[str]]) -> None:

@@ -11,6 +11,7 @@ import pytest
 from tests.support.command_line import Answer, Cli
 from tests.support.filesystems import MakeRepo, checkpoint_from_elsewhere, ok, spelt
 from tests.support.repo import Repo
+from tests.support.state import index_entries
 
 NFC = "caf\u00e9"
 NFD = "cafe\u0301"
@@ -212,6 +213,21 @@ def test_a_name_that_is_not_utf8(repo: Repo, cli: Cli, tmp_path: Path) -> None:
     repo.write("more", "more\n")
     ok(cli("restore", "latest"))
     assert b"bad\\377" in repo.git("ls-files")
+
+
+def test_a_name_that_is_not_utf8_and_only_intended(repo: Repo, cli: Cli, tmp_path: Path) -> None:
+    def intend(other: Repo) -> None:
+        other.write(b"bad\xff", "bad\n")
+        other.write("fine", "fine\n")
+        other.git("add", "-N", "fine", b"bad\xff")
+
+    done = ok(cli("restore", checkpoint_from_elsewhere(repo, tmp_path, intend), "--all", "--json"))
+    assert [item["path"] for item in done.json["skipped"]] == ["bad\udcff"]
+    intended = [entry.path for entry in index_entries(repo.path) if entry.flags == ("intent-to-add",)]
+    assert intended == [b"bad\xff", b"fine"]
+    assert spelt(repo)["fine"] == b"fine\n"
+    ok(cli("undo"))
+    assert "fine" not in spelt(repo)
 
 
 def _elsewhere(repo: Repo, tmp_path: Path, names: list[str | bytes]) -> str:
