@@ -45,8 +45,10 @@ def is_quick() -> bool:
 
 
 def configure(config: pytest.Config) -> None:
-    """What is asked for by name, by folder or by `-k` is no quick sample, unless its size is asked for too. Processes of
-    xdist take it from here."""
+    """What is asked for by name, by folder or by `-k` is no quick sample, unless its size is asked for too.
+
+    Processes of xdist take it from here.
+    """
     if "AGENTOS_TEST_QUICK_CASES" in os.environ:
         return
     tops = {PROJECT_ROOT, PROJECT_ROOT / "tests"}
