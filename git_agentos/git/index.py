@@ -128,7 +128,7 @@ def _intend(
     )  # fmt: skip
     for command, chosen in (
         (("add", "--intent-to-add", "--force", "--sparse"), possible),
-        (("reset", "--quiet", "--intent-to-add", repository.hash.empty_tree), impossible),
+        (("reset", "--quiet", "--no-refresh", "--intent-to-add", repository.hash.empty_tree), impossible),
     ):
         if chosen:
             repository.git(
