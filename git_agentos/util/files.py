@@ -180,6 +180,18 @@ def set_mode(file: int | bytes, mode: int) -> None:
         os.chmod(file, mode)
 
 
+def change_mode(path: bytes, mode: int, owner: int) -> None:
+    """Set the permission bits of a file or folder, where the file system has such.
+
+    PermissionError if `owner` is another user.
+    """
+    try:
+        os.chmod(path, mode)
+    except PermissionError:
+        if os.geteuid() not in (0, owner):
+            raise
+
+
 def sync_directory(path: str, *, dir_fd: int | None = None) -> None:
     """Make renames in a directory durable; nothing happens on file systems that cannot."""
     with contextlib.suppress(OSError):

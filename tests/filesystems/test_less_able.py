@@ -181,3 +181,18 @@ def test_a_link_that_is_only_intended(repo_on: MakeRepo, cli: Cli, tmp_path: Pat
     assert spelt(repo)["link"] == b"a.txt"
     ok(cli("undo"))
     assert _state(repo) == before
+
+
+@pytest.mark.parametrize("kind", ["exfat", "share"])
+def test_modes_that_only_the_index_has(repo_on: MakeRepo, cli: Cli, kind: str) -> None:
+    """All files on disk have the same modes, which `chmod` does not change, or refuses to change."""
+    repo = repo_on(kind, _fill)
+    before = _state(repo)
+    ok(cli("checkpoint"))
+    repo.git("update-index", "--chmod=+x", "a.txt", "src/b.py")
+    repo.git("commit", "-q", "-m", "executable")
+    wrecked = _state(repo)
+    ok(cli("restore", "latest"))
+    assert _state(repo) == before
+    ok(cli("undo"))
+    assert _state(repo) == wrecked
