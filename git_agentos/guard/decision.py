@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+
+from git_agentos.util.named_tuple import NamedTuple
 
 ALLOW, APPROVE, FORBID = "allow", "approve", "forbid"
 RANK = {ALLOW: 0, APPROVE: 1, FORBID: 2}

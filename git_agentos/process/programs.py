@@ -12,9 +12,9 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from git_agentos.errors import AgentosError
+from git_agentos.util.named_tuple import NamedTuple
 
 TimeoutExpired = subprocess.TimeoutExpired
 _GRACE = 5.0  # seconds between SIGTERM and SIGKILL for a process group

@@ -29,7 +29,8 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from git_agentos.util.named_tuple import NamedTuple
 
 if not __package__:  # as a script with -I: the package is not on the path
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))

@@ -17,7 +17,7 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Literal
 from urllib.parse import quote
 
 from git_agentos.errors import DamagedDatabase, DatabaseError, system_reason
@@ -25,6 +25,7 @@ from git_agentos.process import mounts
 from git_agentos.store.migrations import LATEST, MIGRATIONS, SEARCH
 from git_agentos.store.rows import LOG, MEMORY, RowOwner
 from git_agentos.util import files, locks, times
+from git_agentos.util.named_tuple import NamedTuple
 
 BUSY_SECONDS = 60.0
 _MAGIC = b"SQLite format 3\0"

@@ -21,7 +21,7 @@ NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXD
 BUSY = (errno.EBUSY, errno.ETXTBSY)
 _PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2)  # seconds, between attempts
 
-_UNFINISHED = re.compile(r"\.(\d+)-[0-9a-f]{12}\.tmp")
+_UNFINISHED = r"\.(\d+)-[0-9a-f]{12}\.tmp"
 
 
 class NotRegularError(OSError):
@@ -158,7 +158,7 @@ def remove_unfinished(folder: str) -> None:
     """Remove what processes that were killed in `replace` or `create` left in a folder."""
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
-            found = _UNFINISHED.fullmatch(name)
+            found = re.fullmatch(_UNFINISHED, name)
             if found is not None and _has_ended(int(found[1])):
                 with contextlib.suppress(OSError):
                     os.unlink(os.path.join(folder, name))

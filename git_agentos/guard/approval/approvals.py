@@ -24,7 +24,7 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from git_agentos.errors import GuardError, PolicyError, UsageError
 from git_agentos.guard import signing
@@ -34,6 +34,7 @@ from git_agentos.guard.approval.requests import ApprovalRequest, command_digest
 from git_agentos.process import table
 from git_agentos.process.table import Process
 from git_agentos.util import times
+from git_agentos.util.named_tuple import NamedTuple
 
 __all__ = [
     "DENIED", "EXPIRED", "GRANTED", "PENDING", "USED", "ActiveGrant", "Approval", "ApprovalRequest", "Store",

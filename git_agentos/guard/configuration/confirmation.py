@@ -19,7 +19,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from git_agentos.errors import AgentosError, GuardError
 from git_agentos.git.configuration import Entry
@@ -27,6 +27,7 @@ from git_agentos.guard import signing
 from git_agentos.guard.configuration import strictness
 from git_agentos.process import mounts
 from git_agentos.util import files, times
+from git_agentos.util.named_tuple import NamedTuple
 
 FILE = "confirmed.json"
 _KIND, _NAME = "settings", "confirmed"

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from git_agentos.errors import ConfigurationError, GitCommandError, GuardError, UnreadableConfiguration
 from git_agentos.git import configuration, gitfile, process, worktrees
@@ -35,6 +34,7 @@ from git_agentos.guard.configuration import confirmation, run_protection
 from git_agentos.guard.configuration.confirmation import Applied, Confirmation, Place, Unconfirmed
 from git_agentos.guard.configuration.strictness import DEFAULT_EXPIRY
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.util.values import parse_boolean, parse_duration
 
 __all__ = [

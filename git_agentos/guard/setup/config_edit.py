@@ -18,12 +18,13 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from git_agentos.errors import GuardError
 from git_agentos.git import configuration, lockfile, process
 from git_agentos.git.location import Location
 from git_agentos.util import files
+from git_agentos.util.named_tuple import NamedTuple
 
 _LOCK_TIMEOUT = 5.0  # seconds that another git may lock the file
 _NOT_SET = 5  # the exit code of `git config --unset` where there is no such setting
