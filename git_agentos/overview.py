@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from git_agentos.util.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from git_agentos.checkpoint.open_worktree import OpenWorktree
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
     from git_agentos.workspace import Status, Workspace
 
 
-@dataclass(frozen=True)
-class Overview:
+class Overview(NamedTuple):
     """`worktree` is the state of the worktree; the others are ids of runs and workflows, and messages about the guard
     of any worktree of the repository."""
 
@@ -26,8 +26,8 @@ class Overview:
 
     def fields(self) -> dict[str, object]:
         """All values by name, as in the JSON document `status`."""
-        above = {name: value for name, value in vars(self).items() if name != "worktree"}
-        return {**vars(self.worktree), **above}
+        above = {name: value for name, value in self._asdict().items() if name != "worktree"}
+        return {**self.worktree._asdict(), **above}
 
 
 def status(workspace: Workspace) -> Overview:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from git_agentos.errors import AgentosError, GuardError
@@ -92,7 +91,7 @@ class _Enforcement:
     def decision(self) -> Decision:
         """The decision, with the checkpoint that was created."""
         saved = self.safeguard.checkpoint
-        return replace(self.assessment.decision, checkpoint=saved.id if saved is not None else None)
+        return self.assessment.decision._replace(checkpoint=saved.id if saved is not None else None)
 
     # -- the outcomes --------------------------------------------------------------------------------------------------
 

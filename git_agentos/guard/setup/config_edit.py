@@ -16,7 +16,6 @@ import base64
 import contextlib
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -301,6 +300,8 @@ def _add_setting(path: str, content: bytes, each: Setting) -> bytes:
 @contextlib.contextmanager
 def _copy(path: str, content: bytes) -> Iterator[str]:
     """A file with `content` that git may edit, in a folder of its own."""
+    import tempfile  # it takes long to import
+
     with tempfile.TemporaryDirectory(prefix="agentos-config-") as folder:
         copy = os.path.join(folder, os.path.basename(path))
         with open(copy, "wb") as file:
