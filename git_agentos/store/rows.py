@@ -83,8 +83,8 @@ class Item(NamedTuple):
     commit: str | None = None
     checkpoint_id: str | None = None
     target: str | None = None
-    sources: Sequence[str] = ()
-    contributions: Sequence[Contribution] = ()
+    sources: list[str] = []  # noqa: RUF012 (a tuple's field; no value is changed in place)
+    contributions: list[Contribution] = []  # noqa: RUF012
 
 
 Row = TypeVar("Row", bound=Entry | Item)

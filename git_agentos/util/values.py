@@ -68,9 +68,8 @@ def is_hex(text: str) -> bool:
 
 def is_of_type(value: Any, type_: str) -> bool:
     """Whether a JSON value fits the type of a field, as its annotation names it."""
-    if type_.startswith(("list[", "Sequence[")):
-        inner = type_[type_.index("[") + 1 : -1]
-        return isinstance(value, list) and all(is_of_type(each, inner) for each in value)
+    if type_.startswith("list["):
+        return isinstance(value, list) and all(is_of_type(each, type_[len("list[") : -1]) for each in value)
     if type_.startswith("dict["):
         return isinstance(value, dict)
     return (value is None and type_.endswith("None")) or type(value).__name__ == type_.removesuffix(" | None")

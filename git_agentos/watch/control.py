@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import git_agentos
 from git_agentos import config
@@ -18,6 +18,7 @@ from git_agentos.git import configuration, process
 from git_agentos.git.location import Location
 from git_agentos.process import programs, table
 from git_agentos.util import files, locks
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.watch import client, place
 from git_agentos.watch.daemon import AlreadyRunsError, Daemon, Log
 from git_agentos.watch.repository import WatchedRepository
