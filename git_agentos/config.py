@@ -7,14 +7,14 @@ import os
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from git_agentos.errors import AgentosWarning, ConfigurationError, UsageError
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.util.values import parse_boolean, parse_days, parse_duration, parse_size
 
 DEFAULT_MAX_FILE_SIZE = 100 << 20
 LONGEST_ID = 64
-AGENT_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_ID - 1}}}\Z")
+AGENT_ID = rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_ID - 1}}}"
 _LONGEST_RETENTION = 1000 * 365  # days; a longer time means forever
 
 # A command: `worktree.setup` reads it, with its origin.
@@ -207,7 +207,12 @@ def agent_id(text: str, *, source: str) -> str:
 
 def well_formed(text: str, what: str, *, source: str, longest: int = LONGEST_ID) -> str:
     """Check that an id has the form of an agent id; else a UsageError that says `what` it is not."""
-    if not AGENT_ID.match(text[:LONGEST_ID]) or text.endswith((".lock", ".")) or ".." in text or len(text) > longest:
+    if (
+        not re.fullmatch(AGENT_ID, text[:LONGEST_ID])
+        or text.endswith((".lock", "."))
+        or ".." in text
+        or len(text) > longest
+    ):
         shown = text if len(text) <= LONGEST_ID else f"{text[:LONGEST_ID]}..."
         raise UsageError(
             f"'{shown}' ({source}) is not {what}",

@@ -219,6 +219,12 @@ def storage_error(error: OSError) -> StorageError:
     return StorageError(f"cannot write{where}: {system_reason(error)}", hint)
 
 
+def without_unchanged(hint: str | None) -> str | None:
+    """A hint without the words that nothing was changed: for a caller that knows that something was."""
+    lines = ["; ".join(each for each in line.split("; ") if each != UNCHANGED) for line in (hint or "").splitlines()]
+    return "\n".join(filter(None, lines)) or None
+
+
 def system_reason(error: OSError) -> str:
     """What the system says about an error: `no such file or directory`."""
     return (error.strerror or str(error)).lower()

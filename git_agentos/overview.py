@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from git_agentos.util.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from git_agentos.checkpoint.open_worktree import OpenWorktree
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from git_agentos.workspace import Status, Workspace
 
 
-@dataclass(frozen=True)
-class Overview:
+class Overview(NamedTuple):
     """`worktree` is the state of the worktree; the others are ids of runs and workflows, messages about the guard of
     any worktree of the repository, and its watch daemon (None while none runs)."""
 
@@ -29,9 +29,9 @@ class Overview:
 
     def fields(self) -> dict[str, object]:
         """All values by name, as in the JSON document `status`."""
-        above = {name: value for name, value in vars(self).items() if name != "worktree"}
+        above = {name: value for name, value in self._asdict().items() if name != "worktree"}
         watch = None if self.watch is None else self.watch._asdict()
-        return {**vars(self.worktree), **above, "watch": watch}
+        return {**self.worktree._asdict(), **above, "watch": watch}
 
 
 def status(workspace: Workspace) -> Overview:

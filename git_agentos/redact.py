@@ -15,7 +15,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
+
+from git_agentos.util.named_tuple import NamedTuple
 
 MASK = "[redacted]"
 

@@ -5,7 +5,7 @@
     workspace.restore(saved.id)
     workspace.undo()
 
-Methods return frozen dataclasses and raise subclasses of `git_agentos.errors.AgentosError`; nothing prints. Paths of
+Methods return frozen values and raise subclasses of `git_agentos.errors.AgentosError`; nothing prints. Paths of
 files are text relative to the worktree root (`os.fsdecode`); ids are full hex strings.
 """
 
@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from git_agentos import config
-from git_agentos.checkpoint import creation, format, timeline
+from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.model import Checkpoint
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.paths import inside_worktree
@@ -120,6 +120,8 @@ class Workspace:
         With an automatic `trigger` (any but `manual` and `milestone`), if nothing has changed, the newest checkpoint is
         returned, with `unchanged` set.
         """
+        from git_agentos.checkpoint import creation
+
         self._record_pending(None, every=False)
         metadata = self.context.metadata(
             trigger=trigger,
@@ -313,8 +315,6 @@ class Workspace:
 
     def status(self) -> Status:
         """Agent, branch, changes, the last checkpoint, and interrupted commands."""
-        from dataclasses import replace
-
         from git_agentos.checkpoint import queries
 
         started = self._started() or Scan(self._location)
@@ -324,12 +324,12 @@ class Workspace:
             from git_agentos.guard.approval import approvals
 
             waiting = approvals.pending(self._location.common_dir, os.environ)
-            now = replace(now, pending_approvals=waiting)
+            now = now._replace(pending_approvals=waiting)
         if not os.path.isdir(os.path.join(self._location.shared_state_dir, "worktrees")):
             return now  # there never was an agent's worktree here
         from git_agentos.worktree import journal
 
-        return replace(now, interrupted_worktrees=[each.id for each in journal.interrupted(self._location)])
+        return now._replace(interrupted_worktrees=[each.id for each in journal.interrupted(self._location)])
 
     @authorize.entry("doctor")
     def doctor(self, *, fix: bool = False) -> tuple[Finding, ...]:

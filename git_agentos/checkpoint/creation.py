@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from git_agentos import __version__
 from git_agentos.checkpoint import format, nested, state_fields, timeline
@@ -22,6 +22,7 @@ from git_agentos.git import gc, process, refs, state_dir, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
+from git_agentos.util.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from git_agentos.checkpoint.log_sync import PendingLog

@@ -22,10 +22,10 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from git_agentos.git.location import Location
 from git_agentos.util import directories, files
+from git_agentos.util.named_tuple import NamedTuple
 
 FOLDER = "deferred"
 _KEYS = {"timeline": str, "commit": str, "committer": str, "keep": list}

@@ -76,7 +76,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from git_agentos.checkpoint import state_fields
 from git_agentos.checkpoint.model import Checkpoint, Metadata, Skipped, State
@@ -85,6 +85,7 @@ from git_agentos.git import trees
 from git_agentos.git.repository import CommitData, Repository, Writer
 from git_agentos.git.trees import Change
 from git_agentos.util import times
+from git_agentos.util.named_tuple import NamedTuple
 
 FORMAT = 1
 TRIGGERS = (
@@ -198,12 +199,12 @@ def _extra_tree(writer: Writer, state: State, meta: Mapping[str, Any], attachmen
 
 # -- reading -------------------------------------------------------------------------------------------------------
 
-_TRAILER = re.compile(rb"^Agentos-Format: (\S+)$", re.MULTILINE)
+_TRAILER = rb"(?m)^Agentos-Format: (\S+)$"
 
 
 def version(commit: CommitData) -> int | None:
     """The format that a commit claims to have; None if it is not a checkpoint."""
-    found = _TRAILER.findall(commit.message)
+    found = re.findall(_TRAILER, commit.message)
     if not found or (len(commit.parents) not in (2, 4) and not len(commit.parents) > 4):
         return None
     return int(found[-1]) if found[-1].isdigit() else 0

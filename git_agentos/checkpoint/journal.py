@@ -13,13 +13,14 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from git_agentos.errors import DamagedFile, LockedError, RepositoryError
 from git_agentos.git import state_dir
 from git_agentos.git.hash_algorithm import is_any_oid
 from git_agentos.git.location import Location
 from git_agentos.util import directories, files
+from git_agentos.util.named_tuple import NamedTuple
 
 _T = TypeVar("_T")
 _VERSION = 1
@@ -27,7 +28,7 @@ _JOURNAL = "journal.json"
 _LAST = "last-restore.json"
 _LIMIT = 64 << 20
 _FIX = "git agentos doctor --fix moves it away; git agentos checkpoint list shows the states that can be restored"
-_UNFINISHED = re.compile(r"\.json\.(new|\d+)\Z|\A\.\d+-[0-9a-f]{12}\.tmp\Z")
+_UNFINISHED = r"\.json\.(new|\d+)\Z|\A\.\d+-[0-9a-f]{12}\.tmp\Z"
 
 
 class Journal(NamedTuple):
@@ -225,7 +226,7 @@ def remove_unfinished(location: Location) -> list[str]:
     Call this only with the worktree's lock held exclusively: processes that write there hold it.
     """
     with contextlib.suppress(FileNotFoundError):
-        names = [name for name in os.listdir(location.state_dir) if _UNFINISHED.search(name)]
+        names = [name for name in os.listdir(location.state_dir) if re.search(_UNFINISHED, name)]
         return [path for path in (os.path.join(location.state_dir, name) for name in names) if _forget(path)]
     return []
 

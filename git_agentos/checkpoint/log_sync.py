@@ -17,7 +17,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.model import Checkpoint
@@ -40,6 +40,7 @@ from git_agentos.store import database, database_path, rows
 from git_agentos.store.database import Connection
 from git_agentos.store.rows import Entry, Item, RowOwner
 from git_agentos.util import times
+from git_agentos.util.named_tuple import NamedTuple
 
 T = TypeVar("T")
 

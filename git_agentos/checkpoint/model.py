@@ -8,10 +8,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from git_agentos.git.refs import Head
 from git_agentos.git.trees import Entry
+from git_agentos.util.named_tuple import NamedTuple
 
 # An immutable default for mappings.
 _NONE: Mapping[Any, Any] = MappingProxyType({})

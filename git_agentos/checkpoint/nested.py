@@ -25,9 +25,8 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from git_agentos.checkpoint import nested_objects
 from git_agentos.checkpoint.model import Skipped, SkipReason
 from git_agentos.errors import GitCommandError, MissingObjectsError, RepositoryError
 from git_agentos.git import process, refs, untracked
@@ -35,6 +34,7 @@ from git_agentos.git.location import Location, locate
 from git_agentos.git.refs import Head
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.util import directories
+from git_agentos.util.named_tuple import NamedTuple
 
 _FORMAT = 1
 # A nested repository that git or we cannot read is listed as skipped; everything else is saved.
@@ -185,6 +185,8 @@ class _Description:
         if location.hash != outer.hash:
             self.skip(path, f"its objects are {location.hash.name}, and stay in its own store", name=".git/")
             return
+        from git_agentos.checkpoint import nested_objects  # here and below: few worktrees have repositories inside
+
         reason = self._hold(location, head, record)
         if reason is None and options.git_dir_goes and (others := nested_objects.other_worktrees(location)):
             reason = f"worktrees of it need its git directory: '{others[0]}'"
@@ -193,6 +195,8 @@ class _Description:
 
     def _hold(self, location: Location, head: Head, record: dict[str, Any]) -> str | None:
         """Make the main store keep all that the repository's refs and reflogs reach; the reason if that fails."""
+        from git_agentos.checkpoint import nested_objects
+
         try:
             pin, reason = nested_objects.describe(
                 self.repository, self.writer, location, head, record, keep=self.options.import_objects

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
+from typing import Any
 
 from git_agentos import config
 from git_agentos.checkpoint import timeline
@@ -13,6 +13,7 @@ from git_agentos.git import configuration, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
 from git_agentos.store import database_path
+from git_agentos.util.named_tuple import NamedTuple
 
 
 class OpenWorktree(NamedTuple):

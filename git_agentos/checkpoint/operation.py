@@ -40,7 +40,7 @@ _SIGNS = (
     ("merge", "MERGE_HEAD"),
     ("bisect", "BISECT_LOG"),
 )
-_HEX = re.compile(rb"(?<![0-9a-f])[0-9a-f]{7,}(?![0-9a-f])")
+_HEX = rb"(?<![0-9a-f])[0-9a-f]{7,}(?![0-9a-f])"
 _MOST_PINS = 2000
 
 
@@ -105,7 +105,7 @@ def pins(repository: Repository, files: Mapping[str, bytes]) -> tuple[list[str],
     for name in order:
         if name == "MERGE_RR" or name.endswith(("message", "MSG", "patch", "author-script")):
             continue
-        for match in _HEX.findall(files[name]):
+        for match in re.findall(_HEX, files[name]):
             if len(commits) >= _MOST_PINS:
                 break
             found = repository.lookup(match.decode())

@@ -7,11 +7,10 @@ may have changed. Any other file has the bytes that a checkout of its blob gives
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from git_agentos.checkpoint.model import State
 from git_agentos.git import hash_algorithm
 from git_agentos.git.repository import Repository
+from git_agentos.util.named_tuple import NamedTuple
 
 
 class Form(NamedTuple):

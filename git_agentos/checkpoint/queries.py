@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from git_agentos.checkpoint import checkout, format, journal, operation, timeline
 from git_agentos.checkpoint.capture.request import CaptureRequest
@@ -26,18 +25,17 @@ from git_agentos.errors import (
 from git_agentos.git import merge_tree, refs, state_dir, trees
 from git_agentos.git.repository import Repository
 from git_agentos.git.scan import Scan
+from git_agentos.util.named_tuple import NamedTuple
 
 
-@dataclass(frozen=True)
-class FileChange:
+class FileChange(NamedTuple):
     """One path that differs: `status` is git's letter (A, M, D, T)."""
 
     path: str
     status: str
 
 
-@dataclass(frozen=True)
-class Diff:
+class Diff(NamedTuple):
     """The difference of two states of the visible worktree; `to` is None for the current state. `patch` is git's."""
 
     from_: str
@@ -46,8 +44,7 @@ class Diff:
     patch: bytes
 
 
-@dataclass(frozen=True)
-class FileContent:
+class FileContent(NamedTuple):
     """One file of a checkpoint, with the bytes that it had in the worktree; `mode` is git's, in octal."""
 
     checkpoint: str
@@ -57,8 +54,7 @@ class FileContent:
     content: bytes
 
 
-@dataclass(frozen=True)
-class Interrupted:
+class Interrupted(NamedTuple):
     """A restore that was killed: `phase` is `journalled`."""
 
     kind: str
@@ -67,8 +63,7 @@ class Interrupted:
     phase: str
 
 
-@dataclass(frozen=True)
-class Status:
+class Status(NamedTuple):
     """The status of a worktree; counts are numbers of paths. `interrupted_worktrees` (the ids of those on which a
     command was killed) and `pending_approvals` (`guard.approval.approvals.Approval`) are of the whole repository; the
     workspace fills them in."""
@@ -86,7 +81,7 @@ class Status:
     last_checkpoint: Checkpoint | None
     pending_approvals: Sequence[object]
     interrupted: Interrupted | None
-    interrupted_worktrees: list[str] = field(default_factory=list)
+    interrupted_worktrees: Sequence[str] = ()
 
 
 def list_checkpoints(repository: Repository, own: str, agent: str | None, *, every: bool) -> Iterator[Checkpoint]:

@@ -6,11 +6,12 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from git_agentos.checkpoint.model import RulesOutside, Skipped, Sparse, State
 from git_agentos.git import trees
 from git_agentos.git.refs import Head
+from git_agentos.util.named_tuple import NamedTuple
 
 
 class Extra(NamedTuple):

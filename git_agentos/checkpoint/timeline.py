@@ -11,7 +11,6 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 from git_agentos.checkpoint import deferred, format
 from git_agentos.config import AGENT_ID
@@ -29,12 +28,13 @@ from git_agentos.git.location import Location
 from git_agentos.git.objects.pack import remove_keep
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.util import files
+from git_agentos.util.named_tuple import NamedTuple
 
 PREFIX = "refs/agentos/timelines/"
 MAIN = "main"
 _SHORTEST = 4
 _ATTEMPTS = 1000
-_NTH = re.compile(r"@\{([0-9]{1,9})\}\Z")
+_NTH = r"@\{([0-9]{1,9})\}"
 
 
 class TimelineEntry(NamedTuple):
@@ -54,7 +54,7 @@ def worktree_id(location: Location) -> str:
     if location.is_main:
         return MAIN
     name = _recorded(location) or location.worktree_name
-    if name != MAIN and AGENT_ID.match(name) and not name.endswith((".lock", ".")) and ".." not in name:
+    if name != MAIN and re.fullmatch(AGENT_ID, name) and not name.endswith((".lock", ".")) and ".." not in name:
         return name
     return "wt-" + hashlib.sha1(os.fsencode(name), usedforsecurity=False).hexdigest()[:12]
 
@@ -65,7 +65,7 @@ def _recorded(location: Location) -> str | None:
         text = files.read(os.path.join(location.state_dir, "id"), limit=1 << 16).decode("ascii").strip()
     except (OSError, UnicodeDecodeError):
         return None
-    return text if AGENT_ID.match(text) else None
+    return text if re.fullmatch(AGENT_ID, text) else None
 
 
 def tip(location: Location, timeline: str) -> str | None:
@@ -189,7 +189,7 @@ def _publish(repository: Repository) -> list[tuple[str, str]]:
 
 def _publish_one(repository: Repository, found: deferred.Append) -> None:
     """Append a noted commit, unless it is on the timeline. ValueError if it is no commit of the timeline."""
-    if not repository.hash.is_oid(found.commit) or not AGENT_ID.match(found.timeline):
+    if not repository.hash.is_oid(found.commit) or not re.fullmatch(AGENT_ID, found.timeline):
         raise ValueError(f"it names no commit ('{found.commit}') or no timeline ('{found.timeline}')")
     commit = repository.commit(found.commit)
     line = f"\nAgentos-Worktree: {found.timeline}\n".encode()
@@ -239,7 +239,7 @@ def find(repository: Repository, spec: str, timelines: list[str]) -> TimelineEnt
     With several timelines, `latest` and `@{N}` count by time. Raises CheckpointNotFound if the id is unknown, ambiguous
     or in another timeline, CheckpointFormatError if the commit is not a checkpoint.
     """
-    nth = _NTH.match(spec)
+    nth = re.fullmatch(_NTH, spec)
     if spec == "latest" or nth is not None:
         n = int(nth[1]) if nth is not None else 0
         for position, link in enumerate(_merged(repository, timelines)):

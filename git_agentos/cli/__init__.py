@@ -1,6 +1,6 @@
 """The command line: the only package that imports typer, and `output` the only module that prints.
 
-entry          the executables, and the one boundary where errors become exit codes (stdlib only at the top)
+entry          runs a command line: the one boundary where errors become exit codes (stdlib only at the top)
 prescan        reads the command line before anything large is imported
 direct         runs a plain command line without typer
 app            builds the typer application
@@ -18,5 +18,6 @@ progress       progress on the terminal
 quote          names and text that cannot harm a terminal
 command_tree   the commands as plain data, read by help, completion and the tests of the man pages
 completion     the completion scripts
+served         what the watch daemon loads in advance
 crash          where the traceback of a bug is kept
 """

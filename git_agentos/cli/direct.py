@@ -8,13 +8,14 @@ takes. Its words are bound to the command's own declarations (`parameters`), as 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from git_agentos.cli import command as commands
 from git_agentos.cli.command import AGENT, COMMAND_LINE, DIRECTORY, JSON, QUIET, Command, Group
 from git_agentos.cli.invocation import Invocation
 from git_agentos.cli.parameters import Argument, Option, Parameter
 from git_agentos.guard.policy.command_table import Line
+from git_agentos.util.named_tuple import NamedTuple
 
 _COMMON = frozenset(name for option in (DIRECTORY, AGENT, JSON, QUIET) for name in option.names)
 

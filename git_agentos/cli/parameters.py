@@ -11,7 +11,9 @@ So nothing here imports typer, or `inspect`, which takes longer to import than a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
+
+from git_agentos.util.named_tuple import NamedTuple
 
 
 class Option:

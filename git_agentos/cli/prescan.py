@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from git_agentos.guard.policy import command_table
 from git_agentos.guard.policy.command_table import Line
+from git_agentos.util.named_tuple import NamedTuple
 
 _SCANNING = (("checkpoint",), ("status",))
 

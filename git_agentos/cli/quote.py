@@ -14,7 +14,7 @@ import re
 _ESCAPES = {"\a": "\\a", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\v": "\\v", "\f": "\\f", "\r": "\\r"}
 _TO_QUOTE = {**_ESCAPES, '"': '\\"', "\\": "\\\\"}
 # The bytes of a file that must not reach a terminal: all control characters but line ends and tabs.
-_UNSAFE_BYTES = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]")
+_UNSAFE_BYTES = rb"[\x00-\x08\x0b-\x1f\x7f]"
 
 
 def path(name: str) -> str:
@@ -38,7 +38,7 @@ def block(text: str) -> str:
 
 def contents(data: bytes) -> str:
     """A file's bytes for a terminal: text and tabs as they are, controls and invalid bytes made visible."""
-    shown = _UNSAFE_BYTES.sub(lambda found: b"\\%03o" % found[0][0], data.replace(b"\r\n", b"\n"))
+    shown = re.sub(_UNSAFE_BYTES, lambda found: b"\\%03o" % found[0][0], data.replace(b"\r\n", b"\n"))
     text = shown.decode("utf-8", "surrogateescape")
     if text.isascii():
         return text

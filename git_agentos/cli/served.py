@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 
 from git_agentos.cli import entry
+from git_agentos.guard import signing
 from git_agentos.guard.setup import activation
 from git_agentos.watch.service import Work
 
@@ -27,4 +29,4 @@ def load() -> Work:
         importlib.import_module(f"git_agentos.{name}")
     gc.collect()
     gc.freeze()  # what is there is not looked at again, so that forked processes share it
-    return Work(entry.run, activation.is_enabled)
+    return Work(signing.key(os.environ), entry.run, activation.is_enabled)

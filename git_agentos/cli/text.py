@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
+
+from git_agentos.util.named_tuple import NamedTuple
 
 _COLOURS = {"yellow": "33", "red": "31", "green": "32", "cyan": "36", "bold": "1"}
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from git_agentos.git import process
 from git_agentos.git.location import Location
+from git_agentos.util.named_tuple import NamedTuple
 
 LIST = ("config", "--null", "--list")
 LIST_WITH_ORIGINS = (*LIST, "--show-scope", "--show-origin")

@@ -18,11 +18,11 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable
-from typing import NamedTuple
 
 from git_agentos.git import state_dir
 from git_agentos.git.location import Location
 from git_agentos.util import directories, files
+from git_agentos.util.named_tuple import NamedTuple
 
 _OF_REPOSITORY, _OF_WORKTREE = "filesystem.json", "worktree-filesystem.json"
 _COMPOSED, _DECOMPOSED = "\u00e9", "e\u0301"

@@ -11,11 +11,11 @@ import contextlib
 import functools
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from git_agentos.errors import GitCommandError
 from git_agentos.git import trees
 from git_agentos.git.repository import Repository, Writer
+from git_agentos.util.named_tuple import NamedTuple
 
 _ATTRIBUTES = (b"text", b"eol", b"crlf", b"ident", b"filter", b"working-tree-encoding")
 _LINE_ENDS = {"core.autocrlf": "false", "core.eol": "native"}

@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.util.values import is_hex
 
 if TYPE_CHECKING:

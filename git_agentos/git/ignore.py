@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from git_agentos.git import state_dir, trees, untracked
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
 from git_agentos.util import directories, files
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.util.values import parse_boolean
 
 FILE_NAME = b".gitignore"

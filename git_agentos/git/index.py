@@ -7,6 +7,7 @@ rename while `index.lock` is held.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Iterable, Mapping
@@ -16,6 +17,8 @@ from git_agentos.git import index_entries, trees
 from git_agentos.git.repository import Repository
 from git_agentos.util import directories
 
+# What a file system says of a name that it does not allow, or that is that of another file or folder to it.
+_IMPOSSIBLE = (errno.EILSEQ, errno.EINVAL, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
 _FSMONITOR = b"FSMN"  # the signature of that extension (gitformat-index(5))
 
 
@@ -64,7 +67,7 @@ def apply(repository: Repository, index: str, edit: IndexEdit, scratch: str, con
     """Apply an edit to the index file `index`; `scratch` is an empty directory to work in."""
     env = {"GIT_INDEX_FILE": index}
     plain = (*stat_options(config), "-c", "core.ignoreStat=false", "update-index", "-z")
-    null = repository.hash.zero.encode()
+    null, empty = repository.hash.zero.encode(), repository.hash.hash_blob(b"").encode()
     rows = [b"0 %b\t%b\0" % (null, path) for path in edit.remove]
     for path, (mode, oid) in edit.entries.items():
         rows.append(b"0 %b\t%b\0" % (null, path))
@@ -72,7 +75,9 @@ def apply(repository: Repository, index: str, edit: IndexEdit, scratch: str, con
     for path, stages in edit.stages.items():
         rows.append(b"0 %b\t%b\0" % (null, path))
         rows += [b"%o %b %d\t%b\0" % (mode, oid.encode(), n, path) for n, (mode, oid) in sorted(stages.items())]
-    rows += [b"0 %b\t%b\0" % (null, path) for path in edit.intent_to_add]
+    for path, mode in edit.intent_to_add.items():
+        rows.append(b"0 %b\t%b\0" % (null, path))
+        rows.append(b"%o %b 2\t%b\0" % (mode, empty, path))
     if rows:
         # All removals first: a file that becomes a directory must be removed before paths below it are added.
         rows.sort(key=lambda row: not row.startswith(b"0 "))
@@ -98,27 +103,43 @@ def _intend(
     scratch: str,
     config: Mapping[str, list[str]],
 ) -> None:
-    """`git add -N` in a scratch working tree: no other command sets the flag, and it requires the file to exist. Modes
-    are options, since not every file system has them."""
-    for path, mode in paths.items():
+    """`git add -N` in a scratch working tree: it requires the file to exist.
+
+    Not every file system has modes and symbolic links. So all files are plain ones, and git is told that modes and
+    links are missing: then it takes the mode of the entry that it replaces, here that of a conflict (see `apply`).
+    `git reset -N` requires no file, but makes all entries those of plain files: it is for names that the file system
+    does not allow, or cannot have beside another one.
+    """
+    possible, impossible = [], []
+    for path in paths:
         target = os.path.join(os.fsencode(scratch), path)
-        directories.make(os.path.dirname(target))
-        if mode == trees.SYMLINK:
-            os.symlink("target", target)
-        else:
+        try:
+            directories.make(os.path.dirname(target))
             with open(target, "wb"):
                 pass
-    executable = [path for path, mode in paths.items() if mode == trees.EXECUTABLE]
-    for chosen, options in (([*paths.keys() - {*executable}], ()), (executable, ("--chmod=+x",))):
+        except OSError as error:
+            if error.errno not in _IMPOSSIBLE:
+                raise
+            impossible.append(path)
+        else:
+            possible.append(path)
+    options = (
+        *stat_options(config), "-c", "core.fileMode=false", "-c", "core.symlinks=false", "-c", "core.ignoreCase=false",
+    )  # fmt: skip
+    for command, chosen in (
+        (("add", "--intent-to-add", "--force", "--sparse"), possible),
+        (("reset", "--quiet", "--no-refresh", "--intent-to-add", repository.hash.empty_tree), impossible),
+    ):
         if chosen:
             repository.git(
-                *stat_options(config), "-c", "core.fileMode=false", "-c", "core.symlinks=true",
-                "-c", "core.ignoreCase=false", "add", "--intent-to-add", "--force", "--sparse", *options,
-                "--pathspec-from-file=-", "--pathspec-file-nul",
+                *options,
+                *command,
+                "--pathspec-from-file=-",
+                "--pathspec-file-nul",
                 data=b"\0".join(chosen) + b"\0",
                 env={**env, "GIT_WORK_TREE": scratch},
                 cwd=scratch,
-            )  # fmt: skip
+            )
 
 
 def refresh(repository: Repository, index: str, paths: Iterable[bytes], config: Mapping[str, list[str]]) -> None:

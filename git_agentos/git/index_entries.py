@@ -9,10 +9,10 @@ import contextlib
 import mmap
 import os
 from collections.abc import Collection, Iterator
-from typing import NamedTuple
 
 from git_agentos.git import process
 from git_agentos.git.location import Location
+from git_agentos.util.named_tuple import NamedTuple
 
 # Mode 160000 as the index stores it (32 bits, big endian): its absence proves that there is no gitlink. In an entry, it
 # is 24 bytes after the beginning; with whole names, all entries begin 12 bytes after a multiple of 8.

@@ -9,12 +9,12 @@ import contextlib
 import os
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from git_agentos.errors import RepositoryError, UnsupportedRepository
 from git_agentos.git import gitfile, process, repository_format, version
 from git_agentos.git.hash_algorithm import HashAlgorithm
 from git_agentos.git.repository_format import RepositoryFormat
+from git_agentos.util.named_tuple import NamedTuple
 
 # Variables that name git's repository and working tree.
 LEADING = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR")

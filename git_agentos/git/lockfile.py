@@ -19,11 +19,11 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from git_agentos.errors import LockedError
 from git_agentos.git.location import Location
 from git_agentos.util import directories, files, locks
+from git_agentos.util.named_tuple import NamedTuple
 
 _FOLDER = "locks"
 _CLAIM = ".claim"

@@ -11,12 +11,12 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from git_agentos.errors import RepositoryError
 from git_agentos.git import process, state_dir
 from git_agentos.git.objects import alternates
 from git_agentos.git.repository import Repository, Writer
+from git_agentos.util.named_tuple import NamedTuple
 
 _NO_SUCH_OPTION = 129
 _SHARE = 16  # the smallest number of pairs for which a further process is started

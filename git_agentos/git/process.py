@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 
 from git_agentos.errors import GitCommandError, RepositoryError
 from git_agentos.git import gitfile
-from git_agentos.util import git_command_line
 
 PIPE = subprocess.PIPE
 
@@ -21,7 +20,7 @@ PIPE = subprocess.PIPE
 SHIM_FOLDER = "/agentos/guard/bin"
 
 _SHIM_BEGINS = b"#!/bin/sh\n# git-agentos: "
-_BEHIND = re.compile(rb"^guard_behind='(.*)'$", re.MULTILINE)
+_BEHIND = rb"(?m)^guard_behind='(.*)'$"
 
 # A hook or an alias starts us with the variables of *its* repository; in another tree they would make git
 # read the wrong index or write to the wrong object store (pre-commit's `no_git_env`, for the same reason).
@@ -84,7 +83,7 @@ FIXED_CONFIG = (
 )
 
 # git's messages if the index, or the shared one of a split index, is damaged (read-cache.c, split-index.c).
-_DAMAGED_INDEX = re.compile(
+_DAMAGED_INDEX = (
     r"index file (open failed|smaller than expected|corrupt)|unable to map index file|bad index (version|file)"
     r"|broken index, expect|unknown index entry format|malformed name field in the index"
 )
@@ -216,7 +215,7 @@ def behind_shim(path: str) -> str | None:
             data += file.read()
     except OSError:
         return None
-    match = _BEHIND.search(data)
+    match = re.search(_BEHIND, data)
     return os.fsdecode(match[1].replace(b"'\\''", b"'")) if match else ""
 
 
@@ -247,6 +246,8 @@ def run(  # noqa: PLR0913 - as subprocess.run
 
 def failure(args: Sequence[str | bytes], status: int, err: bytes) -> GitCommandError:
     """The error for a git command that ended with `status`, in git's own words."""
+    from git_agentos.util import git_command_line
+
     text = err.decode("utf-8", "replace").strip()
     name = git_command_line.parse(["git", *map(os.fsdecode, args)]).command or "command"
     lines = [line for line in text.splitlines() if line.strip()]
@@ -255,6 +256,6 @@ def failure(args: Sequence[str | bytes], status: int, err: bytes) -> GitCommandE
     reason = reason or next(iter(lines), f"exit code {status}")
     for prefix in ("fatal: ", "error: "):
         reason = reason.removeprefix(prefix)
-    if _DAMAGED_INDEX.search(text):
+    if re.search(_DAMAGED_INDEX, text):
         return GitCommandError(f"git cannot read the index: {reason}", REPAIR_INDEX, status=status, stderr=text)
     return GitCommandError(f"git {name} failed: {reason}", status=status, stderr=text)

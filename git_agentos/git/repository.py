@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from git_agentos.errors import MissingObjectsError, RepositoryError
 from git_agentos.git import process, trees
@@ -15,6 +14,7 @@ from git_agentos.git.hash_algorithm import HashAlgorithm
 from git_agentos.git.location import Location
 from git_agentos.git.objects.store import open_store
 from git_agentos.git.objects.writer import ObjectWriter
+from git_agentos.util.named_tuple import NamedTuple
 
 
 class CommitData(NamedTuple):

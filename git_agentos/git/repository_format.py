@@ -7,14 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
-from typing import NamedTuple
 
 from git_agentos.errors import UnsupportedRepository
 from git_agentos.git.hash_algorithm import BY_NAME, SHA1, HashAlgorithm
-
-_HEADER = re.compile(r"\s*\[\s*([a-z0-9.-]+)\s*(\"[^\"]*\")?\s*\](.*)\Z", re.IGNORECASE | re.DOTALL)
-_VALUE = re.compile(r"\s*([a-z][a-z0-9-]*)\s*(?:=\s*\"?([^\"#;]*?)\"?\s*(?:[#;].*)?)?\Z", re.IGNORECASE)
+from git_agentos.util.named_tuple import NamedTuple
 
 # Extensions that change nothing for us; git itself follows them in what it does for us.
 _SERVED = frozenset(
@@ -97,12 +93,12 @@ def _sections(common_dir: str) -> tuple[dict[str, str], dict[str, str]]:
     found: dict[str, dict[str, str]] = {"core": {}, "extensions": {}}
     section: dict[str, str] | None = None
     with contextlib.suppress(OSError), open(os.path.join(common_dir, "config"), errors="surrogateescape") as file:
-        for line in file:
+        for line in map(str.strip, file):
             rest = line
-            header = _HEADER.match(line)
-            if header is not None:
-                section, rest = None if header[2] else found.get(header[1].lower()), header[3]
-            value = _VALUE.match(rest) if section is not None else None
-            if section is not None and value is not None:
-                section[value[1].lower()] = (value[2] or "true").lower()
+            if line.startswith("["):
+                name, _, rest = line[1:].partition("]")
+                section = found.get(name.strip().lower())  # with a subsection, it is another one
+            key, equals, value = rest.partition("#")[0].partition(";")[0].partition("=")
+            if section is not None and key.strip():
+                section[key.strip().lower()] = value.replace('"', "").strip().lower() if equals else "true"
     return found["core"], found["extensions"]

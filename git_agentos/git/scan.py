@@ -17,12 +17,13 @@ import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from git_agentos.errors import GitCommandError, RepositoryError
 from git_agentos.git import configuration, index_entries, process, untracked, version
 from git_agentos.git.location import Location, locate
 from git_agentos.util import system
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.util.values import parse_boolean
 
 _STATUS = (

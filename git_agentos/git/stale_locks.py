@@ -22,13 +22,13 @@ import contextlib
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from git_agentos.git import gitfile
 from git_agentos.git.location import Location
 from git_agentos.process import occupants
 from git_agentos.process.table import Process
 from git_agentos.util import directories, locks
+from git_agentos.util.named_tuple import NamedTuple
 
 PATIENCE = 5.0  # seconds to wait for processes to end
 _SETTLED = 1.0  # seconds for which a lock on what is shared must stay unchanged

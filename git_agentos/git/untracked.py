@@ -11,10 +11,10 @@ import itertools
 import os
 import stat
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from git_agentos.git import gitfile, process
 from git_agentos.git.location import Location
+from git_agentos.util.named_tuple import NamedTuple
 
 LIST = ("ls-files", "--others", "-z", "--exclude-standard")
 LIST_DIRECTORIES = (*LIST, "--directory")

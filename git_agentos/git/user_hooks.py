@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from git_agentos.git import configuration
 from git_agentos.git.location import Location
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.util.values import parse_boolean
 
 # How a user's fsmonitor is called: with version 1 or 2 of the protocol, with 2 and then 1, or not at all.

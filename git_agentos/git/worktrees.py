@@ -6,7 +6,6 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from git_agentos.errors import AgentosError, RepositoryError
 from git_agentos.git import process, refs
@@ -21,6 +20,7 @@ from git_agentos.git.gitfile import (
 )
 from git_agentos.git.location import Location
 from git_agentos.util import directories, files, locks
+from git_agentos.util.named_tuple import NamedTuple
 
 __all__ = [
     "BranchUser",

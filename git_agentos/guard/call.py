@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from git_agentos.process import table
+from git_agentos.util.named_tuple import NamedTuple
 
 UNKNOWN = "\0"
 """In a word of a command line: text that is known only at run time (`"$MSG"`, `$(date)`). No argument of a real process

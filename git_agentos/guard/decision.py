@@ -8,8 +8,8 @@ variable names: lower-case letters, digits and dashes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+
+from git_agentos.util.named_tuple import NamedTuple
 
 ALLOW, APPROVE, FORBID = "allow", "approve", "forbid"
 RANK = {ALLOW: 0, APPROVE: 1, FORBID: 2}
@@ -67,8 +67,7 @@ class SaveScope(NamedTuple):
         )
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(NamedTuple):
     """What is decided about a command; the fields are the keys of JSON kind `decision`.
 
     `decision` is `allow`, `approve` or `forbid`; `operations` are names, the strictest first; `rule` is what decided
@@ -108,4 +107,4 @@ def strictest(decisions: Sequence[Decision]) -> Decision:
     """The first of the strictest decisions, with the operations of all."""
     found = max(decisions, key=lambda each: RANK[each.decision])
     names = (name for each in (found, *decisions) for name in each.operations)
-    return replace(found, operations=list(dict.fromkeys(names)))
+    return found._replace(operations=list(dict.fromkeys(names)))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from git_agentos import config
 from git_agentos.errors import UsageError
@@ -16,6 +15,7 @@ from git_agentos.git import gitfile
 from git_agentos.guard import ancestry
 from git_agentos.process import table
 from git_agentos.util import files
+from git_agentos.util.named_tuple import NamedTuple
 
 ILL_FORMED = "?"
 

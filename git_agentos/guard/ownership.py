@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from git_agentos.errors import AgentosError
 from git_agentos.git import gitfile, location, process, worktrees
@@ -20,6 +20,7 @@ from git_agentos.guard import ancestry, identity
 from git_agentos.guard.identity import Identity
 from git_agentos.process import table
 from git_agentos.util import directories, files
+from git_agentos.util.named_tuple import NamedTuple
 
 _MAKER = "made-by"  # in the folder `agentos` of a worktree that plain git has made
 _DEEPEST = 16  # worktrees made by an agent in a worktree made by an agent …

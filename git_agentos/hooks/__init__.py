@@ -18,7 +18,7 @@ is imported where it is used. A hook's exit code is one of those below; any othe
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from git_agentos.util.named_tuple import NamedTuple
 
 CONTINUE, STOP, FAILED = 0, 3, 70
 

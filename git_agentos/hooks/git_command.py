@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from git_agentos.errors import GuardError, RepositoryError
 from git_agentos.git.location import Location, locate
@@ -16,6 +15,7 @@ from git_agentos.guard.configuration.settings import GuardSettings
 from git_agentos.guard.identity import Identity
 from git_agentos.process import table
 from git_agentos.util import git_command_line
+from git_agentos.util.named_tuple import NamedTuple
 
 
 class GitCommand(NamedTuple):

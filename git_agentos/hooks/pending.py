@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import NamedTuple
 
 from git_agentos.checkpoint import deferred
 from git_agentos.errors import AgentosError
@@ -23,6 +22,7 @@ from git_agentos.git import refs, state_dir
 from git_agentos.git.location import Location
 from git_agentos.hooks import CONTINUE, HookCall
 from git_agentos.util import files
+from git_agentos.util.named_tuple import NamedTuple
 
 _FOLDER = _LOCK = "recording"
 

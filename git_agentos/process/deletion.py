@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -39,6 +38,8 @@ def remove_folder(path: str) -> bool:
         with contextlib.suppress(OSError):
             os.unlink(path)
         return not os.path.lexists(path)
+    import shutil  # it takes long to import
+
     shutil.rmtree(path, ignore_errors=True)
     if os.path.lexists(path):
         for top, _, _ in os.walk(path):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from git_agentos.process import ps
 
 # `/dev/disk1s1 on / (apfs, local, journaled)` on macOS and FreeBSD, `/dev/wd0a on / type ffs (local)` on the others.
-_MOUNTS = (re.compile(r".*? on (/.*?) type (\S+) \(.*\)"), re.compile(r".*? on (/.*) \(([^,()]+)[^()]*\)"))
+_MOUNTS = (r".*? on (/.*?) type (\S+) \(.*\)", r".*? on (/.*) \(([^,()]+)[^()]*\)")
 # What several machines may use at once; a program in user space (fuse) may be the client of such a one.
 _SHARED = (
     "nfs", "cifs", "smb", "9p", "virtiofs", "fuse", "ceph", "gluster", "lustre", "afs", "gpfs", "vboxsf", "vmhgfs",
@@ -98,6 +98,6 @@ def _mounts() -> Iterator[tuple[bytes, str]]:
 def parse_mount(out: str) -> Iterator[tuple[bytes, str]]:
     """The mount point and type in each line that mount(8) prints."""
     for line in out.splitlines():
-        found = next(filter(None, (form.fullmatch(line) for form in _MOUNTS)), None)
+        found = next(filter(None, (re.fullmatch(form, line) for form in _MOUNTS)), None)
         if found is not None:
             yield os.fsencode(found[1]), found[2]

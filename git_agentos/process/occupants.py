@@ -11,11 +11,11 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from git_agentos.process import mounts, ps, table
 from git_agentos.process.table import Process
 from git_agentos.util import git_command_line
+from git_agentos.util.named_tuple import NamedTuple
 
 # The options and variables that say where a git works.
 _LOCATION_GIVEN = ("--git-dir=", "--work-tree=", "GIT_DIR=", "GIT_COMMON_DIR=", "GIT_WORK_TREE=", "GIT_INDEX_FILE=")

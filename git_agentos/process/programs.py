@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from git_agentos.errors import AgentosError
+from git_agentos.util.named_tuple import NamedTuple
 
 TimeoutExpired = subprocess.TimeoutExpired
 _GRACE = 5.0  # seconds between SIGTERM and SIGKILL for a process group
@@ -44,6 +42,8 @@ def run(argv: Sequence[str], *, cwd: str, env: Mapping[str, str], timeout: float
     After `timeout` seconds, and where it fails, or this process is interrupted, the whole group is ended; what a
     successful one left running continues. FileNotFoundError where there is no such program.
     """
+    import tempfile  # it takes long to import
+
     with tempfile.TemporaryFile() as output:
         child = subprocess.Popen(
             argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
@@ -109,6 +109,8 @@ def start_in_background(argv: Sequence[str], *, env: Mapping[str, str] | None = 
 
 def find_bubblewrap(environment: Mapping[str, str], error: type[AgentosError]) -> str:
     """Where bubblewrap is on PATH; `error` where it is missing."""
+    import shutil  # it takes long to import
+
     found = shutil.which("bwrap", path=environment.get("PATH", os.defpath))
     if found is None:
         raise error(

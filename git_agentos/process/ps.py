@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from typing import NamedTuple
+
+from git_agentos.util.named_tuple import NamedTuple
 
 _START_WORDS = 5  # lstart is `Wed Nov 25 16:18:47 2026`
 _SYSTEM_PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
 _BOOT = ("bootsessionuuid", "boottime")
-_VARIABLE = re.compile(r" ([A-Za-z_][A-Za-z0-9_]*)=")
+_VARIABLE = r" ([A-Za-z_][A-Za-z0-9_]*)="
 
 
 class Row(NamedTuple):
@@ -44,7 +45,7 @@ def environments(pid: int | None = None) -> dict[int, dict[str, str]]:
     found: dict[int, dict[str, str]] = {}
     for line in _run(pid, "pid", "args", environment=True).splitlines():
         number, _, words = line.strip().partition(" ")
-        pieces = _VARIABLE.split(words)
+        pieces = re.split(_VARIABLE, words)
         found[int(number)] = dict(zip(pieces[1::2], pieces[2::2], strict=True))
     return found
 

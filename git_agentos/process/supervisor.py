@@ -1,9 +1,9 @@
 """The process above a command: `python -I -S supervisor.py [--contain LIFELINE REPORT LIMIT GRACE] -- COMMAND ARG…`.
 
-Standard library, `table` and `marked` only. A command cannot get rid of it: everything orphaned below is reparented to
-it (PR_SET_CHILD_SUBREAPER), and its own environment cannot be changed from below. It forwards signals and exits as the
-command does: with its exit code, 128 + N where signal N ended it, 127 where there is no such command, 126 where it
-cannot be run. `guard exec` uses that: processes that the command leaves behind continue.
+Standard library, `table`, `marked` and what these import only. A command cannot get rid of it: everything orphaned
+below is reparented to it (PR_SET_CHILD_SUBREAPER), and its own environment cannot be changed from below. It forwards
+signals and exits as the command does: with its exit code, 128 + N where signal N ended it, 127 where there is no such
+command, 126 where it cannot be run. `guard exec` uses that: processes that the command leaves behind continue.
 
 With `--contain`, which runs and workflows use, nothing is left. Everything below is ended when the command has ended,
 when LIMIT seconds have passed (0: no limit), or when the other end of the descriptor LIFELINE is closed, as it is when
@@ -29,12 +29,12 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
 
 if not __package__:  # as a script with -I: the package is not on the path
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 from git_agentos.process import marked, table
+from git_agentos.util.named_tuple import NamedTuple
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _FORWARDED = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGCONT")

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from git_agentos.process import ps
+from git_agentos.util.named_tuple import NamedTuple
 
 _PROC = "/proc"
 _MAX_ANCESTORS = 512  # nobody nests deeper, and a loop must not hang us

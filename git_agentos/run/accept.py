@@ -13,7 +13,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from git_agentos.checkpoint import format
 from git_agentos.checkpoint.creation import create_checkpoint
@@ -29,6 +28,7 @@ from git_agentos.run.context import WorkspaceContext, run_metadata, worktree_id
 from git_agentos.run.events import ACCEPTED, OK, PASSED, Run
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.snapshot import run_context
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.worktree import agent_merge, layout
 from git_agentos.worktree.agent_merge import Merge
 

@@ -28,7 +28,6 @@ import shutil
 import stat
 import time
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from git_agentos.checkpoint.capture import listing
 from git_agentos.checkpoint.capture.listing import Folder, Known, Listing
@@ -41,6 +40,7 @@ from git_agentos.git import filters, process, state_dir, trees
 from git_agentos.git.location import Location
 from git_agentos.guard.setup import activation
 from git_agentos.util import directories, file_times, files
+from git_agentos.util.named_tuple import NamedTuple
 
 _VERSION = 1
 _FOLDER = "pristine"

@@ -13,7 +13,14 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError, storage_error
+from git_agentos.errors import (
+    AgentosError,
+    LockedError,
+    RepositoryError,
+    RunError,
+    storage_error,
+    without_unchanged,
+)
 from git_agentos.git import authorship, process
 from git_agentos.guard import authorize
 from git_agentos.run import cleanup, evidence_store, lock, preparation, snapshot
@@ -251,19 +258,21 @@ def _recording_failure(context: OpenWorktree, found: Evidence) -> Iterator[None]
             yield
     except (AgentosError, OSError) as error:
         raised = storage_error(error) if isinstance(error, OSError) else error
-        if preparation.recorded_context(context, found.run_id) is None:
+        workspace = preparation.recorded_context(context, found.run_id)
+        if workspace is None:
             lock.discard(context.location, found.run_id)
             evidence_store.remove(context.location, found.run_id)
         else:
-            then = f"git agentos run resume {found.run_id} continues the run, rollback resets its worktree"
+            then = [f"git agentos run resume {found.run_id} continues the run, rollback resets its worktree"]
+            if os.path.isdir(workspace.worktree_path):
+                then.insert(0, f"the run has the worktree '{workspace.worktree_path}'")
             ended = found.state().ended
             if ended is None:
                 with contextlib.suppress(AgentosError, OSError):
                     found.event("interrupted", signal=None, error=str(raised))
             else:
-                then = f"the run has ended: {ended}; git agentos run resume {found.run_id} seals its evidence"
-                raised.hint = None  # "nothing was changed"
-            raised.hint = "\n".join(each for each in (raised.hint, then) if each)
+                then = [f"the run has ended: {ended}; git agentos run resume {found.run_id} seals its evidence"]
+            raised.hint = "\n".join(filter(None, [without_unchanged(raised.hint), *then]))
         if raised is error:
             raise
         raise raised from error

@@ -20,7 +20,7 @@ import errno
 import json
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from git_agentos.errors import RunError
 from git_agentos.guard import signing
@@ -28,6 +28,7 @@ from git_agentos.run.events import EVENTS, parse_line
 from git_agentos.run.evidence_folder import Folder
 from git_agentos.run.journal_note import Note, NoteFile
 from git_agentos.util import files, locks, times
+from git_agentos.util.named_tuple import NamedTuple
 
 _LIMIT = 256 << 20
 _ATTEMPTS = 50

@@ -14,10 +14,11 @@ import contextlib
 import hashlib
 import json
 import os
-from typing import Any, NamedTuple
+from typing import Any
 
 from git_agentos.guard import signing
 from git_agentos.util import files
+from git_agentos.util.named_tuple import NamedTuple
 
 _END = ".json"
 _LIMIT = 1 << 16

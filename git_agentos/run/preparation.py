@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from git_agentos import config, log
 from git_agentos.checkpoint import format, timeline
@@ -36,6 +35,7 @@ from git_agentos.run.context import (
 )
 from git_agentos.run.events import SERVICE
 from git_agentos.run.evidence import Evidence
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.worktree import base, journal, layout, new_worktree, record, repair
 from git_agentos.worktree.new_worktree import ReadyWorktree, WorktreeSpec
 from git_agentos.worktree.record import AgentWorktree

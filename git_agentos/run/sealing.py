@@ -18,7 +18,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.creation import create_checkpoint, write_checkpoint
@@ -32,6 +32,7 @@ from git_agentos.run.events import EVENTS, MANIFEST, Run, state_of
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.evidence_copy import write_blob
 from git_agentos.util import times
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.worktree import layout
 
 META_MANIFEST = "manifest_sha256"

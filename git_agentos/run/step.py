@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from git_agentos import redact_lines
 from git_agentos.checkpoint import timeline
@@ -36,6 +36,7 @@ from git_agentos.run.rollback import rollback_and_record
 from git_agentos.run.snapshot import WorkspaceSnapshot
 from git_agentos.run.spec import AGENT, CHECKPOINT, ROLLBACK, RunSpec, StepSpec
 from git_agentos.store import database_path
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.worktree import layout
 
 _FEEDBACK = "AGENTOS_FEEDBACK_FILE"

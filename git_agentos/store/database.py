@@ -17,14 +17,14 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
-from urllib.parse import quote
+from typing import Literal
 
 from git_agentos.errors import DamagedDatabase, DatabaseError, system_reason
 from git_agentos.process import mounts
 from git_agentos.store.migrations import LATEST, MIGRATIONS, SEARCH
 from git_agentos.store.rows import LOG, MEMORY, RowOwner
 from git_agentos.util import files, locks, times
+from git_agentos.util.named_tuple import NamedTuple
 
 BUSY_SECONDS = 60.0
 _MAGIC = b"SQLite format 3\0"
@@ -178,7 +178,7 @@ class PendingLines(NamedTuple):
 def read_pending(path: str) -> PendingLines:
     """The rows of a damaged database that are in no checkpoint, as far as it can be read. Nothing is written to it."""
     with contextlib.suppress(sqlite3.Error, ValueError):
-        connection = sqlite3.connect(f"file:{quote(os.fsencode(path))}?mode=ro", uri=True, isolation_level=None)
+        connection = sqlite3.connect(f"file:{_in_uri(path)}?mode=ro", uri=True, isolation_level=None)
         try:
             return PendingLines(_pending_lines(connection, LOG), _pending_lines(connection, MEMORY))
         finally:
@@ -279,7 +279,7 @@ def _connect(path: str, *, across_threads: bool = False, read_only: bool = False
     name = path
     if read_only:
         # Without a log beside it, the file is complete; without `immutable`, SQLite would try to create a log.
-        name = f"file:{quote(os.fsencode(path))}?mode=ro" + ("" if os.path.exists(path + "-wal") else "&immutable=1")
+        name = f"file:{_in_uri(path)}?mode=ro" + ("" if os.path.exists(path + "-wal") else "&immutable=1")
     connection = sqlite3.connect(
         name, timeout=BUSY_SECONDS, isolation_level=level, check_same_thread=not across_threads, uri=read_only
     )
@@ -296,6 +296,11 @@ def _connect(path: str, *, across_threads: bool = False, read_only: bool = False
 def _is_read_only(path: str) -> bool:
     """Whether nothing can be written beside the file, as on a file system that is mounted read-only."""
     return not os.access(os.path.dirname(path), os.W_OK)
+
+
+def _in_uri(path: str) -> str:
+    """A path in a URI. `urllib` would do it too, and takes longer to import than most commands take to ask here."""
+    return "".join(f"%{byte:02X}" for byte in os.fsencode(path))
 
 
 def _check_header(path: str) -> None:

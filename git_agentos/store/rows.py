@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.util.values import is_of_type
 
 if TYPE_CHECKING:
@@ -36,8 +36,7 @@ class PendingRow(NamedTuple):
     line: str
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One entry of an agent's log; the fields are the keys of the JSON kind `log-entry`.
 
     `timestamp` is ISO 8601 UTC; `type` one of TYPES; `details` any JSON object; `files_changed` are paths relative to
@@ -58,16 +57,14 @@ class Entry:
     redacted: int = 0
 
 
-@dataclass(frozen=True)
-class Contribution:
+class Contribution(NamedTuple):
     """What one worktree contributed to a merge: its checkpoints, oldest first."""
 
     worktree: str
     checkpoints: list[str]
 
 
-@dataclass(frozen=True)
-class Item:
+class Item(NamedTuple):
     """One item of the working memory; the fields are the keys of the JSON kind `memory-item`.
 
     An `artifact` is a file: its `type`, `path` and `description`, and the `commit` and `checkpoint_id` when it was
@@ -86,14 +83,12 @@ class Item:
     commit: str | None = None
     checkpoint_id: str | None = None
     target: str | None = None
-    sources: list[str] = field(default_factory=list)
-    contributions: list[Contribution] = field(default_factory=list)
+    sources: list[str] = []  # noqa: RUF012 (a tuple's field; no value is changed in place)
+    contributions: list[Contribution] = []  # noqa: RUF012
 
 
 Row = TypeVar("Row", bound=Entry | Item)
-_FIELDS: dict[type, dict[str, str]] = {
-    kind: {each.name: str(each.type) for each in fields(kind)} for kind in (Entry, Item)
-}
+_FIELDS: dict[type, dict[str, str]] = {kind: kind.__annotations__ for kind in (Entry, Item)}
 
 
 # -- lines ------------------------------------------------------------------------------------------------------------
@@ -101,13 +96,10 @@ _FIELDS: dict[type, dict[str, str]] = {
 
 def line(row: Entry | Item) -> str:
     """The row as a line of its file."""
-    return json.dumps(vars(row), ensure_ascii=True, allow_nan=False, separators=(",", ":"), default=_contribution)
-
-
-def _contribution(value: object) -> dict[str, Any]:
-    if isinstance(value, Contribution):
-        return vars(value)
-    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
+    body = row._asdict()
+    if isinstance(row, Item):
+        body["contributions"] = [each._asdict() for each in row.contributions]
+    return json.dumps(body, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
 def parse(kind: type[Row], text: str | bytes) -> Row | None:
@@ -251,14 +243,9 @@ def find_entries(connection: Connection, owner: RowOwner, query: LogQuery) -> li
 
 
 def _entry_of_row(body: str) -> Entry:
-    """The entry of a row, which was valid when it was written. It is not created by `Entry(...)`, because a frozen
-    dataclass sets its fields one by one, which is slow for a whole log."""
+    """The entry of a row, which was valid when it was written."""
     known = json.loads(body)
-    if known.keys() != _FIELDS[Entry].keys():
-        return Entry(**{name: known[name] for name in _FIELDS[Entry] if name in known})
-    entry = object.__new__(Entry)
-    vars(entry).update(known)
-    return entry
+    return Entry(**{name: known[name] for name in _FIELDS[Entry] if name in known})
 
 
 def first_by_other_agent(connection: Connection, owner: RowOwner, agent: str, after: str) -> Entry | None:

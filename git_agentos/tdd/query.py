@@ -12,7 +12,6 @@ import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from git_agentos import redact_lines
 from git_agentos.checkpoint import format
@@ -46,6 +45,7 @@ from git_agentos.tdd.state import (
     issue_of,
     possible_decisions,
 )
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.worktree import layout
 from git_agentos.worktree import record as worktree_records
 

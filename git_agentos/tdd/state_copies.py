@@ -14,7 +14,6 @@ import contextlib
 import json
 import os
 import warnings
-from typing import NamedTuple
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, AgentosWarning, RunError, system_reason
@@ -25,6 +24,7 @@ from git_agentos.run import evidence_store
 from git_agentos.run.context import is_id
 from git_agentos.store import database, database_path, threads
 from git_agentos.store.database import Connection
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.worktree import layout
 
 PREFIX = "refs/agentos/workflows/"

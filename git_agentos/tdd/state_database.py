@@ -17,7 +17,7 @@ import os
 import time
 import zlib
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from git_agentos.errors import DatabaseError, TddError
@@ -27,6 +27,7 @@ from git_agentos.guard import signing
 from git_agentos.store import database, database_path
 from git_agentos.tdd import state_copies
 from git_agentos.tdd.signed_rows import Signed, SignedValue, Unreadable
+from git_agentos.util.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     import psycopg

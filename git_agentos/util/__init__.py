@@ -6,6 +6,7 @@ locks             locks by flock(2)
 times             times as they are written everywhere
 file_times        how far the times of files can be trusted
 system            what only some systems have, and what serves elsewhere
+named_tuple       NamedTuple, defined faster than `typing` does
 values            settings as people write them: booleans, sizes, durations, ids
 git_command_line  git's own command line, split
 """

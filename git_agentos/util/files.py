@@ -21,7 +21,7 @@ NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXD
 BUSY = (errno.EBUSY, errno.ETXTBSY)
 _PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2)  # seconds, between attempts
 
-_UNFINISHED = re.compile(r"\.(\d+)-[0-9a-f]{12}\.tmp")
+_UNFINISHED = r"\.(\d+)-[0-9a-f]{12}\.tmp"
 
 
 class NotRegularError(OSError):
@@ -158,7 +158,7 @@ def remove_unfinished(folder: str) -> None:
     """Remove what processes that were killed in `replace` or `create` left in a folder."""
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
-            found = _UNFINISHED.fullmatch(name)
+            found = re.fullmatch(_UNFINISHED, name)
             if found is not None and _has_ended(int(found[1])):
                 with contextlib.suppress(OSError):
                     os.unlink(os.path.join(folder, name))
@@ -178,6 +178,18 @@ def set_mode(file: int | bytes, mode: int) -> None:
     refuse those that they do not have with EPERM."""
     with contextlib.suppress(PermissionError):
         os.chmod(file, mode)
+
+
+def change_mode(path: bytes, mode: int, owner: int) -> None:
+    """Set the permission bits of a file or folder, where the file system has such.
+
+    PermissionError if `owner` is another user.
+    """
+    try:
+        os.chmod(path, mode)
+    except PermissionError:
+        if os.geteuid() not in (0, owner):
+            raise
 
 
 def sync_directory(path: str, *, dir_fd: int | None = None) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+
+from git_agentos.util.named_tuple import NamedTuple
 
 # Each takes its value from the next word, or after `=`, apart from `-C` and `-c`, whose value is always the next word.
 VALUED = frozenset(

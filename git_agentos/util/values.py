@@ -10,9 +10,9 @@ import re
 from typing import Any
 
 _TRUE, _FALSE = frozenset(("true", "yes", "on")), frozenset(("false", "no", "off", ""))
-_INTEGER = re.compile(r"[+-]?(\d{1,9})[kmg]?", re.ASCII)
+_INTEGER = r"[+-]?([0-9]{1,9})[kmg]?"
 
-_SIZE = re.compile(r"(\d{1,18})([kmg]?)", re.ASCII)
+_SIZE = r"([0-9]{1,18})([kmg]?)"
 _BYTES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 _SECONDS = {
@@ -22,8 +22,8 @@ _SECONDS = {
     **dict.fromkeys(("d", "day"), 86400),
 }
 _DAYS = {"": 1, "d": 1, "day": 1, "w": 7, "week": 7, "m": 30, "month": 30, "y": 365, "year": 365}
-_WORD = re.compile(r"[A-Za-z]{2}")
-_DURATION = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]*)", re.ASCII)
+_WORD = r"[A-Za-z]{2}"
+_DURATION = r"(?a)(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]*)"
 
 
 def parse_boolean(text: str) -> bool | None:
@@ -33,19 +33,19 @@ def parse_boolean(text: str) -> bool | None:
         return True
     if word in _FALSE:
         return False
-    number = _INTEGER.fullmatch(word)
+    number = re.fullmatch(_INTEGER, word)
     return None if number is None else int(number[1]) != 0
 
 
 def parse_size(text: str) -> int | None:
     """A number of bytes, or one with `k`, `m` or `g` (powers of 1024)."""
-    found = _SIZE.fullmatch(text.strip().lower())
+    found = re.fullmatch(_SIZE, text.strip().lower())
     return None if found is None else int(found[1]) * _BYTES[found[2]]
 
 
 def parse_duration(text: str, *, words: bool = True) -> float | None:
     """A number of seconds, or one with `s`, `m` (minutes), `h` or `d`; with `words` also `minutes` and the like."""
-    return _duration(text, _SECONDS) if words or not _WORD.search(text) else None
+    return _duration(text, _SECONDS) if words or not re.search(_WORD, text) else None
 
 
 def parse_days(text: str) -> float | None:
@@ -54,7 +54,7 @@ def parse_days(text: str) -> float | None:
 
 
 def _duration(text: str, units: dict[str, int]) -> float | None:
-    found = _DURATION.fullmatch(text.strip().lower())
+    found = re.fullmatch(_DURATION, text.strip().lower())
     if found is None:
         return None
     unit = units.get(found[2].removesuffix("s") if len(found[2]) > 1 else found[2])
@@ -67,7 +67,7 @@ def is_hex(text: str) -> bool:
 
 
 def is_of_type(value: Any, type_: str) -> bool:
-    """Whether a JSON value fits the type of a dataclass's field, as its annotation names it."""
+    """Whether a JSON value fits the type of a field, as its annotation names it."""
     if type_.startswith("list["):
         return isinstance(value, list) and all(is_of_type(each, type_[len("list[") : -1]) for each in value)
     if type_.startswith("dict["):

@@ -8,13 +8,18 @@ changes         the changed paths of a worktree in the order of their last chang
 ignored         the folders that are not watched because git ignores all that is in them
 watcher         the port: what the daemon needs of a system that tells of changes
 inotify         its implementation on Linux
+service         does the work of commands and hooks, in forked processes
+periodic        checkpoints that the daemon creates by itself
 place           where the socket, the lock and the log are, and whether they are the user's own
 protocol        requests and answers on the socket
-client          asks a daemon; standard library only
+client          asks a daemon, and lets it do the work of a command; standard library only
+proof           how a daemon shows its clients that it is the user's own
 fsmonitor       asks it for git
 control         starts, stops and describes the daemon
+automatic       starts it by itself where one is wanted
+diagnosis       what `doctor` says of it
 
 Events are hints: an answer is only given once everything that happened before it has come through the queue of events,
 and whenever something may have been missed it is "everything may have changed". Nothing depends on the daemon: without
-one, or with one that is too slow, git and git-agentos look at the files themselves.
+one, or with one that is too slow, git and git-agentos do the work themselves.
 """

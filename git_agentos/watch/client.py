@@ -12,7 +12,7 @@ import os
 import sys
 import time
 
-from git_agentos.watch import place, protocol
+from git_agentos.watch import place, proof, protocol
 
 TYPE_CHECKING = False  # as in `typing`, which takes time to import
 if TYPE_CHECKING:
@@ -84,17 +84,18 @@ def run(argv: Sequence[str], version: str) -> int | None:
         return None
     line = [os.fsencode(each) for each in (sys.argv[0], *argv)]
     variables = [b"%s=%s" % pair for pair in os.environb.items()]
-    request = protocol.request(version, "run", b"%d" % len(line), *line, *variables)
-    if len(request) > protocol.LONGEST_REQUEST:
-        return None
     deadline = time.monotonic() + PATIENCE
     try:
         connection = _connect(common_dir, PATIENCE)
     except NoAnswer:
         return None
+    key, challenge = proof.find_key(), proof.challenge()
+    request = protocol.request(version, "run", challenge, b"%d" % len(line), *line, *variables)
+    if key is None or len(request) > protocol.LONGEST_REQUEST:
+        return None
     try:
         _send(connection, request)
-        if _receive(connection, deadline)[0] != "ready":
+        if _receive(connection, deadline) != ("ready", proof.answer(key, challenge)):
             return None
         connection.send(b"\n")
     except (OSError, protocol.ProtocolError):

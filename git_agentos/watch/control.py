@@ -8,13 +8,14 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import git_agentos
 from git_agentos.errors import AgentosError, LockedError
 from git_agentos.git.location import Location
 from git_agentos.process import programs, table
 from git_agentos.util import files
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.watch import automatic, client, place
 from git_agentos.watch.daemon import AlreadyRunsError, Daemon, Log
 from git_agentos.watch.repository import WatchedRepository

@@ -5,9 +5,10 @@ arguments, each ended by a NUL. An answer is `agentos-watch VERSION ok LENGTH` a
 and the reason in the data. `VERSION` is that of the program that wrote the message; a daemon of another version than
 its client says no, and ends.
 
-`run` has descriptors with it (SCM_RIGHTS, unix(7)): the standard streams, and the current folder. Its arguments are the
-number of words of the command line, the words, and the environment. If it will be done, `ready` comes first; then the
-client sends one byte, and once it is done the exit code comes. If that byte does not come, nothing is done.
+`run` has descriptors with it (SCM_RIGHTS, unix(7)): the standard streams, and the current folder. Its arguments are a
+challenge (`proof`), the number of words of the command line, the words, and the environment. If it will be done,
+`ready` comes first, with the proof; then the client sends one byte, and once it is done the exit code comes. If that
+byte does not come, nothing is done.
 
 Standard library only, and nothing that takes time to import: a client imports it.
 """
@@ -35,9 +36,9 @@ def accept(version: str, data: bytes = b"") -> bytes:
     return _message(version, "ok", data)
 
 
-def ready(version: str) -> bytes:
+def ready(version: str, proof: bytes) -> bytes:
     """What comes before the answer to `run`: the work begins when the client says so."""
-    return _message(version, "ready", b"")
+    return _message(version, "ready", proof)
 
 
 def decline(version: str, reason: str) -> bytes:

@@ -13,8 +13,9 @@ import selectors
 import socket
 import time
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.watch import client as clients
 from git_agentos.watch import place, protocol
 

@@ -21,19 +21,22 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from git_agentos.git.location import Location
 from git_agentos.process import confinement, table
 from git_agentos.util import system
-from git_agentos.watch import client, place, protocol
+from git_agentos.util.named_tuple import NamedTuple
+from git_agentos.watch import client, place, proof, protocol
 from git_agentos.watch.server import Request
 
 
 class Work(NamedTuple):
     """What the daemon can do: `run` runs a command line (without the program's name) and gives its exit code;
-    `is_guarded` tells whether a worktree is."""
+    `is_guarded` tells whether a worktree is. `key` is the user's, None where there is none: then it works for nobody.
+    """
 
+    key: bytes | None
     run: Callable[[Sequence[str]], int]
     is_guarded: Callable[[Location], bool]
 
@@ -73,7 +76,9 @@ class Service:
 
     def serve(self, request: Request) -> str:
         """Let a child do the work; it then has the connection. Else the reason why not."""
-        order = _read(request.arguments)
+        if self._work.key is None:
+            return "the user has no key"
+        order = _read(request.arguments[1:])
         if order is None or len(request.descriptors) != client.DESCRIPTORS or not client.is_served(order.argv[1:]):
             return "it does not do that"
         if sys.getfilesystemencoding() != "utf-8":
@@ -89,7 +94,8 @@ class Service:
             return "it has too much to do"
         child = os.fork()
         if not child:
-            _serve(request, order._replace(pid=pid, limits=limits), self._version, self._work.run)
+            ready = protocol.ready(self._version, proof.answer(self._work.key, request.arguments[0]))
+            _serve(request, order._replace(pid=pid, limits=limits), ready, self._version, self._work.run)
         self._children[child] = None
         return ""
 
@@ -154,13 +160,15 @@ def _has_been_there(pid: int) -> bool:
     return found is not None and int(found.start) <= ticks
 
 
-def _serve(request: Request, order: _Order, version: str, run: Callable[[Sequence[str]], int]) -> NoReturn:
+def _serve(
+    request: Request, order: _Order, ready: bytes, version: str, run: Callable[[Sequence[str]], int]
+) -> NoReturn:
     """In a child: do what a client wants, and tell it the exit code."""
 
     def work() -> None:
         connection = request.connection
         connection.settimeout(_PATIENCE)
-        connection.sendall(protocol.ready(version))
+        connection.sendall(ready)
         if not connection.recv(1):
             return
         _take_over(order, request.descriptors)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from git_agentos.util.named_tuple import NamedTuple
 
 
 class Kind(enum.Enum):

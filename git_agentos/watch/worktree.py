@@ -16,12 +16,12 @@ import os
 import stat
 import time
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from git_agentos.errors import AgentosError, RepositoryError
 from git_agentos.git.location import Location
 from git_agentos.process import mounts, occupants
 from git_agentos.util import directories, files
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.watch import place
 from git_agentos.watch.changes import Changes
 from git_agentos.watch.ignored import IgnoredFolders

@@ -12,13 +12,13 @@ import itertools
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import MissingObjectsError
 from git_agentos.git import merge_tree, state_dir, trees
 from git_agentos.git.merge_tree import MergeEnvironment
 from git_agentos.git.repository import Repository, Writer
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.worktree import agent_branch
 from git_agentos.worktree.agent_branch import AgentBranch, UnreadableAgent
 from git_agentos.worktree.local_changes import parents

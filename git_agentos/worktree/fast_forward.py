@@ -17,7 +17,6 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from git_agentos.checkpoint import journal as restore_journal
 from git_agentos.checkpoint import operation
@@ -42,6 +41,7 @@ from git_agentos.git.repository import Writer
 from git_agentos.git.trees import Entry
 from git_agentos.git.worktrees import BranchUser
 from git_agentos.util import files
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.worktree import journal
 from git_agentos.worktree.journal import WorktreeJournal
 from git_agentos.worktree.layout import HEADS, describe_use

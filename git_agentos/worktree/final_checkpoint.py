@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any
 
 from git_agentos import log
 from git_agentos.checkpoint import format
@@ -23,6 +23,7 @@ from git_agentos.errors import UNCHANGED, IncompleteCaptureError
 from git_agentos.git import state_dir, trees
 from git_agentos.git.repository import Writer
 from git_agentos.git.scan import Scan
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.worktree import journal, layout, losses, record, revival
 from git_agentos.worktree.losses import Losses
 from git_agentos.worktree.record import AgentWorktree

@@ -18,11 +18,12 @@ import contextlib
 import errno
 import json
 import os
-from typing import Any, NamedTuple
+from typing import Any
 
 from git_agentos.errors import LockedError, WorktreeError, system_reason
 from git_agentos.git.location import Location
 from git_agentos.util import directories, files, locks
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.worktree import damaged
 
 _FOLDER = "worktrees"

@@ -17,7 +17,6 @@ import contextlib
 import os
 import re
 from shlex import quote
-from typing import NamedTuple
 
 from git_agentos import config
 from git_agentos.checkpoint import timeline
@@ -28,6 +27,7 @@ from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.worktrees import BranchUser
 from git_agentos.util import files
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.worktree import record
 
 HEADS = "refs/heads/"

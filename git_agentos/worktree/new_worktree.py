@@ -24,7 +24,7 @@ import importlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from git_agentos import config
 from git_agentos.checkpoint import timeline
@@ -36,6 +36,7 @@ from git_agentos.git.refs import Head
 from git_agentos.git.scan import Scan
 from git_agentos.guard.setup import activation
 from git_agentos.util import times
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.worktree import creation_recovery, damaged, journal, layout, pool, record, setup
 from git_agentos.worktree.journal import WorktreeJournal
 from git_agentos.worktree.layout import NewPath

@@ -15,7 +15,6 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from git_agentos import config
 from git_agentos.checkpoint.open_worktree import OpenWorktree
@@ -24,6 +23,7 @@ from git_agentos.git import process, worktrees
 from git_agentos.git.location import Location
 from git_agentos.process import programs
 from git_agentos.util import directories, files, locks
+from git_agentos.util.named_tuple import NamedTuple
 
 _MARK = "pool.json"
 _VERSION = 1

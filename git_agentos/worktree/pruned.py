@@ -11,7 +11,6 @@ import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
 from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.open_worktree import OpenWorktree
@@ -20,6 +19,7 @@ from git_agentos.findings import Fixable, repairable
 from git_agentos.git import refs, state_dir, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard.setup import activation
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.worktree import index_repair, layout, record
 from git_agentos.worktree.record import Record
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from git_agentos import log
 from git_agentos.checkpoint import format, journal, timeline
@@ -26,6 +26,7 @@ from git_agentos.errors import AgentosError, RestoreError, WorktreeError
 from git_agentos.git import trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.worktree import layout, new_worktree, record, submodules
 from git_agentos.worktree.new_worktree import WorktreeSpec
 from git_agentos.worktree.record import Record

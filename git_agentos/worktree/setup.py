@@ -17,7 +17,6 @@ import os
 import shutil
 import stat
 from dataclasses import replace
-from typing import NamedTuple
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.config import SETUP
@@ -26,6 +25,7 @@ from git_agentos.git import configuration, ignore, process, untracked, worktrees
 from git_agentos.git.location import Location, locate
 from git_agentos.process import programs
 from git_agentos.util import system
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.worktree.record import Record
 
 INCLUDE = ".worktreeinclude"

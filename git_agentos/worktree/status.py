@@ -12,7 +12,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.model import Checkpoint
@@ -24,6 +23,7 @@ from git_agentos.guard.diagnosis import probe
 from git_agentos.process import occupants
 from git_agentos.process.occupants import Occupant
 from git_agentos.util import directories
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.worktree import base, journal, layout, pruned, record
 from git_agentos.worktree.record import Record
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from git_agentos.git.location import Location
 from git_agentos.process import deletion
 from git_agentos.util import directories, files
+from git_agentos.util.named_tuple import NamedTuple
 
 FOLDER = ".agentos-trash"
 _ENTRIES = "trash"

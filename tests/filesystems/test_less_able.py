@@ -14,8 +14,9 @@ import pytest
 from tests.support.command_line import Cli
 from tests.support.faults import killed_restore
 from tests.support.faults.server import Runner
-from tests.support.filesystems import MakeRepo, ok, spelt
+from tests.support.filesystems import MakeRepo, checkpoint_from_elsewhere, ok, spelt
 from tests.support.repo import Repo
+from tests.support.state import index_entries
 
 # Every fourth or eighth is among the samples. Those with one inability each are beside those that are met.
 KINDS = [
@@ -158,3 +159,40 @@ def test_a_run_and_its_rollback(repo: Repo, cli: Cli) -> None:
     ok(cli("rollback", "one"))
     assert not (folder / "answer").exists()
     assert Repo(folder).git("status", "--porcelain") == b""
+
+
+@pytest.mark.parametrize("kind", ["exfat", "share"])
+def test_a_link_that_is_only_intended(repo_on: MakeRepo, cli: Cli, tmp_path: Path, kind: str) -> None:
+    """Its index entry says that it is a link; in the worktree it is a file with the target, as git writes it."""
+
+    def intend(other: Repo) -> None:
+        other.link("link", "a.txt")
+        other.write("tool", "#!/bin/sh\n", 0o755)
+        other.git("add", "-N", "link", "tool")
+
+    repo = repo_on(kind, _fill)
+    elsewhere = checkpoint_from_elsewhere(repo, tmp_path, intend)
+    repo.write("mine", "mine\n")
+    before = _state(repo)
+    ok(cli("restore", elsewhere, "--all"))
+    entries = {entry.path: (entry.mode, entry.flags) for entry in index_entries(repo.path)}
+    intended = ("intent-to-add",)
+    assert (entries[b"link"], entries[b"tool"]) == (("120000", intended), ("100755", intended))
+    assert spelt(repo)["link"] == b"a.txt"
+    ok(cli("undo"))
+    assert _state(repo) == before
+
+
+@pytest.mark.parametrize("kind", ["exfat", "share"])
+def test_modes_that_only_the_index_has(repo_on: MakeRepo, cli: Cli, kind: str) -> None:
+    """All files on disk have the same modes, which `chmod` does not change, or refuses to change."""
+    repo = repo_on(kind, _fill)
+    before = _state(repo)
+    ok(cli("checkpoint"))
+    repo.git("update-index", "--chmod=+x", "a.txt", "src/b.py")
+    repo.git("commit", "-q", "-m", "executable")
+    wrecked = _state(repo)
+    ok(cli("restore", "latest"))
+    assert _state(repo) == before
+    ok(cli("undo"))
+    assert _state(repo) == wrecked

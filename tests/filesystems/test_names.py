@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.command_line import Answer, Cli
-from tests.support.filesystems import MakeRepo, ok, spelt
+from tests.support.filesystems import MakeRepo, checkpoint_from_elsewhere, ok, spelt
 from tests.support.repo import Repo
+from tests.support.state import index_entries
 
 NFC = "caf\u00e9"
 NFD = "cafe\u0301"
@@ -214,25 +215,32 @@ def test_a_name_that_is_not_utf8(repo: Repo, cli: Cli, tmp_path: Path) -> None:
     assert b"bad\\377" in repo.git("ls-files")
 
 
-def _elsewhere(repo: Repo, tmp_path: Path, names: list[str | bytes]) -> str:
-    """A checkpoint, in this repository, of a state that a file system which tells all names apart can have."""
-    from git_agentos.cli.entry import run
+def test_a_name_that_is_not_utf8_and_only_intended(repo: Repo, cli: Cli, tmp_path: Path) -> None:
+    def intend(other: Repo) -> None:
+        other.write(b"bad\xff", "bad\n")
+        other.write("fine", "fine\n")
+        other.git("add", "-N", "fine", b"bad\xff")
 
-    other = Repo.init(tmp_path / "elsewhere")
-    other.git("pull", "-q", str(repo.path), "HEAD")
-    for name in names:
-        other.write(name, b"of " + os.fsencode(name) + b"\n")
-    other.git("add", "-A")
-    other.git("commit", "-qm", "colliding")
-    other.write("other", "other\n")
-    here = os.getcwd()
-    os.chdir(other.path)
-    try:
-        assert run(["checkpoint", "-q"]) == 0
-    finally:
-        os.chdir(here)
-    repo.git("fetch", "-q", str(other.path), "refs/agentos/timelines/main:refs/agentos/timelines/elsewhere")
-    return other.text("rev-parse", "refs/agentos/timelines/main^2")
+    done = ok(cli("restore", checkpoint_from_elsewhere(repo, tmp_path, intend), "--all", "--json"))
+    assert [item["path"] for item in done.json["skipped"]] == ["bad\udcff"]
+    intended = [entry.path for entry in index_entries(repo.path) if entry.flags == ("intent-to-add",)]
+    assert intended == [b"bad\xff", b"fine"]
+    assert spelt(repo)["fine"] == b"fine\n"
+    ok(cli("undo"))
+    assert "fine" not in spelt(repo)
+
+
+def _elsewhere(repo: Repo, tmp_path: Path, names: list[str | bytes]) -> str:
+    """A checkpoint, in this repository, of a state with these names and an untracked file `other`."""
+
+    def fill(other: Repo) -> None:
+        for name in names:
+            other.write(name, b"of " + os.fsencode(name) + b"\n")
+        other.git("add", "-A")
+        other.git("commit", "-qm", "colliding")
+        other.write("other", "other\n")
+
+    return checkpoint_from_elsewhere(repo, tmp_path, fill)
 
 
 # -- refs ------------------------------------------------------------------------------------------------------------

@@ -74,6 +74,9 @@ def test_a_command_without_room(disk: tuple[str, Path], name: str) -> None:
             break
         assert _SAID[kind].search(done.err.decode()), what
         assert done.err.decode().count("error: ") == 1, what
+        if name == "run" and (made := folder / "repo.worktrees/run-one").exists():
+            assert b"nothing was changed" not in done.err, what
+            assert f"the run has the worktree '{made}'" in done.err.decode(), what
         for words in (["recover"], ["worktree", "repair"]):
             assert run(main.path, *words).code == 0, what
         assert (_state(main, dev), main.oid()) == (before, branch), what

@@ -103,6 +103,10 @@ def test_extensions_that_change_nothing_for_us(repo: Repo) -> None:
     git_dir = str(repo.git_dir)
     with (repo.git_dir / "config").open("a") as file:
         file.write("[extensions] relativeWorktrees = true ; a comment\n\tsubmodulePathConfig\n\trefStorage = files\n")
+        file.write(
+            '[Extensions]\n # future = 1\n; future=1\n\tobjectFormat="' + of_oid(taken).name.upper() + '" # no = 1\n'
+        )
+        file.write('[extensions "]"] future = 1\n[remote "[extensions]"]\n\tfuture = 1\n')
     location = Location.read(str(repo.path), git_dir, git_dir)
     assert location.format == repository_format.RepositoryFormat(of_oid(taken), "files", names_refs=True)
     assert Repository(location).commit(taken).oid == taken

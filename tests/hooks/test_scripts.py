@@ -73,6 +73,7 @@ def test_heavy_modules_are_loaded_late(name: str) -> None:
     code = (
         f"import sys, git_agentos.hooks.entry, git_agentos.hooks.{name}\n"
         "heavy = {'pygit2', 'git_agentos.git.objects.libgit2', 'typer', 'sqlite3', 'langgraph'}\n"
+        "heavy |= {'dataclasses', 'inspect', 'shutil', 'tempfile', 'urllib.parse'}\n"
         "print(*sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)

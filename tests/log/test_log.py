@@ -62,7 +62,7 @@ def test_an_entry_comes_back_as_it_was_written(repo: Repo) -> None:
     assert log.entries(context_of(repo)) == [made]
     assert (made.agent_id, made.worktree, made.commit, made.redacted) == ("dev-9", "main", repo.oid("HEAD~1"), 0)
     checkpoint = open_workspace(repo.path).checkpoint("c")
-    assert carried(repo, checkpoint.id) == [vars(made)]
+    assert carried(repo, checkpoint.id) == [made._asdict()]
     pointing = log.add(context, "nudge", "look", checkpoint_id="latest")
     assert pointing.checkpoint_id == checkpoint.id
 
@@ -276,7 +276,7 @@ def test_search(repo: Repo, text: str, indexed: bool, monkeypatch: pytest.Monkey
     log.add(context, "action", "nothing")
 
     def holds(entry: Entry) -> bool:
-        return text.casefold() in json.dumps(vars(entry), ensure_ascii=False).replace('\\"', '"').casefold()
+        return text.casefold() in json.dumps(entry._asdict(), ensure_ascii=False).replace('\\"', '"').casefold()
 
     expected = [entry for entry in log.entries(context) if holds(entry)]
     assert 0 < len(expected) < 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from pathlib import Path
@@ -9,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from git_agentos import open_workspace
-from git_agentos.errors import LockedError
-from git_agentos.run import accept, commands, evidence_store, spec
+from git_agentos.errors import LockedError, StorageError
+from git_agentos.run import accept, commands, evidence, evidence_store, spec
 from git_agentos.run.events import Run
 from git_agentos.run.spec import RunSpec
 from tests.support.repo import Repo
@@ -23,6 +24,7 @@ from tests.support.runs import (
     events,
     outcomes,
     processes_of,
+    start,
     worktree,
 )
 from tests.support.signals import with_default_handlers
@@ -296,3 +298,43 @@ def test_concurrent_start_of_one_id_runs_once(repo: Repo) -> None:
     assert state(repo).state == "passed"
     check_sound(repo)
     assert os.path.isdir(worktree(state(repo)).path)
+
+
+# -- by an error -------------------------------------------------------------------------------------------------------
+
+
+def _fill_disk_at(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """No room is left for the events of this kind."""
+    write = evidence.Evidence.event
+
+    def event(self: evidence.Evidence, each: str, /, **fields: object) -> None:
+        if each == kind:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(self, each, **fields)
+
+    monkeypatch.setattr(evidence.Evidence, "event", event)
+
+
+@pytest.mark.parametrize("kind", ["prepared", "attempt", "step-ended"])
+def test_an_error_names_the_worktree(repo: Repo, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    with monkeypatch.context() as patch, pytest.raises(StorageError, match="no space left") as caught:
+        _fill_disk_at(patch, kind)
+        start(repo, "true", validate=["true"], run_id="T-1", guard=False)
+    assert state(repo).state == "interrupted"
+    made = repo.path.with_name(f"{repo.path.name}.worktrees") / "run-T-1"
+    assert made.is_dir()
+    assert str(caught.value.hint).splitlines() == [
+        "free some space and try again",
+        f"the run has the worktree '{made}'",
+        "git agentos run resume T-1 continues the run, rollback resets its worktree",
+    ]
+
+
+def test_an_error_before_there_is_a_worktree_leaves_nothing(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = repo.git("for-each-ref")
+    _fill_disk_at(monkeypatch, "begun")
+    with pytest.raises(StorageError, match="no space left") as caught:
+        start(repo, "true", validate=["true"], run_id="T-1", guard=False)
+    assert caught.value.hint == "nothing was changed; free some space and try again"
+    assert commands.list_runs(context_of(repo)) == []
+    assert (repo.git("for-each-ref"), len(repo.git("worktree", "list").splitlines())) == (before, 1)

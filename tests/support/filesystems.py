@@ -13,14 +13,16 @@ import sys
 import tempfile
 import time
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
 
 import pytest
 
+from tests.support import elsewhere
 from tests.support.command_line import Answer
 from tests.support.repo import Repo
+from tests.support.tool import IN_PROCESS
 
 Fill = Callable[[Repo], object]
 
@@ -53,6 +55,19 @@ def key(modes: frozenset[str], name: str) -> str:
     if "nocase" in modes:
         name = name.casefold()
     return unicodedata.normalize("NFC", name) if "noform" in modes else name
+
+
+def distinct(names: Iterable[bytes]) -> list[bytes]:
+    """Those of the names that the file system of the tests allows, and one of each two that are one file there."""
+    modes = modes_of(elsewhere.KIND)
+    found: dict[str, bytes] = {}
+    for name in names:
+        with contextlib.suppress(UnicodeEncodeError):
+            text = os.fsdecode(name)
+            if "utf8" in modes:
+                text.encode()
+            found.setdefault(key(modes, text), name)
+    return list(found.values())
 
 
 def modes_of(kind: str) -> frozenset[str]:
@@ -201,3 +216,13 @@ def spelt(repo: Repo) -> dict[str, bytes | None]:
 def ok(done: Answer) -> Answer:
     assert done.code == 0, done.talk
     return done
+
+
+def checkpoint_from_elsewhere(repo: Repo, folder: Path, fill: Fill) -> str:
+    """A checkpoint, in this repository, of the state that `fill` makes of its HEAD on the file system of `folder`."""
+    other = Repo.init(folder / "elsewhere")
+    other.git("pull", "-q", str(repo.path), "HEAD")
+    fill(other)
+    taken = IN_PROCESS.checkpoint(other.path)
+    repo.git("fetch", "-q", str(other.path), "refs/agentos/timelines/main:refs/agentos/timelines/elsewhere")
+    return str(taken["id"])

@@ -43,17 +43,19 @@ class PassThrough(mfusepy.Operations):  # type: ignore[misc]  # mfusepy has no t
 
     def _at(self, path: str) -> str:
         """The path in the source: each name as it is spelt there, the last one as given if it is not there."""
-        found = self.source
-        for name in path.strip("/").split("/"):
-            if not name:
-                continue
-            if "utf8" in self.modes:
-                try:
-                    name.encode("utf-8")
-                except UnicodeEncodeError:
-                    raise OSError(errno.EILSEQ, os.strerror(errno.EILSEQ)) from None
-            found = os.path.join(found, self._spelt(found, name))
-        return found
+        if "utf8" in self.modes:
+            try:
+                path.encode("utf-8")
+            except UnicodeEncodeError:
+                raise OSError(errno.EILSEQ, os.strerror(errno.EILSEQ)) from None
+        above, _, name = path.rpartition("/")
+        if not name:
+            return self.source
+        folder = self.source + above
+        # One look where the folder is spelt so: each request comes with a whole path, which may be long.
+        if not os.path.lexists(folder):
+            folder = self._at(above)
+        return os.path.join(folder, self._spelt(folder, name))
 
     def _spelt(self, folder: str, name: str) -> str:
         if not self.modes & {"nocase", "noform"} or os.path.lexists(os.path.join(folder, name)):

@@ -6,13 +6,15 @@
 | `make test-all`, and pytest by itself | a sample | all | run |
 | `make soak` | all | all | run |
 
-`AGENTOS_TEST_QUICK_CASES=1` makes the quick sample smaller, for one more version of git (`.ci/matrix`).
+`AGENTOS_TEST_QUICK_CASES=1` makes the quick sample smaller, for one more version of git (`.ci/matrix`) or one more file
+system (`make test-platforms`).
 
 A sample is the same in every run, so that a change is judged by what it changes; every dimension of a table stays
 covered. `AGENTOS_TEST_SEED=N` moves it; `make soak` leaves nothing out. The header of a test run names the seed.
 
 A test that is named on the command line (`tests/x.py::test_y`) runs with all of its cases; `make test` with
-`PYTEST_ARGS=tests/x.py` or `PYTEST_ARGS='-k restore'` leaves out as little as `make test-all`.
+`PYTEST_ARGS=tests/x.py` or `PYTEST_ARGS='-k restore'` leaves out as little as `make test-all`, unless
+AGENTOS_TEST_QUICK_CASES is set.
 """
 
 from __future__ import annotations
@@ -43,7 +45,12 @@ def is_quick() -> bool:
 
 
 def configure(config: pytest.Config) -> None:
-    """What is asked for by name, by folder or by `-k` is no quick sample. Processes of xdist take it from here."""
+    """What is asked for by name, by folder or by `-k` is no quick sample, unless its size is asked for too.
+
+    Processes of xdist take it from here.
+    """
+    if "AGENTOS_TEST_QUICK_CASES" in os.environ:
+        return
     tops = {PROJECT_ROOT, PROJECT_ROOT / "tests"}
     if config.option.keyword or any(Path(word).resolve() not in tops for word in config.args):
         os.environ["AGENTOS_TEST_QUICK"] = "0"

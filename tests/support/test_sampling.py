@@ -83,5 +83,10 @@ def test_named_test_runs_with_all_of_its_cases(tmp_path: Path) -> None:
     assert len(_passed(tmp_path, "-k", "table", AGENTOS_TEST_QUICK="1")) == 40
 
 
+def test_named_file_is_sampled_where_the_size_of_the_sample_is_given(tmp_path: Path) -> None:
+    sample = {"AGENTOS_TEST_QUICK": "1", "AGENTOS_TEST_QUICK_CASES": "2"}
+    assert len(_passed(tmp_path, "test_it.py", **sample)) == 2 + 1 + 2
+
+
 def test_exhaustive_run_leaves_nothing_out(tmp_path: Path) -> None:
     assert len(_passed(tmp_path, AGENTOS_TEST_EXHAUSTIVE="1")) == 40 + 40 + 1

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from git_agentos.git import untracked
+from git_agentos.util.named_tuple import NamedTuple
 
 
 class Folder(NamedTuple):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
-from git_agentos.checkpoint.capture.listing import Listing
 from git_agentos.checkpoint.nested import NestedOptions
+from git_agentos.util.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from git_agentos.checkpoint.capture.listing import Listing
 
 
 class CaptureRequest(NamedTuple):

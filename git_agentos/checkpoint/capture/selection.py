@@ -6,10 +6,9 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from git_agentos.checkpoint import nested
-from git_agentos.checkpoint.capture import listing
 from git_agentos.checkpoint.capture.contents import Contents
 from git_agentos.checkpoint.capture.request import CaptureRequest
 from git_agentos.checkpoint.disk import Disk
@@ -20,6 +19,10 @@ from git_agentos.git import filters, ignore, trees
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import ScanResult
 from git_agentos.git.trees import Change, Entry
+from git_agentos.util.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from git_agentos.checkpoint.capture.listing import Listing
 
 
 class Paths(NamedTuple):
@@ -56,7 +59,7 @@ class Selection:
         self.request = request
         self.outside = outside
         self.skipped: list[Skipped] = []
-        self.listing: listing.Listing | None = None
+        self.listing: Listing | None = None
 
     def paths(self, index_tree: str, stages: Iterable[bytes]) -> Paths:
         """The paths to read."""
@@ -191,12 +194,14 @@ class Selection:
 
     # -- directories --------------------------------------------------------------------------------------------
 
-    def list_directories(self) -> listing.Listing:
+    def list_directories(self) -> Listing:
         if self.listing is None:
+            from git_agentos.checkpoint.capture import listing  # a plain checkpoint lists no directories
+
             self.listing = self.request.listing or listing.list_directories(self.repository.location.root)
         return self.listing
 
-    def empty_directories(self, walked: listing.Listing | None) -> list[bytes]:
+    def empty_directories(self, walked: Listing | None) -> list[bytes]:
         found = set(self.scanned.empty_directories)
         if walked is None and self.request.everything_ignored:
             walked = self.list_directories()
@@ -204,6 +209,6 @@ class Selection:
             found = found.union(walked.empty) - self.scanned.gitlinks.keys()
         return sorted(path for path in found if is_allowed(path))
 
-    def modes_of_folders(self, walked: listing.Listing) -> dict[bytes, int]:
+    def modes_of_folders(self, walked: Listing) -> dict[bytes, int]:
         usual = 0o777 & ~self.contents.umask
         return {path: each.mode for path, each in walked.folders.items() if each.mode != usual}

@@ -11,7 +11,6 @@ import itertools
 import os
 import time
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from git_agentos.checkpoint import nested, operation
 from git_agentos.checkpoint.capture import unmodified
@@ -25,6 +24,7 @@ from git_agentos.git import filters, ignore, refs, scan, trees
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan, ScanResult
 from git_agentos.git.trees import Change, Entry
+from git_agentos.util.named_tuple import NamedTuple
 
 _PATIENCE = 20.0  # seconds
 

@@ -10,11 +10,11 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from git_agentos.checkpoint.capture import listing
 from git_agentos.checkpoint.capture.listing import Listing
 from git_agentos.git.location import Location
+from git_agentos.util.named_tuple import NamedTuple
 
 
 class Opened(NamedTuple):

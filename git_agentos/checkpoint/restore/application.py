@@ -374,8 +374,7 @@ class Application:
         except (FileNotFoundError, NotADirectoryError):
             return
         if stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) != bits:
-            os.chmod(full, bits)
-            self._undo.append(lambda: os.chmod(full, stat.S_IMODE(found.st_mode)))
+            self._change_mode(full, bits, found)
 
     def _chmod(self, path: bytes, bits: int) -> None:
         full = os.path.join(self.root, path)
@@ -384,8 +383,11 @@ class Application:
         except (FileNotFoundError, NotADirectoryError):
             return
         if stat.S_ISREG(found.st_mode):
-            os.chmod(full, bits)
-            self._undo.append(lambda: os.chmod(full, stat.S_IMODE(found.st_mode)))
+            self._change_mode(full, bits, found)
+
+    def _change_mode(self, full: bytes, bits: int, found: os.stat_result) -> None:
+        files.change_mode(full, bits, found.st_uid)
+        self._undo.append(lambda: files.change_mode(full, stat.S_IMODE(found.st_mode), found.st_uid))
 
 
 def _identity(status: os.stat_result) -> tuple[int, int, int]:

@@ -6,7 +6,6 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from git_agentos.checkpoint import format, journal, nested, operation
 from git_agentos.checkpoint.capture.listing import Listing
@@ -22,6 +21,7 @@ from git_agentos.git.refs import Head
 from git_agentos.git.repository import Repository
 from git_agentos.git.scan import Scan
 from git_agentos.util import times
+from git_agentos.util.named_tuple import NamedTuple
 
 __all__ = [
     "ROLLBACK",

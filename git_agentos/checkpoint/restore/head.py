@@ -10,7 +10,6 @@ import contextlib
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from git_agentos.checkpoint.journal import Journal
 from git_agentos.checkpoint.model import State
@@ -19,6 +18,7 @@ from git_agentos.errors import RepositoryError, RestoreError
 from git_agentos.git import process, refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.refs import Head
+from git_agentos.util.named_tuple import NamedTuple
 
 BRANCHES = "refs/heads/"
 

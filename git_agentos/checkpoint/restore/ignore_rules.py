@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
-from typing import NamedTuple
 
 from git_agentos.checkpoint.model import State
 from git_agentos.checkpoint.own_bytes import Form, OwnBytes
@@ -20,6 +19,7 @@ from git_agentos.git.ignore import Outside, Rules
 from git_agentos.git.repository import Repository
 from git_agentos.git.trees import Entry, TreeSource
 from git_agentos.util import directories
+from git_agentos.util.named_tuple import NamedTuple
 
 
 class Revealed(NamedTuple):

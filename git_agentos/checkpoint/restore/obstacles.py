@@ -9,7 +9,6 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from git_agentos.checkpoint.disk import Disk
 from git_agentos.checkpoint.model import Skipped, SkipReason, State
@@ -18,6 +17,7 @@ from git_agentos.checkpoint.restore.plan import FileWrite
 from git_agentos.errors import RestoreError
 from git_agentos.git import trees, untracked
 from git_agentos.git.repository import Writer
+from git_agentos.util.named_tuple import NamedTuple
 
 
 def is_like(found: int, file: FileWrite) -> bool:

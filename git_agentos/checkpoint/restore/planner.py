@@ -10,7 +10,6 @@ import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 from git_agentos.checkpoint.capture.listing import Listing
 from git_agentos.checkpoint.disk import disk_of
@@ -25,6 +24,7 @@ from git_agentos.errors import RestoreError
 from git_agentos.git import filesystem, ignore, trees, untracked
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.trees import Entry
+from git_agentos.util.named_tuple import NamedTuple
 
 
 class Exact(NamedTuple):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
-from typing import NamedTuple
 
 from git_agentos.checkpoint.disk import Disk
 from git_agentos.checkpoint.model import SkipReason, State
@@ -21,6 +20,7 @@ from git_agentos.git import trees
 from git_agentos.git.filesystem import Names
 from git_agentos.git.repository import Writer
 from git_agentos.git.trees import Entry
+from git_agentos.util.named_tuple import NamedTuple
 
 
 class Found(NamedTuple):

@@ -13,7 +13,9 @@ import importlib.util
 import sys
 import threading
 import types
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from git_agentos.util.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from pygit2 import Odb as OdbType

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import mmap
 import os
 import struct
@@ -30,22 +31,23 @@ class PackIndex:
             raise ValueError(f"'{path}' is too short")
 
     def __contains__(self, oid: str) -> bool:
-        return next(self.with_prefix(oid), None) is not None
+        raw = bytes.fromhex(oid)
+        n, end = self._place(raw)
+        return n < end and self._id(n) == raw
 
     def with_prefix(self, prefix: str) -> Iterator[str]:
         """The oids that begin with a hex prefix of at least two digits, in order."""
         lowest = bytes.fromhex(prefix.ljust(2 * self._length, "0"))
-        low = self._count_up_to(lowest[0] - 1) if lowest[0] else 0
-        high = end = self._count_up_to(lowest[0])
-        while low < high:
-            middle = (low + high) // 2
-            if self._id(middle) < lowest:
-                low = middle + 1
-            else:
-                high = middle
-        while low < end and (oid := self._id(low).hex()).startswith(prefix):
+        n, end = self._place(lowest)
+        while n < end and (oid := self._id(n).hex()).startswith(prefix):
             yield oid
-            low += 1
+            n += 1
+
+    def _place(self, raw: bytes) -> tuple[int, int]:
+        """The number of the first id that is not less than `raw`, and where the ids end that share its first byte."""
+        end = self._count_up_to(raw[0])
+        first = self._count_up_to(raw[0] - 1) if raw[0] else 0
+        return bisect.bisect_left(range(end), raw, first, end, key=self._id), end
 
     def _count_up_to(self, byte: int) -> int:
         """How many ids begin with a byte that is not greater."""

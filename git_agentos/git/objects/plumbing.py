@@ -14,7 +14,7 @@ from git_agentos.git.hash_algorithm import HashAlgorithm
 from git_agentos.git.objects import alternates
 from git_agentos.git.objects.cat_file import CatFile
 from git_agentos.git.objects.loose import LooseObjects, damaged
-from git_agentos.git.objects.pack_index import PackIndexes
+from git_agentos.git.objects.pack_index import PackIndex, PackIndexes
 
 _SHORTEST = 4  # digits of a prefix, as git
 
@@ -31,6 +31,7 @@ class PlumbingStore:
         stores = alternates.folders(objects_dir)
         self._loose = LooseObjects(stores, hash_algorithm)
         self._packs = PackIndexes(stores, hash_algorithm.raw_length)
+        self._last: PackIndex | None = None  # the pack that the last object was in: the next one often is too
         self._cat_file = CatFile(environment)
 
     def read(self, oid: str) -> tuple[str, bytes] | None:
@@ -57,17 +58,25 @@ class PlumbingStore:
             return None
 
     def exists(self, oid: str) -> bool:
-        return self._hash.is_oid(oid) and (self._loose.exists(oid) or self._is_packed(oid))
+        return self._hash.is_oid(oid) and (self.is_known(oid) or self._is_in(self._packs.on_disk(), oid))
 
     def is_known(self, oid: str) -> bool:
-        return self._loose.exists(oid) or any(oid in each for each in self._packs.known())
+        if self._last is not None and oid in self._last:
+            return True
+        return self._loose.exists(oid) or self._is_in(self._packs.known(), oid)
 
     def exists_on_disk(self, oids: Iterable[str]) -> set[str]:
         packs = self._packs.on_disk()
-        return {oid for oid in oids if self._loose.exists(oid) or any(oid in each for each in packs)}
+        if self._last not in packs:
+            self._last = None
+        return {oid for oid in oids if self.is_known(oid)}
 
     def _is_packed(self, oid: str) -> bool:
-        return any(oid in each for each in self._packs.known()) or any(oid in each for each in self._packs.on_disk())
+        return self._is_in(self._packs.known(), oid) or self._is_in(self._packs.on_disk(), oid)
+
+    def _is_in(self, packs: Iterable[PackIndex], oid: str) -> bool:
+        self._last = next((each for each in packs if oid in each), self._last)
+        return self._last is not None and oid in self._last
 
     def lookup(self, prefix: str) -> tuple[str, str] | None:
         if not self._hash.can_be_prefix(prefix) or len(prefix) < _SHORTEST:

@@ -13,7 +13,7 @@ from git_agentos.git.location import Location
 # What questions cost more without libgit2 than with it, and what its import costs, in microseconds.
 _IMPORT = 20_000
 _READ = 100
-_LOOK_UP = 10  # in the indexes of packs
+_LOOK_UP = 2  # in the indexes of packs
 _ANCESTRY = 4_000  # a `git merge-base`
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from git_agentos.util.named_tuple import NamedTuple
 
 
 class RefMoved(Exception):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from git_agentos.git.hash_algorithm import is_any_oid
+from git_agentos.util.named_tuple import NamedTuple
 
 
 class Entry(NamedTuple):

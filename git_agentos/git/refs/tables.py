@@ -12,7 +12,8 @@ import contextlib
 import os
 import zlib
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from git_agentos.util.named_tuple import NamedTuple
 
 _MAGIC = b"REFT"
 _LIST = "tables.list"

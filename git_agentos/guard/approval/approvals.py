@@ -23,8 +23,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from git_agentos.errors import GuardError, PolicyError, UsageError
 from git_agentos.guard import signing
@@ -34,6 +33,7 @@ from git_agentos.guard.approval.requests import ApprovalRequest, command_digest
 from git_agentos.process import table
 from git_agentos.process.table import Process
 from git_agentos.util import times
+from git_agentos.util.named_tuple import NamedTuple
 
 __all__ = [
     "DENIED", "EXPIRED", "GRANTED", "PENDING", "USED", "ActiveGrant", "Approval", "ApprovalRequest", "Store",
@@ -46,8 +46,7 @@ _MAX_NUMBER = 1 << 12
 _LIST = "git agentos approvals list"
 
 
-@dataclass(frozen=True)
-class Approval:
+class Approval(NamedTuple):
     """A request with its state; the fields are the keys of the JSON kind `approval`. Times are ISO 8601, UTC."""
 
     id: str  # of the request
@@ -58,7 +57,7 @@ class Approval:
     agent_id: str  # who asks
     state: str  # pending, granted, denied, used or expired
     created_at: str  # when it was filed
-    operations: list[str] = field(default_factory=list)  # everything that the command does
+    operations: Sequence[str] = ()  # everything that the command does
     branch: str | None = None  # full name; None if HEAD is detached
     cwd: str | None = None  # the folder in which the command was given
     reason: str | None = None  # why it needs approval
@@ -68,8 +67,8 @@ class Approval:
     decided_by: str | None = None  # who granted or denied it
     expires_at: str | None = None  # when the request or the grant ends
     note: str | None = None  # the message of the decision
-    environment: list[str] = field(default_factory=list)  # as in `ApprovalRequest`
-    configuration: list[str] = field(default_factory=list)  # as in `ApprovalRequest`
+    environment: Sequence[str] = ()  # as in `ApprovalRequest`
+    configuration: Sequence[str] = ()  # as in `ApprovalRequest`
     text: str | None = None  # as in `ApprovalRequest`
     signed: bool = True  # whether the request has a MAC
 
@@ -338,7 +337,7 @@ def _with_decision(store: Store, approval: Approval, decision: Mapping[str, Any]
     try:
         until = float(decision["until"])
         state = GRANTED if decision["decision"] == GRANTED else DENIED
-        values = {
+        values: dict[str, Any] = {
             "decided_at": str(decision["at"]),
             "decided_by": str(decision["by"]),
             "note": decision.get("note"),
@@ -353,4 +352,4 @@ def _with_decision(store: Store, approval: Approval, decision: Mapping[str, Any]
             values |= {"decided_at": used.get("at"), "decided_by": used.get("by"), "note": used.get("note")}
     elif state == GRANTED and store.clock() >= until:
         state = EXPIRED
-    return Approval(**{**asdict(approval), **values, "state": state})
+    return approval._replace(state=state, **values)

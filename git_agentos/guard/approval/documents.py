@@ -13,7 +13,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from git_agentos.errors import AgentosWarning, GuardError
 from git_agentos.guard import signing
@@ -21,6 +21,7 @@ from git_agentos.guard.configuration.strictness import DEFAULT_EXPIRY
 from git_agentos.process import mounts, table
 from git_agentos.process.table import Process
 from git_agentos.util import directories, files
+from git_agentos.util.named_tuple import NamedTuple
 
 LIMIT = 1 << 20  # bytes of a document
 FOLDERS = ("requests", "grants", "used", "running")

@@ -10,10 +10,11 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from git_agentos.redact import MASK
 from git_agentos.util import times
+from git_agentos.util.named_tuple import NamedTuple
 
 _ID_DIGITS = 32
 _MAX_TEXT = 20_000  # characters

@@ -24,12 +24,12 @@ import socket
 import struct
 import time
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from git_agentos.git import worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard import ancestry, identity
 from git_agentos.process import ps, table
+from git_agentos.util.named_tuple import NamedTuple
 
 _PTY_SLAVE = 136  # the major number of /dev/pts/*
 _DEPTH = 3  # terminals in multiplexers in terminals

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from git_agentos.errors import ConfigurationError
@@ -211,4 +210,4 @@ def _save_scope(
 def _without_look(decision: Decision) -> Decision:
     """The same decision; that a command also reads something is said only where it does nothing else."""
     names = [name for name in decision.operations if name != LOOK.name]
-    return replace(decision, operations=names or [LOOK.name])
+    return decision._replace(operations=names or [LOOK.name])

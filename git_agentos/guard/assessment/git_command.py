@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from git_agentos.errors import UnreadableConfiguration
 from git_agentos.git import process
@@ -27,6 +26,7 @@ from git_agentos.guard.policy.analysis import Analysis
 from git_agentos.guard.policy.facts import Facts
 from git_agentos.guard.policy.own_work import NO_EARLIER_COMMANDS, BranchMove, EarlierCommands
 from git_agentos.process import table
+from git_agentos.util.named_tuple import NamedTuple
 
 LOOK = Operation("look")
 MOST_NESTED = 10  # levels of aliases and of commands that run commands

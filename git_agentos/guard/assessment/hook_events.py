@@ -7,12 +7,12 @@ moves its branch) is not an operation of its own.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
 
 from git_agentos.guard.assessment.git_command import LOOK, GitCommandReader
 from git_agentos.guard.decision import Operation
 from git_agentos.guard.policy.commands.refs import AGENTOS_REFS
 from git_agentos.guard.policy.own_work import BranchMove
+from git_agentos.util.named_tuple import NamedTuple
 
 # Operations whose purpose is to move the branch they work on away from its commits.
 _MOVES_BRANCH = frozenset(

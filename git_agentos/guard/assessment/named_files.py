@@ -14,7 +14,6 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from git_agentos import config
 from git_agentos.errors import AgentosError
@@ -28,6 +27,7 @@ from git_agentos.guard.shell import file_programs
 from git_agentos.guard.shell.file_programs import Files, is_called
 from git_agentos.guard.shell.reader import Program
 from git_agentos.guard.shell.words import known
+from git_agentos.util.named_tuple import NamedTuple
 
 MOST_FILES = 2000
 MOST_BYTES = 64 << 20

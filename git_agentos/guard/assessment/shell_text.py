@@ -12,7 +12,6 @@ import contextlib
 import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from git_agentos.errors import GuardError
 from git_agentos.guard.assessment.named_files import FileEffect, NamedFiles
@@ -31,6 +30,7 @@ from git_agentos.guard.shell.runners import RunCommand
 from git_agentos.guard.shell.state import State
 from git_agentos.guard.shell.syntax import ShellError
 from git_agentos.guard.shell.words import FILE, known, shown
+from git_agentos.util.named_tuple import NamedTuple
 
 _MOST_NESTED = 25  # programs that start programs
 _MOST_GIT_COMMANDS = 250

@@ -18,8 +18,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from git_agentos.errors import AgentosError, GuardError
 from git_agentos.git.configuration import Entry
@@ -27,6 +26,7 @@ from git_agentos.guard import signing
 from git_agentos.guard.configuration import strictness
 from git_agentos.process import mounts
 from git_agentos.util import files, times
+from git_agentos.util.named_tuple import NamedTuple
 
 FILE = "confirmed.json"
 _KIND, _NAME = "settings", "confirmed"
@@ -52,8 +52,7 @@ class Known(NamedTuple):
     at: str | None = None
 
 
-@dataclass(frozen=True)
-class Unconfirmed:
+class Unconfirmed(NamedTuple):
     """A value that does not count yet; None is a key that was removed. `source` is the path of its file."""
 
     key: str
@@ -61,8 +60,7 @@ class Unconfirmed:
     source: str
 
 
-@dataclass(frozen=True)
-class Confirmation:
+class Confirmation(NamedTuple):
     """The settings that do not count yet, and those that were confirmed; the fields are the keys of JSON kind
     `confirm`."""
 

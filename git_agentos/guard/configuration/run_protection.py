@@ -10,12 +10,13 @@ from __future__ import annotations
 import fnmatch
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from git_agentos.errors import ConfigurationError
 from git_agentos.git import gitfile, worktrees
 from git_agentos.process import table
 from git_agentos.util import files
+from git_agentos.util.named_tuple import NamedTuple
 
 RUN_ID = "AGENTOS_RUN_ID"
 

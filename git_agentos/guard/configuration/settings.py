@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from git_agentos.errors import ConfigurationError, GitCommandError, GuardError, UnreadableConfiguration
 from git_agentos.git import configuration, gitfile, process, worktrees
@@ -36,6 +35,7 @@ from git_agentos.guard.configuration.confirmation import Applied, Confirmation, 
 from git_agentos.guard.configuration.strictness import DEFAULT_EXPIRY
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID
 from git_agentos.process import table
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.util.values import parse_boolean, parse_duration
 
 __all__ = [

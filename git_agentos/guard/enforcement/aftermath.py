@@ -14,7 +14,6 @@ import contextlib
 import os
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.model import Checkpoint
@@ -25,6 +24,7 @@ from git_agentos.git.repository import Repository
 from git_agentos.guard.messages import printable
 from git_agentos.process import table
 from git_agentos.util import git_command_line, times
+from git_agentos.util.named_tuple import NamedTuple
 
 _STEP = 10_000_000  # ns
 _SHOWN = 3

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from git_agentos.errors import AgentosError, GuardError
 from git_agentos.git import gitfile
@@ -30,6 +29,7 @@ from git_agentos.guard.enforcement import safeguard
 from git_agentos.guard.enforcement.safeguard import FSMONITOR, HARNESS, SHIM, LayerCall, Safeguard, SavePlan
 from git_agentos.guard.identity import ILL_FORMED, Identity
 from git_agentos.process import table
+from git_agentos.util.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from git_agentos.guard.approval.approvals import Approval, ApprovalRequest, Store
@@ -91,7 +91,7 @@ class _Enforcement:
     def decision(self) -> Decision:
         """The decision, with the checkpoint that was created."""
         saved = self.safeguard.checkpoint
-        return replace(self.assessment.decision, checkpoint=saved.id if saved is not None else None)
+        return self.assessment.decision._replace(checkpoint=saved.id if saved is not None else None)
 
     # -- the outcomes --------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import contextlib
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from git_agentos.errors import AgentosError, IncompleteCaptureError
 from git_agentos.git.location import Location
@@ -15,6 +15,7 @@ from git_agentos.guard import messages
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import Assessment, SaveScope
 from git_agentos.guard.identity import Identity
+from git_agentos.util.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from git_agentos.checkpoint.model import Checkpoint, Skipped

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 from git_agentos import config
 from git_agentos.checkpoint import timeline
@@ -20,6 +19,7 @@ from git_agentos.git.repository import Repository
 from git_agentos.git.scan import Scan
 from git_agentos.guard.decision import SaveScope
 from git_agentos.guard.identity import ILL_FORMED, worktree_agent_id
+from git_agentos.util.named_tuple import NamedTuple
 
 TRIGGER = "before_risky"
 

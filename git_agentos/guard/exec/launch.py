@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from git_agentos.errors import AgentosError
 from git_agentos.git.location import Location
@@ -18,6 +17,7 @@ from git_agentos.guard.configuration.settings import PLACES
 from git_agentos.guard.exec import client_configuration
 from git_agentos.guard.setup import scripts
 from git_agentos.process import supervisor
+from git_agentos.util.named_tuple import NamedTuple
 
 WAIT = "AGENTOS_GUARD_WAIT"
 _PLACES = "AGENTOS_GUARD_PLACES"

@@ -24,7 +24,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from git_agentos.errors import UsageError
 from git_agentos.guard.exec import client_configuration
@@ -44,6 +44,7 @@ from git_agentos.guard.harness.events import (
     text_of,
     working_directory,
 )
+from git_agentos.util.named_tuple import NamedTuple
 
 # What the events of a harness are about, beside the kinds of `events`.
 _BEFORE_TOOL, _AFTER_TOOL, _COMMAND, _FILE_EDITED = "before tool", "after tool", "command", "file edited"

@@ -17,12 +17,12 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from git_agentos.git import gitfile
 from git_agentos.guard import signing
 from git_agentos.guard.setup import own_files
 from git_agentos.util import files
+from git_agentos.util.named_tuple import NamedTuple
 
 
 class Backup(NamedTuple):

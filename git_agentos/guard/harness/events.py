@@ -6,7 +6,9 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+from git_agentos.util.named_tuple import NamedTuple
 
 # What an event is about.
 SHELL, EDIT, TOOL_RAN, PROMPT, STOP, OTHER = "shell", "edit", "tool-ran", "prompt", "stop", "other"

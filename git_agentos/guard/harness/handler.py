@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from git_agentos.errors import AgentosError
 from git_agentos.guard import identity, protected_files, tampering
@@ -29,6 +28,7 @@ from git_agentos.guard.harness.events import Event, HookReply, InvalidEvent
 from git_agentos.guard.identity import Identity
 from git_agentos.guard.paths import git_directories, is_in_git_directory, nearest_folder, worktree_root
 from git_agentos.guard.policy import operations
+from git_agentos.util.named_tuple import NamedTuple
 
 
 class Caller(NamedTuple):

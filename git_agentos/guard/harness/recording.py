@@ -15,7 +15,6 @@ import os
 import time
 import warnings
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from git_agentos.errors import AgentosError
 from git_agentos.git.location import Location, locate
@@ -27,6 +26,7 @@ from git_agentos.guard.harness.events import Event
 from git_agentos.guard.identity import Identity
 from git_agentos.redact import redact
 from git_agentos.util import files
+from git_agentos.util.named_tuple import NamedTuple
 
 _MAX_LENGTH = 200  # characters of a prompt, a command or a session's id
 

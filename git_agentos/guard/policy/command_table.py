@@ -25,7 +25,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
+
+from git_agentos.util.named_tuple import NamedTuple
 
 HERE, WORKTREE, RUN, REPOSITORY, PERSON = "here", "worktree", "run", "repository", "person"
 

@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import NamedTuple
 
 from git_agentos.errors import ConfigurationError, UnreadableConfiguration
 from git_agentos.guard.call import UNKNOWN, Call
@@ -18,6 +17,7 @@ from git_agentos.guard.configuration import settings
 from git_agentos.guard.paths import is_device
 from git_agentos.guard.policy import harmless_programs
 from git_agentos.guard.policy.git_line import ConfigOverride
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.util.values import parse_boolean
 
 GUARD, ALIAS, COMMAND, TOOL, RISKY, PLAIN = "guard", "alias", "command", "tool", "risky", "plain"

@@ -12,7 +12,6 @@ import re
 import stat
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 from git_agentos.errors import RepositoryError
 from git_agentos.git import gitfile, process
@@ -20,6 +19,7 @@ from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.configuration.settings import GuardSettings, Remote
 from git_agentos.guard.paths import is_in_git_directory, is_really_below
 from git_agentos.guard.policy.git_line import GitLine
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.util.values import parse_boolean
 
 # With these variables of the command's environment, our own git would do more than answer.

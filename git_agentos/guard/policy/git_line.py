@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from git_agentos.guard.call import UNKNOWN
 from git_agentos.util import git_command_line
+from git_agentos.util.named_tuple import NamedTuple
 
 # git's own options that say where it works; another git is asked about the same repository with them.
 _WHERE = frozenset({"-C", "--git-dir", "--work-tree", "--namespace", "--bare"})

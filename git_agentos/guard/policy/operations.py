@@ -28,11 +28,11 @@ files that it names and to commits that the agent made; with `recoverable` it ne
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from typing import NamedTuple
 
 from git_agentos.guard.configuration.settings import RECOVERABLE, GuardSettings
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, RANK, Decision, Operation
 from git_agentos.guard.operation_table import ALLOWED, APPROVED, EFFECT_ROWS, FORBIDDEN
+from git_agentos.util.named_tuple import NamedTuple
 
 NOTHING, FILES, IGNORED, OWN_HISTORY, SHARED_REFS, STASH, REMOTE, CONFIG, ELSEWHERE, UNKNOWN = (
     "nothing", "files", "ignored", "own-history", "shared-refs", "stash", "remote", "config", "elsewhere", "unknown",

@@ -74,17 +74,18 @@ SPECS = {
     "submodule-prefix= recurse-submodules-default=",
     "format-patch": "n,numbered N,no-numbered s,signoff stdout cover-letter numbered-files suffix= start-number= "
     "v,reroll-count= filename-max-length= rfc? cover-from-description= commit-list-format= "
-    "description-file= subject-prefix= o,output-directory= output= k,keep-subject no-binary zero-commit "
+    "description-file= subject-prefix= o,output-directory= output= k,keep-subject binary no-binary zero-commit "
     "ignore-if-in-upstream p,no-stat add-header= to= cc= from? in-reply-to= attach? inline? thread? "
     "signature= base= signature-file= q,quiet progress interdiff= range-diff= creation-factor= "
     "force-in-body-from",
     "gc": "q,quiet skip-foreground-tasks prune? cruft max-cruft-size= aggressive auto detach force keep-largest-pack "
     "expire-to=",
-    "grep": "cached no-index untracked exclude-standard recurse-submodules v,invert-match i,ignore-case w,word-regexp "
-    "a,text I textconv r,recursive max-depth= E,extended-regexp G,basic-regexp F,fixed-strings P,perl-regexp "
-    "n,line-number column h H full-name l,files-with-matches name-only L,files-without-match z,null o,only-matching "
-    "c,count color? break heading C,context= B,before-context= A,after-context= threads= p,show-function "
-    "W,function-context f= e= and or not q,quiet all-match O,open-files-in-pager? ext-grep m,max-count=",
+    "grep": "cached index no-index untracked exclude-standard recurse-submodules v,invert-match i,ignore-case "
+    "w,word-regexp a,text I textconv r,recursive max-depth= E,extended-regexp G,basic-regexp F,fixed-strings "
+    "P,perl-regexp n,line-number column h H full-name l,files-with-matches name-only L,files-without-match z,null "
+    "o,only-matching c,count color? break heading C,context= B,before-context= A,after-context= threads= "
+    "p,show-function W,function-context f= e= and or not q,quiet all-match O,open-files-in-pager? ext-grep "
+    "m,max-count=",
     "history": "dry-run update-refs= reedit-message empty=",
     "init": "template= bare shared? q,quiet separate-git-dir= b,initial-branch= object-format= ref-format=",
     "interpret-trailers": "in-place trim-empty where= if-exists= if-missing= only-trailers only-input unfold parse "
@@ -125,7 +126,7 @@ SPECS = {
     "remote update": "p,prune v,verbose",
     "refs migrate": "ref-format= reflog no-reflog dry-run",
     "repack": "a A d f F n q,quiet l,local b,write-bitmap-index i,delta-islands unpack-unreachable= k,keep-unreachable "
-    "window= window-memory= depth= threads= max-pack-size= pack-kept-objects keep-pack= g,geometric= m,write-midx "
+    "window= window-memory= depth= threads= max-pack-size= pack-kept-objects keep-pack= g,geometric= m write-midx? "
     "cruft cruft-expiration= max-cruft-size= combine-cruft-below-size= expire-to= filter= filter-to= "
     "name-hash-version= path-walk",
     "replay": "onto= advance= revert= contained ref= ref-action=",
@@ -155,7 +156,7 @@ SPECS = {
     "force-remove z stdin index-info unresolve g,again ignore-missing verbose clear-resolve-undo index-version= "
     "show-index-version split-index untracked-cache test-untracked-cache force-untracked-cache force-write-index "
     "no-fsmonitor fsmonitor fsmonitor-valid no-fsmonitor-valid",
-    "update-ref": "m= d no-deref deref z stdin create-reflog batch-updates",
+    "update-ref": "m= d no-deref deref z stdin create-reflog 0,batch-updates",
     "worktree add": "f,force d,detach b= B= orphan checkout lock reason= q,quiet track guess-remote relative-paths",
     "worktree prune": "n,dry-run v,verbose expire=",
     "worktree remove": "f,force",

@@ -7,10 +7,10 @@ counts as all of them, since a guess must not be the harmless one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.policy.option_table import SPECS
+from git_agentos.util.named_tuple import NamedTuple
 
 NONE, OPTIONAL, REQUIRED = "", "?", "="
 

@@ -19,7 +19,6 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 from git_agentos.errors import RepositoryError
 from git_agentos.git import refs, worktrees
@@ -28,6 +27,7 @@ from git_agentos.guard import identity, ownership
 from git_agentos.guard.ownership import Caller
 from git_agentos.guard.policy.facts import Facts
 from git_agentos.util import files
+from git_agentos.util.named_tuple import NamedTuple
 
 MADE = "made"  # in the worktree's folder `agentos`
 _HEADS = "refs/heads/"

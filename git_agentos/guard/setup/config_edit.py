@@ -16,14 +16,14 @@ import base64
 import contextlib
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from git_agentos.errors import GuardError
 from git_agentos.git import configuration, lockfile, process
 from git_agentos.git.location import Location
 from git_agentos.util import files
+from git_agentos.util.named_tuple import NamedTuple
 
 _LOCK_TIMEOUT = 5.0  # seconds that another git may lock the file
 _NOT_SET = 5  # the exit code of `git config --unset` where there is no such setting
@@ -300,6 +300,8 @@ def _add_setting(path: str, content: bytes, each: Setting) -> bytes:
 @contextlib.contextmanager
 def _copy(path: str, content: bytes) -> Iterator[str]:
     """A file with `content` that git may edit, in a folder of its own."""
+    import tempfile  # it takes long to import
+
     with tempfile.TemporaryDirectory(prefix="agentos-config-") as folder:
         copy = os.path.join(folder, os.path.basename(path))
         with open(copy, "wb") as file:

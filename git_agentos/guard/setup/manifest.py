@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from git_agentos.errors import GuardError
 from git_agentos.guard.setup import config_edit, own_files, scripts
 from git_agentos.guard.setup.config_edit import ConfigEdit
+from git_agentos.util.named_tuple import NamedTuple
 
 _VERSION = 1
 MAIN = "."

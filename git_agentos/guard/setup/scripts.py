@@ -19,7 +19,6 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import git_agentos
 from git_agentos.errors import GuardError
@@ -28,6 +27,7 @@ from git_agentos.git.location import Location
 from git_agentos.guard.setup import launcher, own_files
 from git_agentos.process import deletion
 from git_agentos.util import directories, files, locks
+from git_agentos.util.named_tuple import NamedTuple
 
 FSMONITOR = "fsmonitor"
 BASH_ENV = os.path.join("hooks", "bash-env.sh")

@@ -11,7 +11,6 @@ import glob
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
 
 from git_agentos.errors import AgentosError
 from git_agentos.git import gitfile, refs
@@ -22,6 +21,7 @@ from git_agentos.guard.shell.interpreters import AWK
 from git_agentos.guard.shell.reader import Program
 from git_agentos.guard.shell.runners import base, find_line, names_a_git_directory
 from git_agentos.guard.shell.words import FILE, known, split_options, values_of
+from git_agentos.util.named_tuple import NamedTuple
 
 _ALL = frozenset(
     "rm rmdir unlink shred srm trash trash-put gio truncate touch mkdir chmod chown chgrp chattr setfacl tee sponge "

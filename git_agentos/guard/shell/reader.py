@@ -9,7 +9,6 @@ argument (`words`); syntax that cannot be followed raises ShellError.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
 
 from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.shell import builtins, words
@@ -19,6 +18,7 @@ from git_agentos.guard.shell.runners import without_prefix
 from git_agentos.guard.shell.state import ANY, UNSET, Alternatives, State, after_any, checked
 from git_agentos.guard.shell.syntax import OR, Node, ShellError, parse
 from git_agentos.guard.shell.words import FILE
+from git_agentos.util.named_tuple import NamedTuple
 
 _MOST_COMMANDS = 5000
 _DEEPEST = 40

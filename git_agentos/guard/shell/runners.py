@@ -11,10 +11,10 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice, pairwise, product
-from typing import NamedTuple
 
 from git_agentos.guard.call import UNKNOWN
 from git_agentos.guard.shell.words import ansi, known, split_options, values_of
+from git_agentos.util.named_tuple import NamedTuple
 
 
 class RunCommand(NamedTuple):

@@ -22,7 +22,8 @@ import hashlib
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+
+from git_agentos.util.named_tuple import NamedTuple
 
 MAX_LENGTH = 4 << 20  # characters of an answer
 MAX_WHOLE_LINES = 400  # an existing file that is longer has to be edited

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from git_agentos.errors import AgentosError, TddError, UsageError
 from git_agentos.redact import redact
@@ -24,6 +24,7 @@ from git_agentos.tdd.models.answer import InvalidAnswer
 from git_agentos.tdd.models.failures import Failure
 from git_agentos.tdd.models.model import MODEL, ModelResult, Request
 from git_agentos.tdd.models.transcript import Transcript
+from git_agentos.util.named_tuple import NamedTuple
 
 MAX_ANSWERS = 3  # the first one, and those after a correction
 TIMEOUT = 600.0  # seconds for one answer

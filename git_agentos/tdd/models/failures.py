@@ -9,7 +9,8 @@ from __future__ import annotations
 import email.utils
 import time
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from git_agentos.util.named_tuple import NamedTuple
 
 _TEMPORARY = (408, 409, 425, 429)  # timeout, conflict, too early, too many requests; and 5xx
 _PERMANENT_LIMITS = ("insufficient_quota", "billing", "credit balance")

@@ -15,7 +15,6 @@ import os
 import stat
 import unicodedata
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError
@@ -23,6 +22,7 @@ from git_agentos.git import ignore
 from git_agentos.tdd.models import answer
 from git_agentos.tdd.models.answer import MAX_WHOLE_LINES, Change, InvalidAnswer
 from git_agentos.util import files
+from git_agentos.util.named_tuple import NamedTuple
 
 _PRIVATE = (".git", ".agentos")
 _MAX_PATH = 4096

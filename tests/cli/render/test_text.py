@@ -223,7 +223,7 @@ def test_status() -> None:
     assert said.hints == (
         "'git agentos recover' finishes it, 'git agentos recover --abort' aborts it; nothing is lost",
     )
-    fresh = replace(STATUS, branch=None, dirty=False, operation=None, last_checkpoint=None, interrupted=None)
+    fresh = STATUS._replace(branch=None, dirty=False, operation=None, last_checkpoint=None, interrupted=None)
     assert status.status(Overview(fresh), PLAIN).result == (
         "Agent 'main', HEAD detached at commit b1b2c3d4\nWorktree: /w\nChanges: none\nLast checkpoint: none\n"
         "Watched: no\n"
@@ -296,7 +296,7 @@ def test_stat_counts_what_the_hunks_hold() -> None:
         " with space    | +1 -0\n"
         " 4 paths changed, 3 added, 3 removed lines\n"
     ).replace("   |", " |")
-    assert text.diff(replace(DIFF, patch=b""), PLAIN, stat=True).result == ""
+    assert text.diff(DIFF._replace(patch=b""), PLAIN, stat=True).result == ""
 
 
 def test_contents_are_raw_but_for_a_terminal() -> None:
@@ -332,8 +332,8 @@ HOSTILE_RESTORATION = replace(
         restore.picked(Pick([A], B, A, [HOSTILE], "conflict")),
         status.status(
             Overview(
-                replace(
-                    STATUS, agent=HOSTILE, branch=HOSTILE, worktree_path=HOSTILE, last_checkpoint=HOSTILE_CHECKPOINT
+                STATUS._replace(
+                    agent=HOSTILE, branch=HOSTILE, worktree_path=HOSTILE, last_checkpoint=HOSTILE_CHECKPOINT
                 )
             ),
             PLAIN,

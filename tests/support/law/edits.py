@@ -15,10 +15,11 @@ from typing import Protocol
 
 from hypothesis import strategies as st
 
+from tests.support.filesystems import distinct
 from tests.support.repo import Repo, remove
 
 NESTED = b"nest"
-NAMES = (
+_NAMES = (
     b"file",
     b"d",
     b"d/e",
@@ -43,6 +44,7 @@ NAMES = (
     b"[a]*?",
     b":(top)x",
 )
+NAMES = distinct(_NAMES)
 CONTENTS = {
     "nothing": b"",
     "aa": b"aa\n",

@@ -14,6 +14,7 @@ from typing import ClassVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from tests.support.elsewhere import if_possible
 from tests.support.law import expectations
 from tests.support.law.edits import NAMES, Edit, attributes, edits, wrecks
 from tests.support.law.expectations import Snapshot
@@ -62,22 +63,19 @@ class Law(RuleBasedStateMachine):
     def begin(self, start: str, first: list[Edit]) -> None:
         with self.step():
             self.repo: Repo = copy_template(self.templates, start, self.place)
-            for edit in first:
-                edit.do(self.repo, self.templates)
+            self._do(first)
 
     @rule(several=st.lists(edits, min_size=1, max_size=5))
     def edit(self, several: list[Edit]) -> None:
         with self.step():
-            for edit in several:
-                edit.do(self.repo, self.templates)
+            self._do(several)
             self.touched = True
 
     @precondition(lambda self: self.saved)
     @rule(first=wrecks, then=st.lists(st.one_of(wrecks, edits), max_size=2))
     def wreck(self, first: Edit, then: list[Edit]) -> None:
         with self.step():
-            for edit in [first, *then]:
-                edit.do(self.repo, self.templates)
+            self._do([first, *then])
             self.touched = True
 
     @rule()
@@ -165,6 +163,11 @@ class Law(RuleBasedStateMachine):
             IN_PROCESS.restore(self.repo.path, saved.id)
             expectations.restored(saved.seen, before, self.look(), f"checkpoint {saved.id[:8]} at the end")
 
+    def _do(self, several: list[Edit]) -> None:
+        for edit in several:
+            with if_possible():
+                edit.do(self.repo, self.templates)
+
     def _choose(self, data: st.DataObject) -> Saved:
         """Mostly one of the newest: index 0 is the newest, to which Hypothesis shrinks."""
         back = data.draw(st.integers(0, len(self.saved) - 1), label="how far back")
@@ -191,6 +194,5 @@ class LawOfLineEnds(Law):
     @rule(several=st.lists(st.one_of(attributes, attributes, edits), min_size=1, max_size=4))
     def convert(self, several: list[Edit]) -> None:
         with self.step():
-            for edit in several:
-                edit.do(self.repo, self.templates)
+            self._do(several)
             self.touched = True
