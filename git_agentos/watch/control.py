@@ -35,14 +35,16 @@ class WatchError(AgentosError):
 
 class WatchStatus(NamedTuple):
     """Whether a daemon serves the repository. The other fields are None while none does: its process, when it began,
-    its version, after how many seconds without work it ends (None for never), and the worktrees that it was asked
-    about: each `path`, `watching`, the number of its `folders` that are watched, and the `reason` why it is not."""
+    its version, after how many seconds without work it ends (None for never), how many commands it has done, and its
+    worktrees: each `path`, `watching`, the number of its `folders` that are watched, the `reason` why it is not, and
+    whether it creates `checkpoints` in it by itself."""
 
     running: bool
     pid: int | None = None
     since: str | None = None
     version: str | None = None
     idle_seconds: float | None = None
+    served: int | None = None
     worktrees: tuple[dict[str, Any], ...] = ()
 
 

@@ -141,6 +141,7 @@ class Daemon:
             "since": times.seconds_to_text(self._since),
             "version": self._version,
             "idle_seconds": self._idle,
+            "served": self._service.served,
             "worktrees": worktrees,
         }
 

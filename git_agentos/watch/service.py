@@ -66,6 +66,7 @@ class Service:
     def __init__(self, version: str, work: Work) -> None:
         self._version, self._work = version, work
         self.is_guarded = work.is_guarded
+        self.served = 0  # commands of clients
         self._children: dict[int, _Failure | None] = {}
 
     @property
@@ -97,6 +98,7 @@ class Service:
             ready = protocol.ready(self._version, proof.answer(self._work.key, request.arguments[0]))
             _serve(request, order._replace(pid=pid, limits=limits), ready, self._version, self._work.run)
         self._children[child] = None
+        self.served += 1
         return ""
 
     def start(self, argv: Sequence[str], failed: Callable[[str], None]) -> bool:

@@ -72,6 +72,7 @@ def test_start_status_stop(repo: Repo) -> None:
         "since": None,
         "version": None,
         "idle_seconds": None,
+        "served": None,
         "worktrees": [],
     }
     assert _without_schema(run_ok(repo.path, "watch", "status")) == none

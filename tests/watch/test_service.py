@@ -1,0 +1,382 @@
+"""Commands that the daemon does: the same as without one, for whoever asks, and for nobody else."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from git_agentos import __version__
+from git_agentos.guard import signing
+from git_agentos.process import table
+from git_agentos.watch import client, place, proof, protocol
+from tests.support.repo import Repo
+from tests.support.tool import run, run_ok
+from tests.support.waiting import wait_until
+
+LAUNCH = [sys.executable, "-m", "git_agentos"]
+
+
+@pytest.fixture
+def served(repo: Repo) -> Iterator[Repo]:
+    """A repository with a daemon."""
+    run_ok(repo.path, "watch", "start")
+    try:
+        yield repo
+    finally:
+        run(repo.path, "watch", "stop")
+
+
+def _count(repo: Repo) -> int:
+    """How many commands the daemon has done."""
+    return int(run_ok(repo.path, "watch", "status")["served"])
+
+
+def _checkpoints(repo: Repo) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = run_ok(repo.path, "checkpoint", "list")["checkpoints"]
+    return found
+
+
+def test_it_does_checkpoints_status_and_lists_and_nothing_else(served: Repo) -> None:
+    for words in (["checkpoint", "-m", "one"], ["status"], ["checkpoint", "list"], ["-C", "src", "checkpoint", "-q"]):
+        before = _count(served)
+        assert run(served.path, *words).code == 0
+        assert _count(served) == before + 1, words
+    before = _count(served)
+    for words in (
+        ["log", "list"],
+        ["restore", "latest", "--dry-run"],
+        ["approvals", "list"],
+        ["guard", "disable"],
+        ["doctor"],
+    ):
+        run(served.path, *words)
+    assert _count(served) == before
+
+
+def test_text_exit_code_and_errors_are_the_same(served: Repo, repo: Repo) -> None:
+    lines = (
+        ["checkpoint", "--bad"],
+        ["checkpoint", "show", "ffff"],
+        ["status", "--json"],
+        ["checkpoint", "list", "-h"],
+    )
+    with_daemon = [run(served.path, *words) for words in lines]
+    run_ok(served.path, "watch", "stop")
+    without = [run(served.path, *words) for words in lines]
+    for one, other in zip(with_daemon, without, strict=True):
+        assert (one.code, one.err) == (other.code, other.err)
+    assert [each.out for each in with_daemon[:2]] == [each.out for each in without[:2]]
+    assert with_daemon[3].out == without[3].out
+
+
+def test_it_acts_as_the_client(served: Repo) -> None:
+    """Environment, arguments, folder, umask, limits and descriptors are those of the client."""
+    script = (
+        "import os, resource, sys; os.umask(0o027); resource.setrlimit(resource.RLIMIT_CORE, (0, 0));"
+        "os.chdir('src'); sys.argv[1:] = ['checkpoint', '-m', 'as ada', '-q'];"
+        "from git_agentos.launch import main; main()"
+    )
+    before = _count(served)
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=served.path,
+        env={**os.environ, "AGENTOS_AGENT_ID": "ada"},
+        capture_output=True,
+        check=True,
+    )
+    assert _count(served) == before + 1
+    assert done.stdout.strip()
+    newest = _checkpoints(served)[0]
+    assert (newest["created_by"], newest["description"]) == ("ada", "as ada")
+
+
+def test_an_agent_stays_who_it_is(served: Repo) -> None:
+    """By the processes above the client, not by those above the daemon."""
+    script = "git agentos checkpoint -q -m inner; git agentos --json guard check -- git reset --hard"
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    run_ok(served.path, "worktree", "create", "dev-1")
+    made = Repo(served.path.parent / "repo.worktrees" / "dev-1")
+    before = _count(served)
+    done = subprocess.run(
+        ["sh", "-c", script], cwd=made.path, env={**os.environ, "PATH": path}, capture_output=True, check=False
+    )
+    assert _count(served) == before + 1, done
+    assert _checkpoints(made)[0]["created_by"] == "dev-1"
+
+
+def test_a_folder_that_is_gone_is_the_clients_affair(served: Repo, tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = f"cd {gone} && rmdir {gone} && exec {sys.executable} -m git_agentos -C {served.path} checkpoint -q"
+    done = subprocess.run(["sh", "-c", script], capture_output=True, check=False)
+    assert done.returncode == 0, done
+    assert len(_checkpoints(served)) == 1
+
+
+def test_a_closed_output(served: Repo) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"exec {sys.executable} -m git_agentos checkpoint -q >&-"],
+        cwd=served.path,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done
+    assert len(_checkpoints(served)) == 1
+
+
+def test_ctrl_c_interrupts_the_work(served: Repo) -> None:
+    """A file system that answers slowly: a pipe of a filter that never ends."""
+    served.write(".gitattributes", "*.slow filter=slow\n")
+    served.config("filter.slow.clean", "touch started; sleep 60; cat")
+    served.write("a.slow", "x\n")
+    child = subprocess.Popen([*LAUNCH, "checkpoint"], cwd=served.path, stderr=subprocess.PIPE, start_new_session=True)
+    try:
+        wait_until((served.path / "started").exists, "the filter runs")
+        before = _count(served)
+        child.send_signal(signal.SIGINT)
+        _, said = child.communicate(timeout=20)
+        assert said.startswith(b"error: interrupted\n")
+        assert child.returncode == 130
+        assert before == 1
+    finally:
+        child.kill()
+        child.wait()
+    assert _checkpoints(served) == []
+
+
+def test_work_of_a_client_that_is_killed_is_stopped(served: Repo) -> None:
+    served.write(".gitattributes", "*.slow filter=slow\n")
+    served.config("filter.slow.clean", "echo $$ >started; exec sleep 60")
+    served.write("a.slow", "x\n")
+    child = subprocess.Popen([*LAUNCH, "checkpoint"], cwd=served.path, stderr=subprocess.DEVNULL)
+    started = served.path / "started"
+    wait_until(lambda: started.exists() and started.read_text().strip(), "the filter runs")
+    child.kill()
+    child.wait()
+    pid = int(run_ok(served.path, "watch", "status")["pid"])
+    wait_until(lambda: not table.children(pid), "the work is stopped")
+    assert _checkpoints(served) == []
+
+
+def test_a_killed_daemon_loses_nothing(served: Repo) -> None:
+    """Neither before it has begun nor while its child works."""
+    served.write(".gitattributes", "*.slow filter=slow\n")
+    served.config("filter.slow.clean", "touch started; while [ ! -e go ]; do sleep 0.01; done; cat")
+    served.write("a.slow", "x\n")
+    child = subprocess.Popen([*LAUNCH, "checkpoint", "-q"], cwd=served.path, stdout=subprocess.DEVNULL)
+    wait_until((served.path / "started").exists, "the filter runs")
+    pid = int(run_ok(served.path, "watch", "status")["pid"])
+    worker = table.children(pid)
+    os.kill(pid, signal.SIGKILL)
+    served.write("go", "")
+    assert child.wait(timeout=30) == 0  # its child goes on
+    assert len(_checkpoints(served)) == 1
+    assert worker
+    assert run(served.path, "checkpoint", "-q").code == 0
+    assert len(_checkpoints(served)) == 2
+
+
+def test_work_that_is_killed_is_done_by_the_command_itself(served: Repo) -> None:
+    served.write(".gitattributes", "*.slow filter=slow\n")
+    served.config("filter.slow.clean", "touch started; while [ ! -e go ]; do sleep 0.01; done; cat")
+    served.write("a.slow", "x\n")
+    child = subprocess.Popen([*LAUNCH, "checkpoint", "-q"], cwd=served.path, stdout=subprocess.DEVNULL)
+    wait_until((served.path / "started").exists, "the filter runs")
+    [worker] = table.children(int(run_ok(served.path, "watch", "status")["pid"]))
+    os.kill(worker, signal.SIGKILL)
+    served.write("go", "")
+    assert child.wait(timeout=30) == 0
+    assert len(_checkpoints(served)) == 1
+
+
+# -- who may not -----------------------------------------------------------------------------------------------------
+
+
+class _Impostor:
+    """A program of the same user in the place of the daemon: it says yes to everything."""
+
+    def __init__(self, repo: Repo, proof: bytes) -> None:
+        path = place.make(str(repo.git_dir))
+        self._listener = socket.socket(socket.AF_UNIX)
+        name, folder = place.address(path)
+        self._listener.bind(name)
+        if folder is not None:
+            os.close(folder)
+        self._listener.listen(8)
+        self._proof = proof
+        self.asked: list[bytes] = []
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            with connection:
+                connection.settimeout(2)
+                try:
+                    data = connection.recv(1 << 16)
+                    connection.sendall(protocol.ready(__version__, self._proof))
+                    self.asked.append(data + connection.recv(1))
+                    connection.sendall(protocol.accept(__version__, b"0"))
+                except OSError:
+                    pass
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+@pytest.mark.parametrize("kind", ["none", "another key"])
+def test_an_impostor_is_not_believed(repo: Repo, kind: str) -> None:
+    """Neither that a checkpoint was created, nor that a command may run."""
+    assert signing.key(os.environ) is not None
+    impostor = _Impostor(repo, b"" if kind == "none" else proof.answer(b"\1" * 32, b"x"))
+    try:
+        assert run(repo.path, "checkpoint", "-q").code == 0
+        assert len(_checkpoints(repo)) == 1
+        done = subprocess.run(
+            [sys.executable, "-c", "from git_agentos.launch import hook; hook()", "no-such-hook", "1"],
+            cwd=repo.path, capture_output=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 2
+        assert b"usage: git-agentos hook" in done.stderr
+        assert not any(each.endswith(b"\n") for each in impostor.asked)
+    finally:
+        impostor.close()
+
+
+def test_a_key_of_the_agent_counts_for_nothing_below_guard_exec(served: Repo, tmp_path: Path) -> None:
+    """Below `guard exec`, the key is that of the user who has started it."""
+    own = tmp_path / "config" / "git-agentos"
+    own.mkdir(parents=True)
+    (own / "key").write_bytes(b"\7" * 32)
+    (own / "key").chmod(0o600)
+    script = tmp_path / "script.py"
+    script.write_text("from git_agentos.watch import proof; print(proof.find_key() == bytes([7]) * 32)")
+    inner = f"XDG_CONFIG_HOME={tmp_path / 'config'} {sys.executable} {script}; true"
+    outside = subprocess.run(["sh", "-c", inner], capture_output=True, check=True)
+    assert outside.stdout == b"True\n"
+    below = {**os.environ, "AGENTOS_GUARD": "dev"}
+    inside = subprocess.run(["sh", "-c", inner], env=below, capture_output=True, check=True)
+    assert inside.stdout == b"False\n"
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="there is no setpriv")
+@pytest.mark.parametrize("options", [["--no-new-privs"], ["--bounding-set", "-sys_admin"], ["--groups", "4"]])
+def test_who_may_less_gets_no_more_by_it(served: Repo, options: list[str]) -> None:
+    if os.geteuid() != 0 and options != ["--no-new-privs"]:
+        pytest.skip("only root can give these up")
+    before = _count(served)
+    subprocess.run(["setpriv", *options, *LAUNCH, "checkpoint", "-q"], cwd=served.path, capture_output=True, check=True)
+    assert _count(served) == before
+    assert len(_checkpoints(served)) == 1
+
+
+def test_another_mount_namespace_is_another_place(served: Repo) -> None:
+    unshare = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--mount"]
+    if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no namespace can be made here")
+    before = _count(served)
+    subprocess.run([*unshare, *LAUNCH, "checkpoint", "-q"], cwd=served.path, capture_output=True, check=False)
+    assert _count(served) == before
+
+
+def test_requests_that_are_malformed(served: Repo) -> None:
+    """Too many descriptors, too few, words that are missing: it declines, keeps none of them, and goes on."""
+    pid = int(run_ok(served.path, "watch", "status")["pid"])
+    before = len(os.listdir(f"/proc/{pid}/fd"))
+    for descriptors, words in (
+        ([], [b"x", b"2", b"git", b"status"]),
+        ([0, 1, 2], [b"x", b"2", b"git", b"status"]),
+        ([0, 1, 2, 0, 1, 2, 0, 1], [b"x", b"2", b"git", b"status"]),
+        ([0, 1, 2, 0], [b"x", b"9", b"git", b"status"]),
+        ([0, 1, 2, 0], [b"x", b"-1"]),
+        ([0, 1, 2, 0], [b"x", b"3", b"git", b"approvals", b"grant"]),
+        ([0, 1, 2, 0], [b"x", b"3", b"git", b"hook", b"shim"]),
+        ([0, 1, 2, 0], []),
+    ):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(10)
+            name, folder = place.address(place.socket_path(str(served.git_dir)))
+            connection.connect(name)
+            if folder is not None:
+                os.close(folder)
+            request = protocol.request(__version__, "run", *words)
+            socket.send_fds(connection, [request], descriptors)
+            try:
+                answer = connection.recv(1 << 16)
+            except ConnectionResetError:
+                answer = b""
+            assert b" ready " not in answer, words
+    wait_until(lambda: len(os.listdir(f"/proc/{pid}/fd")) <= before, "all descriptors are closed")
+    assert _count(served) == 0
+    assert run(served.path, "status").code == 0
+    assert _count(served) == 1
+
+
+def test_a_client_that_never_says_go_holds_nothing_up(served: Repo) -> None:
+    key = signing.key(os.environ)
+    assert key is not None
+    waiting = []
+    for _ in range(40):
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(10)
+        name, folder = place.address(place.socket_path(str(served.git_dir)))
+        connection.connect(name)
+        if folder is not None:
+            os.close(folder)
+        words = (b"0" * 64, b"2", b"git", b"status")
+        socket.send_fds(connection, [protocol.request(__version__, "run", *words)], [0, 1, 2, 0])
+        waiting.append(connection)
+    pid = int(run_ok(served.path, "watch", "status")["pid"])
+    assert len(table.children(pid)) <= 32
+    wait_until(lambda: run(served.path, "watch", "status").code == 0 and not table.children(pid), "they have given up")
+    for each in waiting:
+        each.close()
+    before = _count(served)
+    assert run(served.path, "checkpoint", "-q").code == 0
+    assert _count(served) == before + 1
+
+
+def test_limits_that_are_lower_are_kept(served: Repo) -> None:
+    """A file may grow to 4096 bytes: the checkpoint fails, as it does without a daemon."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+    served.write("large", os.urandom(20_000).hex())
+    before = _count(served)
+    done = subprocess.run(
+        [*LAUNCH, "checkpoint"],
+        cwd=served.path,
+        preexec_fn=limit,
+        capture_output=True,
+        check=False,
+    )
+    assert (_count(served), done.returncode) == (before + 1, 1), done
+    assert _checkpoints(served) == []
+
+
+def test_a_client_knows_what_is_served() -> None:
+    for line in (
+        "checkpoint",
+        "status",
+        "--json status",
+        "-C a -C b checkpoint -m x",
+        "hook fsmonitor 1",
+        "guard harness x",
+    ):
+        assert client.is_served(line.split()), line
+    for line in ("", "hook shim a", "guard disable", "approvals grant", "--help", "-C", "restore latest", "forget"):
+        assert not client.is_served(line.split()), line
