@@ -2,6 +2,7 @@
 
 table          the processes of this machine, by /proc (elsewhere `ps`): the only module that knows its format
 occupants      which processes use a folder, or may have made a lock file
+confinement    whether a process may do what another one may
 mounts         mount points and file systems
 programs       running programs that are not git, bubblewrap too; `deletion` deletes folders, also in the background
 supervisor     the program above a command that ends everything below it

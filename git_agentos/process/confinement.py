@@ -18,18 +18,8 @@ _NAMESPACES = ("mnt", "user", "pid", "net")
 def has_own_rights(pid: int) -> bool:
     """Whether the process `pid` has the users, the groups, the capabilities, the filters of system calls, the
     namespaces, the root folder and the security label of this one. False where that cannot be found out."""
-    own, other = _status("self"), _status(pid)
-    if not own or own != other:
-        return False
-    try:
-        if not os.path.samefile("/proc/self/root", f"/proc/{pid}/root"):
-            return False
-        for name in _NAMESPACES:
-            if os.readlink(f"/proc/self/ns/{name}") != os.readlink(f"/proc/{pid}/ns/{name}"):
-                return False
-    except OSError:
-        return False
-    return _label("self") == _label(pid)
+    own = _rights(os.getpid())
+    return own is not None and own == _rights(pid)
 
 
 def umask(pid: int) -> int | None:
@@ -38,18 +28,14 @@ def umask(pid: int) -> int | None:
     return None if found is None else int(found, 8)
 
 
-def _status(pid: int | str) -> list[bytes]:
-    data = _read(pid, "status") or b""
-    return [line for line in data.splitlines() if line.partition(b":")[0] in _FIELDS]
-
-
-def _label(pid: int | str) -> bytes | None:
-    return _read(pid, "attr/current")
-
-
-def _read(pid: int | str, file: str) -> bytes | None:
+def _rights(pid: int) -> tuple[object, ...] | None:
+    status = table.read(pid, "status")
+    spaces = [table.link(pid, f"ns/{name}") for name in _NAMESPACES]
     try:
-        with open(f"/proc/{pid}/{file}", "rb") as opened:
-            return opened.read()
+        root = os.stat(f"/proc/{pid}/root")
     except OSError:
         return None
+    if status is None or None in spaces:
+        return None
+    fields = [line for line in status.splitlines() if line.partition(b":")[0] in _FIELDS]
+    return (fields, spaces, root.st_dev, root.st_ino, table.read(pid, "attr/current"))
