@@ -57,8 +57,14 @@ class Series:
         return f"{min(self.seconds) * 1000:.0f}-{max(self.seconds) * 1000:.0f} ms"
 
 
-def run(argv: Sequence[str], folder: Path, environment: Mapping[str, str], timeout: float = TIMEOUT) -> Run:
-    """Run `argv` to its end; BenchError when it fails, and what it said on stderr."""
+def run(
+    argv: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    timeout: float = TIMEOUT,
+    codes: Sequence[int] = (0,),
+) -> Run:
+    """Run `argv` to its end; BenchError when its exit code is none of `codes`, and what it said on stderr."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         begin = time.perf_counter()
         process = _start(argv, folder, environment, out.fileno(), err.fileno())
@@ -72,7 +78,7 @@ def run(argv: Sequence[str], folder: Path, environment: Mapping[str, str], timeo
         process.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
         err.seek(0)
-        if process.returncode:
+        if process.returncode not in codes:
             raise BenchError(_failure(argv, process.returncode, err.read() or out.read()))
         return Run(seconds, usage.ru_utime + usage.ru_stime, out.read())
 

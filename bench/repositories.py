@@ -36,8 +36,10 @@ class BenchError(Exception):
 
 
 def sealed_environment(home: Path) -> dict[str, str]:
-    """The environment every contender runs in: the caller's PATH, an empty home, git's own defaults."""
+    """The environment every contender runs in: the caller's PATH, git's own defaults, and an empty home, but that no
+    daemon is started which is not asked for."""
     home.mkdir(parents=True, exist_ok=True)
+    (home / ".gitconfig").write_text("[agentos]\n\twatch = false\n")
     return {
         "PATH": os.environ.get("PATH", os.defpath),
         "HOME": str(home),

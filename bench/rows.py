@@ -551,6 +551,7 @@ ROWS: dict[str, Callable[[Bench], None]] = {
     "worktree": rows_worktree.worktree,
     "guard": rows_guard.guard,
     "watch": rows_watch.watch,
+    "served": rows_watch.served,
     "rollback": rows_run.rollback,
     "tdd": rows_tdd.tdd,
 }

@@ -1,4 +1,5 @@
-"""The row of the watch daemon: what it takes, what git gains by it, and what one costs that does not answer."""
+"""The rows of the watch daemon: what it takes, what git and commands gain by it, and what one costs that does not
+answer."""
 
 from __future__ import annotations
 
@@ -6,15 +7,30 @@ import contextlib
 import json
 import os
 import signal
+import statistics
+import subprocess
 import time
 from collections.abc import Iterator
 
 import measure
-from harness import Bench, add_ratio, ms, tool
+import toolbox
+from harness import Bench, add_ratio, bare_imports, ms, tool
 from measure import Run, Series
+from repositories import Arena, Changes, choose_changes
 from rows_guard import Guarded
 
+_CREATE = """\
+import os, sys, time
+from git_agentos import open_repository
+repo = open_repository(sys.argv[1])
+repo.checkpoints.create("first")
+for line in sys.stdin:
+    begin = time.perf_counter()
+    repo.checkpoints.create("bench")
+    print(time.perf_counter() - begin, flush=True)
+"""
 _TICKS = os.sysconf("SC_CLK_TCK")
+_BREATH = 0.1  # seconds between an edit and the command
 _SETTLING = 8.0  # seconds: a fresh checkout is read as a whole, which the daemon cannot follow
 _QUIET = 10.0  # seconds in which nothing happens
 
@@ -48,6 +64,69 @@ def watch(bench: Bench) -> None:
                 _delay(bench, place, name, judged)
     finally:
         measure.run(tool(bench, "watch", "stop"), place.path, environment)
+
+
+def served(bench: Bench) -> None:
+    """Checkpoints that the daemon takes for the command, and those of a Python process that stays open."""
+    for size, against, argv, limit, longest in (
+        (bench.size_near(1_000), toolbox.IMPORTS, bare_imports(bench), 0.4, 15),
+        (bench.size_near(100_000), toolbox.STASH_CREATE, ("git", "stash", "create"), 0.15, 60),
+    ):
+        bench.say(f"served: {size} files")
+        judged = size in (1_000, 100_000)
+        arena = bench.arena(size, "a")
+        changes = choose_changes(size, bench.scale.changes)
+        arena.fresh()
+        measure.run(tool(bench, "watch", "start"), arena.path, arena.environment)
+        try:
+            _serve(bench, arena, changes, (against, argv, limit), judged)
+        finally:
+            measure.run(tool(bench, "watch", "stop"), arena.path, arena.environment)
+        _keep_open(bench, arena, changes, longest, judged)
+
+
+def _serve(
+    bench: Bench, arena: Arena, changes: Changes, other: tuple[str, tuple[str, ...], float], judged: bool
+) -> None:
+    against, argv, limit = other
+    commands = {"served": tool(bench, "checkpoint", "-q", "-m", "bench"), against: argv}
+    if against == toolbox.IMPORTS:
+        commands |= {"nothing": tool(bench, "hook", "none"), "python": (bench.tools.python, "-I", "-c", "pass")}
+
+    def prepare(_name: str, number: int) -> None:
+        arena.dirty(changes, 10 + number)
+        time.sleep(_BREATH)
+
+    def timed(name: str, _number: int) -> Run:
+        return measure.run(commands[name], arena.path, arena.environment, codes=(0, 2))
+
+    rounds = 1 if bench.scale.hurried else max(bench.rounds, 15)
+    series = measure.alternate(tuple(commands), rounds, prepare, timed)
+    work = f"checkpoint through the daemon, {arena.size:,} files, {bench.scale.changes} changes, against `{against}`"
+    add_ratio(bench, "served", work, series["served"], series[against], limit, judged=judged)
+    if "nothing" in series:
+        work = "a command whose work is nothing, through the daemon, against `python3 -I -c pass`"
+        add_ratio(bench, "served", work, series["nothing"], series["python"], 1.6, judged=judged)
+
+
+def _keep_open(bench: Bench, arena: Arena, changes: Changes, longest: int, judged: bool) -> None:
+    argv = (bench.tools.python, "-I", "-c", _CREATE, str(arena.path))
+    times = []
+    with subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=arena.environment, text=True
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        for number in range(1 if bench.scale.hurried else max(bench.rounds, 15)):
+            arena.dirty(changes, 100 + number)
+            process.stdin.write("\n")
+            process.stdin.flush()
+            times.append(float(process.stdout.readline()) * 1000)
+        process.stdin.close()
+    found, spread = statistics.median(times), f"{min(times):.0f} to {max(times):.0f} ms"
+    bench.add(
+        "served", f"`repo.checkpoints.create` in an open process, {arena.size:,} files, {bench.scale.changes} changes",
+        f"≤ {longest} ms", f"{found:.0f} ms", found <= longest, spread, judged=judged,
+    )  # fmt: skip
 
 
 def _environment(place: Guarded) -> dict[str, str]:

@@ -109,6 +109,18 @@ def _install(environment: Path, project: str) -> None:
         stamp.touch()
     else:
         _must([*pip, "--force-reinstall", "--no-deps", project], "pip could not install it")
+    _write_launcher(python, environment / "bin" / OURS)
+
+
+def _write_launcher(python: str, script: Path) -> None:
+    """As `install.sh` does."""
+    home = _say(
+        python, "-I", "-c", "import git_agentos, os; print(os.path.dirname(os.path.dirname(git_agentos.__file__)))"
+    )
+    script.write_text(
+        f"#!{python} -IS\nimport sys\n\nsys.path.insert(0, {home!r})\n\n"
+        "from git_agentos.launch import main\n\nsys.exit(main())\n"
+    )
 
 
 def _must(command: Sequence[str], problem: str) -> None:
