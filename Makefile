@@ -8,12 +8,13 @@ PYTEST_ARGS ?=
 QUICK_SECONDS ?= 500
 CLIENTS ?=
 MATRIX ?=
+MODES ?= on killed stopped
 space := $() $()
 SHELL_FILES := install.sh .ci/run .ci/matrix $(filter-out %.md,$(wildcard hooks/*))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test test-all test-platforms test-matrix test-clients check format format-check lint types layers shellcheck bench soak quick-list guard-coverage install uninstall clean
+.PHONY: help test test-all test-platforms test-daemon test-matrix test-clients check format format-check lint types layers shellcheck bench soak quick-list guard-coverage install uninstall clean
 
 help: ## list the targets
 	@echo 'usage: make TARGET [PYTHON=python3.12] [PYTEST_ARGS="-k restore"] [PREFIX=DIR]'
@@ -29,6 +30,11 @@ test-all: $(VENV)/.compiled ## all tests, with samples of the largest tables [AG
 test-platforms: $(VENV)/.compiled ## other file systems, other shells and programs, and what only Linux has left out
 	AGENTOS_TEST_EXHAUSTIVE=1 $(BIN)/pytest -n auto --dist worksteal tests/filesystems tests/project/test_portable_scripts.py tests/project/test_without_linux.py $(PYTEST_ARGS)
 	for kind in apfs exfat share; do AGENTOS_TEST_FILE_SYSTEM=$$kind AGENTOS_TEST_QUICK=1 AGENTOS_TEST_QUICK_CASES=2 $(BIN)/pytest -n auto --dist worksteal tests/states tests/law --ignore=tests/states/test_deep.py $(PYTEST_ARGS) || exit; done
+
+# What a command does may not depend on the daemon: the same tests, with one that works, is killed, and does not answer.
+test-daemon: $(VENV)/.compiled ## the command line, states and laws with the watch daemon on, killed and stopped [MODES="on"]
+	for mode in $(MODES); do AGENTOS_TEST_DAEMON=$$mode AGENTOS_TEST_QUICK_CASES=1 \
+	  $(BIN)/pytest -n auto --dist worksteal tests/cli tests/concurrency tests/law tests/states $(PYTEST_ARGS) || exit; done
 
 test-matrix: ## other versions of git and Python, in Debian systems that debootstrap makes (as root) [MATRIX=FOLDER]
 	.ci/matrix all $(MATRIX)
