@@ -6,7 +6,7 @@ import os
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from git_agentos.cli import quote
@@ -47,6 +47,7 @@ def unquote(shown: str) -> bytes:
     )
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=40))
 def test_a_quoted_path_is_printable_and_can_be_read_back(name: bytes) -> None:
     shown = quote.path(os.fsdecode(name))
@@ -54,12 +55,14 @@ def test_a_quoted_path_is_printable_and_can_be_read_back(name: bytes) -> None:
     assert unquote(shown) == name
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(), max_size=40))
 def test_free_text_is_printable(text: str) -> None:
     assert quote.line(text).isprintable()
     assert all(line.isprintable() for line in quote.block(text).split("\n"))
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=80))
 def test_contents_are_printable_but_for_tabs_and_line_ends(data: bytes) -> None:
     assert quote.contents(data).replace("\n", "").replace("\t", "").isprintable()
