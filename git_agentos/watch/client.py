@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PATIENCE = 0.05  # seconds that an answer may take
-DESCRIPTORS = 4  # that are sent with `run`: the standard streams, and the current folder
+DESCRIPTORS = 4  # that are handed over: the standard streams, and the current folder
 _CHUNK = 1 << 16
 # What a daemon does: no command that decides, forgets or asks.
 _COMMANDS = (["checkpoint"], ["status"])
@@ -94,10 +94,11 @@ def run(argv: Sequence[str], version: str) -> int | None:
     if key is None or len(request) > protocol.LONGEST_REQUEST:
         return None
     try:
-        _send(connection, request)
+        connection.settimeout(PATIENCE)
+        connection.sendall(request)
         if _receive(connection, deadline) != ("ready", proof.answer(key, challenge)):
             return None
-        connection.send(b"\n")
+        _begin(connection)
     except (OSError, protocol.ProtocolError):
         return None
     code = _wait(connection)
@@ -140,16 +141,15 @@ def _no_answer(error: Exception) -> NoAnswer:
     return NotRunning("it does not run") if isinstance(error, ConnectionRefusedError) else NoAnswer(str(error))
 
 
-def _send(connection: _socket.socket, request: bytes) -> None:
-    """Send a request, and with its first byte the standard streams and the current folder."""
+def _begin(connection: _socket.socket) -> None:
+    """Say that the work may begin, and hand over the standard streams and the current folder. Not with the request: a
+    daemon that is stopped would keep them open, and whoever reads our output would wait for its end."""
     folder = os.open(".", getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         descriptors = b"".join(each.to_bytes(4, sys.byteorder) for each in (0, 1, 2, folder))
-        sent = connection.sendmsg([request], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptors)])
+        connection.sendmsg([b"\n"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptors)])
     finally:
         os.close(folder)
-    while sent < len(request):
-        sent += connection.send(request[sent:])
 
 
 def _receive(connection: _socket.socket, deadline: float | None) -> tuple[str, bytes]:

@@ -5,10 +5,10 @@ arguments, each ended by a NUL. An answer is `agentos-watch VERSION ok LENGTH` a
 and the reason in the data. `VERSION` is that of the program that wrote the message; a daemon of another version than
 its client says no, and ends.
 
-`run` has descriptors with it (SCM_RIGHTS, unix(7)): the standard streams, and the current folder. Its arguments are a
-challenge (`proof`), the number of words of the command line, the words, and the environment. If it will be done,
-`ready` comes first, with the proof; then the client sends one byte, and once it is done the exit code comes. If that
-byte does not come, nothing is done.
+The arguments of `run` are a challenge (`proof`), the number of words of the command line, the words, and the
+environment. If it will be done, `ready` comes first, with the proof; then the client sends one byte, and with it its
+standard streams and its current folder (SCM_RIGHTS, unix(7)); once it is done the exit code comes. If that byte does
+not come, nothing is done.
 
 Standard library only, and nothing that takes time to import: a client imports it.
 """

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import selectors
 import socket
 import time
@@ -16,25 +15,20 @@ from collections.abc import Callable
 from typing import Protocol
 
 from git_agentos.util.named_tuple import NamedTuple
-from git_agentos.watch import client as clients
 from git_agentos.watch import place, protocol
 
 _MOST_CLIENTS = 64
 _PATIENCE = 5.0  # seconds that a client has for its request, and to take its answer
 _PAUSE = 0.2  # seconds until clients are accepted again after there was no descriptor for one
 
-_INT = 4  # bytes of a descriptor's number
-
 
 class Request(NamedTuple):
-    """What a client asks for: its version, the name of the request, and its arguments; by which connection, and the
-    descriptors that came with it."""
+    """What a client asks for: its version, the name of the request, and its arguments; by which connection."""
 
     version: str
     name: str
     arguments: list[bytes]
     connection: socket.socket
-    descriptors: list[int]
 
 
 Handler = Callable[[Request], bytes | None]
@@ -55,7 +49,6 @@ class _Client:
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
         self.received = bytearray()
-        self.descriptors: list[int] = []
         self.waiting = memoryview(b"")
         self.deadline = time.monotonic() + _PATIENCE
 
@@ -135,21 +128,14 @@ class Server:
             self._drop(client)
 
     def _receive(self, client: _Client) -> None:
-        size = socket.CMSG_SPACE(clients.DESCRIPTORS * _INT)
-        data, with_it, flags, _ = client.connection.recvmsg(protocol.LONGEST_REQUEST, size)
-        for level, kind, numbers in with_it:
-            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-                whole = len(numbers) // _INT * _INT
-                client.descriptors += memoryview(numbers[:whole]).cast("i")
-        if flags & socket.MSG_CTRUNC or len(client.descriptors) > clients.DESCRIPTORS:
-            raise protocol.ProtocolError("there are too many descriptors")
+        data = client.connection.recv(protocol.LONGEST_REQUEST)
         client.received += data
         found = protocol.parse(client.received, protocol.LONGEST_REQUEST)
         if found is not None:
             self._source.read()
             version, name, arguments = found
             words = protocol.arguments(arguments)
-            answer = self._answer(Request(version, name, words, client.connection, client.descriptors))
+            answer = self._answer(Request(version, name, words, client.connection))
             self.last_asked = time.monotonic()
             if answer is None:
                 self._drop(client)
@@ -171,6 +157,3 @@ class Server:
         self._clients.discard(client)
         self._selector.unregister(client.connection)
         client.connection.close()
-        for each in client.descriptors:
-            os.close(each)
-        client.descriptors.clear()

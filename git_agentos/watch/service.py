@@ -10,6 +10,7 @@ stops as for Ctrl-C when the client is gone.
 
 from __future__ import annotations
 
+import array
 import contextlib
 import fcntl
 import gc
@@ -80,7 +81,7 @@ class Service:
         if self._work.key is None:
             return "the user has no key"
         order = _read(request.arguments[1:])
-        if order is None or len(request.descriptors) != client.DESCRIPTORS or not client.is_served(order.argv[1:]):
+        if order is None or not client.is_served(order.argv[1:]):
             return "it does not do that"
         if sys.getfilesystemencoding() != "utf-8":
             return "its text is not in UTF-8"
@@ -171,16 +172,17 @@ def _serve(
         connection = request.connection
         connection.settimeout(_PATIENCE)
         connection.sendall(ready)
-        if not connection.recv(1):
+        descriptors = _receive_descriptors(connection)
+        if len(descriptors) != client.DESCRIPTORS:
             return
-        _take_over(order, request.descriptors)
+        _take_over(order, descriptors)
         _end_with(connection)
         code = run(order.argv[1:])
         _flush()
         connection.setblocking(True)
         connection.sendall(protocol.accept(version, b"%d" % code))
 
-    _be_child((request.connection.fileno(), *request.descriptors), work)
+    _be_child((request.connection.fileno(),), work)
 
 
 def _run_own(argv: Sequence[str], said: int, run: Callable[[Sequence[str]], int]) -> NoReturn:
@@ -212,6 +214,17 @@ def _be_child(kept: Sequence[int], work: Callable[[], int | None]) -> NoReturn:
         code = _FAILED
     finally:
         os._exit(code or 0)
+
+
+def _receive_descriptors(connection: socket.socket) -> list[int]:
+    """What the client hands over when the work may begin; empty if it may not."""
+    numbers = array.array("i")
+    size = socket.CMSG_SPACE(client.DESCRIPTORS * numbers.itemsize)
+    data, with_it, _, _ = connection.recvmsg(1, size)
+    for level, kind, found in with_it:
+        if data and (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            numbers.frombytes(found[: len(found) // numbers.itemsize * numbers.itemsize])
+    return numbers.tolist()
 
 
 def _close_others(kept: Sequence[int]) -> None:

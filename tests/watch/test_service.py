@@ -292,37 +292,60 @@ def test_another_mount_namespace_is_another_place(served: Repo) -> None:
     assert _count(served) == before
 
 
-def test_requests_that_are_malformed(served: Repo) -> None:
-    """Too many descriptors, too few, words that are missing: it declines, keeps none of them, and goes on."""
+def _open(repo: Repo) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(10)
+    name, folder = place.address(place.socket_path(str(repo.git_dir)))
+    connection.connect(name)
+    if folder is not None:
+        os.close(folder)
+    return connection
+
+
+@pytest.mark.parametrize(
+    "words",
+    [[b"x", b"9", b"git", b"status"], [b"x", b"-1"], [b"x", b"3", b"git", b"approvals", b"grant"],
+     [b"x", b"3", b"git", b"hook", b"shim"], [b"x", b"0"], [b"x"], []],
+)  # fmt: skip
+def test_requests_that_are_malformed(served: Repo, words: list[bytes]) -> None:
+    """It declines, keeps no descriptor that came with one, and goes on."""
     pid = int(run_ok(served.path, "watch", "status")["pid"])
     before = len(os.listdir(f"/proc/{pid}/fd"))
-    for descriptors, words in (
-        ([], [b"x", b"2", b"git", b"status"]),
-        ([0, 1, 2], [b"x", b"2", b"git", b"status"]),
-        ([0, 1, 2, 0, 1, 2, 0, 1], [b"x", b"2", b"git", b"status"]),
-        ([0, 1, 2, 0], [b"x", b"9", b"git", b"status"]),
-        ([0, 1, 2, 0], [b"x", b"-1"]),
-        ([0, 1, 2, 0], [b"x", b"3", b"git", b"approvals", b"grant"]),
-        ([0, 1, 2, 0], [b"x", b"3", b"git", b"hook", b"shim"]),
-        ([0, 1, 2, 0], []),
-    ):
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(10)
-            name, folder = place.address(place.socket_path(str(served.git_dir)))
-            connection.connect(name)
-            if folder is not None:
-                os.close(folder)
-            request = protocol.request(__version__, "run", *words)
-            socket.send_fds(connection, [request], descriptors)
-            try:
-                answer = connection.recv(1 << 16)
-            except ConnectionResetError:
-                answer = b""
-            assert b" ready " not in answer, words
+    with _open(served) as connection:
+        socket.send_fds(connection, [protocol.request(__version__, "run", *words)], [0, 1, 2, 0, 1, 2])
+        try:
+            answer = connection.recv(1 << 16)
+        except ConnectionResetError:
+            answer = b""
+        assert b" ready " not in answer
     wait_until(lambda: len(os.listdir(f"/proc/{pid}/fd")) <= before, "all descriptors are closed")
     assert _count(served) == 0
     assert run(served.path, "status").code == 0
     assert _count(served) == 1
+
+
+@pytest.mark.parametrize("descriptors", [[], [0, 1, 2], [0, 1, 2, 0, 1], [0] * 20])
+def test_descriptors_that_are_missing_or_too_many(served: Repo, descriptors: list[int]) -> None:
+    """Nothing is done."""
+    with _open(served) as connection:
+        connection.sendall(protocol.request(__version__, "run", b"x", b"2", b"git", b"checkpoint"))
+        assert b" ready " in connection.recv(1 << 16)
+        socket.send_fds(connection, [b"\n"], descriptors)
+        assert connection.recv(1 << 16) == b""
+    assert _checkpoints(served) == []
+
+
+def test_a_stopped_daemon_keeps_no_output_open(served: Repo) -> None:
+    """Whoever reads what a command prints waits for the end of it."""
+    pid = int(run_ok(served.path, "watch", "status")["pid"])
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        done = subprocess.run(
+            [*LAUNCH, "checkpoint", "-q"], cwd=served.path, capture_output=True, timeout=30, check=True
+        )
+        assert len(done.stdout) == 9
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def test_a_client_that_never_says_go_holds_nothing_up(served: Repo) -> None:
@@ -330,14 +353,8 @@ def test_a_client_that_never_says_go_holds_nothing_up(served: Repo) -> None:
     assert key is not None
     waiting = []
     for _ in range(40):
-        connection = socket.socket(socket.AF_UNIX)
-        connection.settimeout(10)
-        name, folder = place.address(place.socket_path(str(served.git_dir)))
-        connection.connect(name)
-        if folder is not None:
-            os.close(folder)
-        words = (b"0" * 64, b"2", b"git", b"status")
-        socket.send_fds(connection, [protocol.request(__version__, "run", *words)], [0, 1, 2, 0])
+        connection = _open(served)
+        connection.sendall(protocol.request(__version__, "run", b"0" * 64, b"2", b"git", b"status"))
         waiting.append(connection)
     pid = int(run_ok(served.path, "watch", "status")["pid"])
     assert len(table.children(pid)) <= 32
