@@ -47,6 +47,12 @@ def present(folder: Path | str, argv: Sequence[str | bytes]) -> Iterator[None]:
             killer.join()
 
 
+def start(folder: Path) -> None:
+    """Have a daemon in the repository of `folder`, which does the work of its hooks."""
+    if MODE:
+        _prepare(str(folder))
+
+
 def end_all() -> None:
     """End the daemons of a test."""
     for each in _started.values():

@@ -14,6 +14,7 @@ from git_agentos.checkpoint.model import Checkpoint
 from git_agentos.git.location import Location, locate
 from git_agentos.guard.approval import approvals
 from git_agentos.guard.setup import activation, own_files, scripts
+from tests.support import daemon
 from tests.support.agents import agent_worktree
 from tests.support.repo import Repo
 
@@ -31,6 +32,7 @@ def guarded(repo: Repo, id_: str = "dev", base: str = "main") -> Repo:
     """A managed worktree of `repo` where the guard is on."""
     made = agent_worktree(repo, id_, base)
     activation.enable(location(made))
+    daemon.start(made.path)  # for its hooks
     return made
 
 
