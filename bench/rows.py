@@ -552,6 +552,7 @@ ROWS: dict[str, Callable[[Bench], None]] = {
     "guard": rows_guard.guard,
     "watch": rows_watch.watch,
     "served": rows_watch.served,
+    "many": rows_watch.many,
     "rollback": rows_run.rollback,
     "tdd": rows_tdd.tdd,
 }

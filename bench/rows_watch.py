@@ -6,17 +6,20 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import statistics
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import measure
 import toolbox
 from harness import Bench, add_ratio, bare_imports, ms, tool
 from measure import Run, Series
-from repositories import Arena, Changes, choose_changes
+from repositories import Arena, BenchError, Changes, choose_changes
 from rows_guard import Guarded
 
 _CREATE = """\
@@ -127,6 +130,94 @@ def _keep_open(bench: Bench, arena: Arena, changes: Changes, longest: int, judge
         "served", f"`repo.checkpoints.create` in an open process, {arena.size:,} files, {bench.scale.changes} changes",
         f"≤ {longest} ms", f"{found:.0f} ms", found <= longest, spread, judged=judged,
     )  # fmt: skip
+
+
+def many(bench: Bench) -> None:
+    """Many worktrees that one daemon watches, some of them busy."""
+    hurried = bench.scale.hurried
+    count, busy, size = (4, 1, 60) if hurried else (50, 10, 2_000)
+    bench.say(f"many: {count} worktrees of {size} files")
+    arena = bench.arena(size, "many")
+    arena.fresh()
+    folder = arena.path.with_name(arena.path.name + ".worktrees")
+    shutil.rmtree(folder, ignore_errors=True)
+    arena.git("config", "agentos.watch", "true")
+    arena.git("config", "agentos.auto.periodic", "5s")
+    command = tool(bench, "checkpoint", "-q", "-m", "bench")
+    rounds = 1 if hurried else max(bench.rounds, 15)
+    try:
+        pid = json.loads(measure.run(tool(bench, "watch", "start", "--json"), arena.path, arena.environment).stdout)[
+            "pid"
+        ]
+        alone = _checkpoints(arena, arena.path, command, rounds)
+        for number in range(count):
+            arena.git("worktree", "add", "-q", "--detach", str(folder / f"{number}"))
+        _wait_for(bench, arena, count + 1)
+        edited = [folder / f"{number}" / "edited.txt" for number in range(busy)]
+        before, begin = _ticks(pid), time.monotonic()
+        with _editing(edited):
+            time.sleep(0.5 if hurried else 2 * _QUIET)
+            share = (_ticks(pid) - before) / _TICKS / (time.monotonic() - begin)
+            among = _checkpoints(arena, folder / "0", command, rounds)
+    finally:
+        measure.run(tool(bench, "watch", "stop"), arena.path, arena.environment)
+        shutil.rmtree(folder, ignore_errors=True)
+    work = f"{count} worktrees of {size:,} files, {busy} of them busy"
+    bench.add(
+        "many", f"{work}: processor time of the daemon besides the checkpoints", "≤ 5 % of a core", f"{share * 100:.1f} %",
+        share <= 0.05, "two edits a second in each; a checkpoint every 5 s", judged=not hurried,
+    )  # fmt: skip
+    add_ratio(
+        bench,
+        "many",
+        f"{work}: a checkpoint in one, against one in a single worktree",
+        among,
+        alone,
+        2,
+        judged=not hurried,
+    )
+
+
+def _checkpoints(arena: Arena, place: Path, command: tuple[str, ...], rounds: int) -> Series:
+    def prepare(_name: str, number: int) -> None:
+        (place / "new.txt").write_text(f"{number} {time.time_ns()}\n")
+        time.sleep(_BREATH)
+
+    return measure.alternate(
+        ("checkpoint",), rounds, prepare, lambda _name, _number: measure.run(command, place, arena.environment)
+    )["checkpoint"]
+
+
+def _wait_for(bench: Bench, arena: Arena, count: int) -> None:
+    """Until so many worktrees are watched, and their first checkpoints are taken."""
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
+        found = json.loads(measure.run(tool(bench, "watch", "status", "--json"), arena.path, arena.environment).stdout)
+        timelines = arena.git("for-each-ref", "refs/agentos/timelines").count(b"\n")
+        if sum(each["watching"] for each in found["worktrees"]) == count == timelines:
+            time.sleep(0 if bench.scale.hurried else _SETTLING)
+            return
+        time.sleep(0.5)
+    raise BenchError("the worktrees are not watched")
+
+
+@contextlib.contextmanager
+def _editing(files: list[Path]) -> Iterator[None]:
+    """Edit each of the files twice a second."""
+    end = threading.Event()
+
+    def edit() -> None:
+        while not end.wait(0.5):
+            for each in files:
+                each.write_text(f"{time.time_ns()}\n")
+
+    thread = threading.Thread(target=edit)
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join()
 
 
 def _environment(place: Guarded) -> dict[str, str]:
