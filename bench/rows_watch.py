@@ -146,9 +146,8 @@ def many(bench: Bench) -> None:
     command = tool(bench, "checkpoint", "-q", "-m", "bench")
     rounds = 1 if hurried else max(bench.rounds, 15)
     try:
-        pid = json.loads(measure.run(tool(bench, "watch", "start", "--json"), arena.path, arena.environment).stdout)[
-            "pid"
-        ]
+        started = measure.run(tool(bench, "watch", "start", "--json"), arena.path, arena.environment)
+        pid = json.loads(started.stdout)["pid"]
         alone = _checkpoints(arena, arena.path, command, rounds)
         for number in range(count):
             arena.git("worktree", "add", "-q", "--detach", str(folder / f"{number}"))
@@ -162,20 +161,13 @@ def many(bench: Bench) -> None:
     finally:
         measure.run(tool(bench, "watch", "stop"), arena.path, arena.environment)
         shutil.rmtree(folder, ignore_errors=True)
-    work = f"{count} worktrees of {size:,} files, {busy} of them busy"
+    judged, work = not hurried, f"{count} worktrees of {size:,} files, {busy} of them busy"
     bench.add(
-        "many", f"{work}: processor time of the daemon besides the checkpoints", "≤ 5 % of a core", f"{share * 100:.1f} %",
-        share <= 0.05, "two edits a second in each; a checkpoint every 5 s", judged=not hurried,
+        "many", f"{work}: processor time of the daemon besides the checkpoints", "≤ 5 % of a core",
+        f"{share * 100:.1f} %", share <= 0.05, "two edits a second in each; a checkpoint every 5 s", judged=judged,
     )  # fmt: skip
-    add_ratio(
-        bench,
-        "many",
-        f"{work}: a checkpoint in one, against one in a single worktree",
-        among,
-        alone,
-        2,
-        judged=not hurried,
-    )
+    beside = f"{work}: a checkpoint in one, against one in a single worktree"
+    add_ratio(bench, "many", beside, among, alone, 2, judged=judged)
 
 
 def _checkpoints(arena: Arena, place: Path, command: tuple[str, ...], rounds: int) -> Series:
