@@ -28,6 +28,7 @@ _ONCE = (["hook"], ["guard", "harness"])
 _NEVER = ["hook", "shim"]
 _FLAGS = ("--json", "-q", "--quiet")  # options that may come first
 _FAILED = 70
+_silent: set[str] = set()  # repositories whose daemon has not answered this process in time
 
 
 class NoAnswer(Exception):
@@ -40,6 +41,8 @@ class NotRunning(NoAnswer):
 
 def ask(common_dir: str, version: str, request: str, *arguments: bytes, patience: float = PATIENCE) -> bytes:
     """The daemon's answer; NoAnswer if there is none within `patience` seconds, or if it declines."""
+    if patience <= PATIENCE and common_dir in _silent:
+        raise NoAnswer("it has not answered in time")
     deadline = time.monotonic() + patience
     connection = _connect(common_dir, patience)
     try:
@@ -99,6 +102,9 @@ def run(argv: Sequence[str], version: str) -> int | None:
         if _receive(connection, deadline) != ("ready", proof.answer(key, challenge)):
             return None
         _begin(connection)
+    except TimeoutError:
+        _silent.add(common_dir)
+        return None
     except (OSError, protocol.ProtocolError):
         return None
     code = _wait(connection)

@@ -348,6 +348,19 @@ def test_a_stopped_daemon_keeps_no_output_open(served: Repo) -> None:
         os.kill(pid, signal.SIGCONT)
 
 
+def test_a_daemon_that_does_not_answer_is_waited_for_once(served: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(served.path)
+    monkeypatch.setattr(client, "_silent", set())
+    pid = int(run_ok(served.path, "watch", "status")["pid"])
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        assert client.run(["status"], __version__) is None
+        with pytest.raises(client.NoAnswer, match="it has not answered in time"):
+            client.ask(str(served.git_dir), __version__, "status")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
 def test_a_client_that_never_says_go_holds_nothing_up(served: Repo) -> None:
     key = signing.key(os.environ)
     assert key is not None
