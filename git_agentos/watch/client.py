@@ -85,33 +85,42 @@ def run(argv: Sequence[str], version: str) -> int | None:
     common_dir = _common_dir(folder)
     if common_dir is None:
         return None
-    line = [os.fsencode(each) for each in (sys.argv[0], *argv)]
-    variables = [b"%s=%s" % pair for pair in os.environb.items()]
     deadline = time.monotonic() + PATIENCE
     try:
         connection = _connect(common_dir, PATIENCE)
     except NoAnswer:
         return None
-    key, challenge = proof.find_key(), proof.challenge()
-    request = protocol.request(version, "run", challenge, b"%d" % len(line), *line, *variables)
-    if key is None or len(request) > protocol.LONGEST_REQUEST:
-        return None
     try:
-        connection.settimeout(PATIENCE)
-        connection.sendall(request)
-        if _receive(connection, deadline) != ("ready", proof.answer(key, challenge)):
+        if not _begin(connection, argv, version, deadline):
             return None
-        _begin(connection)
+        code = _wait(connection)
     except TimeoutError:
         _silent.add(common_dir)
         return None
     except (OSError, protocol.ProtocolError):
         return None
-    code = _wait(connection)
+    finally:
+        connection.close()
     if code is None and words[:1] not in _COMMANDS:
         os.write(2, b"git-agentos: the process that did this for the watch daemon was ended\n")
         return _FAILED
     return code
+
+
+def _begin(connection: _socket.socket, argv: Sequence[str], version: str, deadline: float) -> bool:
+    """Ask for the work, and once the daemon has proved itself let it begin. False if it is not to do it."""
+    key, challenge = proof.find_key(), proof.challenge()
+    line = [os.fsencode(each) for each in (sys.argv[0], *argv)]
+    variables = [b"%s=%s" % pair for pair in os.environb.items()]
+    request = protocol.request(version, "run", challenge, b"%d" % len(line), *line, *variables)
+    if key is None or len(request) > protocol.LONGEST_REQUEST:
+        return False
+    connection.settimeout(PATIENCE)
+    connection.sendall(request)
+    if _receive(connection, deadline) != ("ready", proof.answer(key, challenge)):
+        return False
+    _hand_over(connection)
+    return True
 
 
 def _connect(common_dir: str, patience: float) -> _socket.socket:
@@ -147,7 +156,7 @@ def _no_answer(error: Exception) -> NoAnswer:
     return NotRunning("it does not run") if isinstance(error, ConnectionRefusedError) else NoAnswer(str(error))
 
 
-def _begin(connection: _socket.socket) -> None:
+def _hand_over(connection: _socket.socket) -> None:
     """Say that the work may begin, and hand over the standard streams and the current folder. Not with the request: a
     daemon that is stopped would keep them open, and whoever reads our output would wait for its end."""
     folder = os.open(".", getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC)
