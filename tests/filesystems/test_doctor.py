@@ -71,7 +71,7 @@ def test_in_words(repo_on: MakeRepo, cli: Cli) -> None:
     assert said[0] == "No problems found."
     assert said[1].startswith("Worktree and git directory: fuse")
     assert said[1].endswith(", with these limits:")
-    assert said[2:] == [f"  {each}" for each in (CASE, FORM, UTF8, SHARED)]
+    assert said[2:] == [*(f"  {each}" for each in (CASE, FORM, UTF8, SHARED)), "Watch daemon: not running"]
 
 
 def test_the_database_on_a_file_system_that_others_may_use(repo_on: MakeRepo, cli: Cli, repo: Repo) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
+import shlex
 import shutil
 import signal
 import socket
@@ -12,6 +14,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,10 +23,23 @@ from git_agentos.guard import signing
 from git_agentos.process import table
 from git_agentos.watch import client, place, proof, protocol
 from tests.support.repo import Repo
-from tests.support.tool import run, run_ok
 from tests.support.waiting import wait_until
 
-LAUNCH = [sys.executable, "-m", "git_agentos"]
+# On a busy machine, a daemon may take longer to answer than a command waits: here it waits.
+_PATIENT = "from git_agentos.watch import client; client.PATIENCE = 60; from git_agentos.launch import main; main()"
+LAUNCH = [sys.executable, "-c", _PATIENT]
+
+
+def run(cwd: Path, *args: str) -> subprocess.CompletedProcess[bytes]:
+    """Run `git agentos ARGS` in `cwd`."""
+    return subprocess.run([*LAUNCH, *args], cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+
+
+def run_ok(cwd: Path, *args: str) -> Any:
+    """The document of `git agentos --json ARGS`."""
+    done = run(cwd, "--json", *args)
+    assert done.returncode == 0, done
+    return json.loads(done.stdout)
 
 
 @pytest.fixture
@@ -49,7 +65,7 @@ def _checkpoints(repo: Repo) -> list[dict[str, object]]:
 def test_it_does_checkpoints_status_and_lists_and_nothing_else(served: Repo) -> None:
     for words in (["checkpoint", "-m", "one"], ["status"], ["checkpoint", "list"], ["-C", "src", "checkpoint", "-q"]):
         before = _count(served)
-        assert run(served.path, *words).code == 0
+        assert run(served.path, *words).returncode == 0
         assert _count(served) == before + 1, words
     before = _count(served)
     for words in (
@@ -74,9 +90,9 @@ def test_text_exit_code_and_errors_are_the_same(served: Repo, repo: Repo) -> Non
     run_ok(served.path, "watch", "stop")
     without = [run(served.path, *words) for words in lines]
     for one, other in zip(with_daemon, without, strict=True):
-        assert (one.code, one.err) == (other.code, other.err)
-    assert [each.out for each in with_daemon[:2]] == [each.out for each in without[:2]]
-    assert with_daemon[3].out == without[3].out
+        assert (one.returncode, one.stderr) == (other.returncode, other.stderr)
+    assert [each.stdout for each in with_daemon[:2]] == [each.stdout for each in without[:2]]
+    assert with_daemon[3].stdout == without[3].stdout
 
 
 def test_it_acts_as_the_client(served: Repo) -> None:
@@ -84,11 +100,10 @@ def test_it_acts_as_the_client(served: Repo) -> None:
     script = (
         "import os, resource, sys; os.umask(0o027); resource.setrlimit(resource.RLIMIT_CORE, (0, 0));"
         "os.chdir('src'); sys.argv[1:] = ['checkpoint', '-m', 'as ada', '-q'];"
-        "from git_agentos.launch import main; main()"
     )
     before = _count(served)
     done = subprocess.run(
-        [sys.executable, "-c", script],
+        [sys.executable, "-c", script + _PATIENT],
         cwd=served.path,
         env={**os.environ, "AGENTOS_AGENT_ID": "ada"},
         capture_output=True,
@@ -102,22 +117,18 @@ def test_it_acts_as_the_client(served: Repo) -> None:
 
 def test_an_agent_stays_who_it_is(served: Repo) -> None:
     """By the processes above the client, not by those above the daemon."""
-    script = "git agentos checkpoint -q -m inner; git agentos --json guard check -- git reset --hard"
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     run_ok(served.path, "worktree", "create", "dev-1")
     made = Repo(served.path.parent / "repo.worktrees" / "dev-1")
     before = _count(served)
-    done = subprocess.run(
-        ["sh", "-c", script], cwd=made.path, env={**os.environ, "PATH": path}, capture_output=True, check=False
-    )
-    assert _count(served) == before + 1, done
+    inner = subprocess.run([*LAUNCH, "checkpoint", "-q"], cwd=made.path, capture_output=True, check=True)
+    assert _count(served) == before + 1, inner
     assert _checkpoints(made)[0]["created_by"] == "dev-1"
 
 
 def test_a_folder_that_is_gone_is_the_clients_affair(served: Repo, tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
-    script = f"cd {gone} && rmdir {gone} && exec {sys.executable} -m git_agentos -C {served.path} checkpoint -q"
+    script = f"cd {gone} && rmdir {gone} && exec {shlex.join(LAUNCH)} -C {served.path} checkpoint -q"
     done = subprocess.run(["sh", "-c", script], capture_output=True, check=False)
     assert done.returncode == 0, done
     assert len(_checkpoints(served)) == 1
@@ -125,7 +136,7 @@ def test_a_folder_that_is_gone_is_the_clients_affair(served: Repo, tmp_path: Pat
 
 def test_a_closed_output(served: Repo) -> None:
     done = subprocess.run(
-        ["sh", "-c", f"exec {sys.executable} -m git_agentos checkpoint -q >&-"],
+        ["sh", "-c", f"exec {shlex.join(LAUNCH)} checkpoint -q >&-"],
         cwd=served.path,
         capture_output=True,
         check=False,
@@ -182,7 +193,7 @@ def test_a_killed_daemon_loses_nothing(served: Repo) -> None:
     assert child.wait(timeout=30) == 0  # its child goes on
     assert len(_checkpoints(served)) == 1
     assert worker
-    assert run(served.path, "checkpoint", "-q").code == 0
+    assert run(served.path, "checkpoint", "-q").returncode == 0
     assert len(_checkpoints(served)) == 2
 
 
@@ -243,7 +254,7 @@ def test_an_impostor_is_not_believed(repo: Repo, kind: str) -> None:
     assert signing.key(os.environ) is not None
     impostor = _Impostor(repo, b"" if kind == "none" else proof.answer(b"\1" * 32, b"x"))
     try:
-        assert run(repo.path, "checkpoint", "-q").code == 0
+        assert run(repo.path, "checkpoint", "-q").returncode == 0
         assert len(_checkpoints(repo)) == 1
         done = subprocess.run(
             [sys.executable, "-c", "from git_agentos.launch import hook; hook()", "no-such-hook", "1"],
@@ -320,7 +331,7 @@ def test_requests_that_are_malformed(served: Repo, words: list[bytes]) -> None:
         assert b" ready " not in answer
     wait_until(lambda: len(os.listdir(f"/proc/{pid}/fd")) <= before, "all descriptors are closed")
     assert _count(served) == 0
-    assert run(served.path, "status").code == 0
+    assert run(served.path, "status").returncode == 0
     assert _count(served) == 1
 
 
@@ -371,11 +382,13 @@ def test_a_client_that_never_says_go_holds_nothing_up(served: Repo) -> None:
         waiting.append(connection)
     pid = int(run_ok(served.path, "watch", "status")["pid"])
     assert len(table.children(pid)) <= 32
-    wait_until(lambda: run(served.path, "watch", "status").code == 0 and not table.children(pid), "they have given up")
+    wait_until(
+        lambda: run(served.path, "watch", "status").returncode == 0 and not table.children(pid), "they have given up"
+    )
     for each in waiting:
         each.close()
     before = _count(served)
-    assert run(served.path, "checkpoint", "-q").code == 0
+    assert run(served.path, "checkpoint", "-q").returncode == 0
     assert _count(served) == before + 1
 
 

@@ -45,6 +45,8 @@ __all__ = [
 
 STRICT, SAVE = "strict", "save"
 RECOVERABLE = "recoverable"  # a preset; `policy.operations` says what it means
+_SECTIONS = ("agentos.guard.", "agentos.policy.", "agentos.protected", "agentos.auto.", "agentos.approval")
+_PERIODIC = "agentos.auto.periodic"  # the watch daemon's (`config.periodic`)
 _LONGEST_EXPIRY = 10 * 365 * 86400.0
 # Variables that say which files are the system's and the user's configuration.
 PLACES = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
@@ -161,7 +163,7 @@ def _read(
         env |= {name: trusted[name] for name in PLACES if name in trusted}
         deciding = _list(cwd, env, options)
     scopes = ("system", "global", "local") if trust_local else ("system", "global")
-    ours: Sequence[Entry] = [each for each in deciding if each.key.startswith("agentos.") and each.scope in scopes]
+    ours: Sequence[Entry] = [each for each in deciding if _is_of_guard(each.key) and each.scope in scopes]
     known = confirmation.load(trusted)
     if not ours and not _concerns(known, cwd, env, options):
         return entries, Applied([]), (), None
@@ -221,6 +223,11 @@ def interpret(entries: Sequence[Entry], ours: Sequence[Entry]) -> GuardSettings:
     )
 
 
+def _is_of_guard(key: str) -> bool:
+    """Whether a key (in lower case) is one of the guard's settings: with others, nothing has to be looked at."""
+    return key.startswith(_SECTIONS) and key != _PERIODIC
+
+
 def _own(ours: Sequence[Entry], place: Place) -> Sequence[Entry]:
     """The entries that do not come from a file inside of a worktree, which a commit could have brought."""
     if place.common_dir is None:
@@ -266,8 +273,7 @@ def user_files(environment: Mapping[str, str]) -> list[str]:
 
 def _switches(last: Mapping[str, Entry]) -> dict[str, bool]:
     prefix = "agentos.auto."
-    keys = (key for key in last if key.startswith(prefix) and key != "agentos.auto.periodic")  # that is a time
-    return {key.removeprefix(prefix): _boolean(last[key]) for key in keys}
+    return {key.removeprefix(prefix): _boolean(entry) for key, entry in last.items() if key.startswith(prefix)}
 
 
 def _remotes(values: Mapping[str, Sequence[str]]) -> dict[str, Remote]:

@@ -470,7 +470,7 @@ def test_program_that_only_shows_is_allowed(here: Repo, text: str) -> None:
 
 def test_users_own_setting_needs_no_approval(here: Repo) -> None:
     asked = call(here, "GIT_PAGER='my-pager --fancy' GIT_EXTERNAL_DIFF=my-diff git log -p")
-    users = {"GIT_PAGER": "my-pager --fancy", "GIT_EXTERNAL_DIFF": "my-diff"}
+    users = {**os.environ, "GIT_PAGER": "my-pager --fancy", "GIT_EXTERNAL_DIFF": "my-diff"}
     assert assess_git(asked, AGENT, trusted=users).decision.decision == ALLOW
     assert assess_git(asked, AGENT, trusted={**users, "GIT_PAGER": "my-pager"}).decision.decision != ALLOW
     assert assess_git(asked, AGENT).decision.decision != ALLOW
