@@ -352,7 +352,11 @@ def test_a_stopped_daemon_keeps_no_output_open(served: Repo) -> None:
     os.kill(pid, signal.SIGSTOP)
     try:
         done = subprocess.run(
-            [*LAUNCH, "checkpoint", "-q"], cwd=served.path, capture_output=True, timeout=30, check=True
+            [sys.executable, "-m", "git_agentos", "checkpoint", "-q"],
+            cwd=served.path,
+            capture_output=True,
+            timeout=30,
+            check=True,
         )
         assert len(done.stdout) == 9
     finally:
