@@ -91,7 +91,14 @@ class Daemon:
                 self._log.write(f"ends: {self._end or 'an error'}")
 
     def answer(self, request: Request) -> bytes | None:
-        """The answer to a request; None if another process gives it."""
+        """The answer to a request; None if another process gives it. No request ends the daemon but `stop`."""
+        try:
+            return self._answer(request)
+        except Exception as error:  # noqa: BLE001 (whatever a client sends, others are served)
+            self._log.write(f"{request.name}: {type(error).__name__}: {error}")
+            return self._decline("it has failed")
+
+    def _answer(self, request: Request) -> bytes | None:
         if request.version != self._version:
             self._stop(f"a client has version {request.version!r}")
             return self._decline("the versions differ")

@@ -63,10 +63,10 @@ class Periodic:
     def _take(self, root: str, now: float) -> float:
         """Create the checkpoint of a worktree if it is time; in how many seconds it may be."""
         state, worktree = self._states[root], self._repository.worktrees.get(root)
-        if worktree is None or worktree.problem or self._every is None:
+        if worktree is None or self._every is None:
             return _LOOK
         token = worktree.changes.token
-        if token != state.seen:
+        if token != state.seen or worktree.problem:  # what is not watched may be changing all the time
             state.seen, state.last = token, now
             state.since = now if state.since is None else state.since
         if state.since is None:
@@ -90,8 +90,9 @@ class Periodic:
     def _look(self) -> None:
         """Find out which worktrees there are, and watch those in which checkpoints are to be created."""
         with contextlib.suppress(AgentosError, OSError):
-            self._read_configuration()
             there = worktrees.list_existing(self._location)
+            if there:
+                self._read_configuration(there[0])
             wanted = {each.root for each in there if self._is_everywhere or self._service.is_guarded(each)}
             if self._every is None:
                 wanted.clear()
@@ -101,13 +102,13 @@ class Periodic:
             for root in self._states.keys() - wanted:
                 del self._states[root]
 
-    def _read_configuration(self) -> None:
+    def _read_configuration(self, main: Location) -> None:
         found = os.stat(os.path.join(self._repository.common_dir, "config"))
         stamp = (found.st_mtime_ns, found.st_ino, found.st_size)
         if stamp == self._stamp:
             return
         try:
-            values = configuration.read(self._location)
+            values = configuration.read(main)
             self._every, self._is_everywhere = config.periodic(values), config.watch(values) == "true"
         except AgentosError as error:
             self._log(f"no checkpoints are created by itself: {error}")

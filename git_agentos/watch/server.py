@@ -19,16 +19,19 @@ from git_agentos.watch import place, protocol
 
 _MOST_CLIENTS = 64
 _PATIENCE = 5.0  # seconds that a client has for its request, and to take its answer
+_SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # as process.table counts
 _PAUSE = 0.2  # seconds until clients are accepted again after there was no descriptor for one
 
 
 class Request(NamedTuple):
-    """What a client asks for: its version, the name of the request, and its arguments; by which connection."""
+    """What a client asks for: its version, the name of the request, and its arguments; by which connection, and when
+    that was accepted (seconds since the start of the system)."""
 
     version: str
     name: str
     arguments: list[bytes]
     connection: socket.socket
+    since: float
 
 
 Handler = Callable[[Request], bytes | None]
@@ -51,6 +54,7 @@ class _Client:
         self.received = bytearray()
         self.waiting = memoryview(b"")
         self.deadline = time.monotonic() + _PATIENCE
+        self.since = time.clock_gettime(_SINCE_BOOT)
 
 
 class Server:
@@ -135,7 +139,7 @@ class Server:
             self._source.read()
             version, name, arguments = found
             words = protocol.arguments(arguments)
-            answer = self._answer(Request(version, name, words, client.connection))
+            answer = self._answer(Request(version, name, words, client.connection, client.since))
             self.last_asked = time.monotonic()
             if answer is None:
                 self._drop(client)

@@ -48,6 +48,7 @@ _LONGEST = 2000  # bytes that are kept of what such a child says
 _FAILED = 70
 _PATIENCE = 1.0  # seconds until the client has to say that the work may begin
 _STREAMS = 3
+_DIGITS = 9
 _LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
 _MAXIMUM = float("inf")
 
@@ -86,7 +87,7 @@ class Service:
         if sys.getfilesystemencoding() != "utf-8":
             return "its text is not in UTF-8"
         pid = place.peer(request.connection)
-        if pid is None or not _has_been_there(pid) or not confinement.has_own_rights(pid):
+        if pid is None or not _has_connected(pid, request.since) or not confinement.has_own_rights(pid):
             return "it may not do what the caller may, or it may do more"
         limits = {each: resource.prlimit(pid, each) for each in _LIMITS}
         if any(_number(hard) > _number(resource.getrlimit(each)[1]) for each, (_, hard) in limits.items()):
@@ -145,9 +146,11 @@ class _Failure:
 
 def _read(arguments: Sequence[bytes]) -> _Order | None:
     """The arguments of a request as `client.run` writes them."""
-    if not arguments or not arguments[0].isdigit() or not 1 < int(arguments[0]) + 1 <= len(arguments):
+    if not arguments or not arguments[0].isdigit() or len(arguments[0]) > _DIGITS:
         return None
     end = int(arguments[0]) + 1
+    if not 1 < end <= len(arguments):
+        return None
     pairs = (each.partition(b"=") for each in arguments[end:] if b"=" in each)
     return _Order([os.fsdecode(each) for each in arguments[1:end]], {key: value for key, _, value in pairs})
 
@@ -156,11 +159,11 @@ def _number(limit: int) -> float:
     return _MAXIMUM if limit == resource.RLIM_INFINITY else limit
 
 
-def _has_been_there(pid: int) -> bool:
-    """Whether a process was started before now: not one that got the number of one that has ended meanwhile."""
+def _has_connected(pid: int, since: float) -> bool:
+    """Whether a process was there when the connection was accepted: it is not one that has got the number of a client
+    that has ended and has left its connection to somebody else."""
     found = table.identify(pid)
-    ticks = time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK")
-    return found is not None and int(found.start) <= ticks
+    return found is not None and int(found.start) <= since * os.sysconf("SC_CLK_TCK")
 
 
 def _serve(
@@ -243,10 +246,7 @@ def _take_over(order: _Order, descriptors: Sequence[int]) -> None:
     for number, each in enumerate(streams):
         os.dup2(each, number, inheritable=True)
         os.close(each)
-    sys.stdin, sys.stdout, sys.stderr = (
-        open(number, mode, encoding="utf-8", errors=errors, closefd=False)  # noqa: SIM115
-        for number, mode, errors in ((0, "r", "strict"), (1, "w", "strict"), (2, "w", "backslashreplace"))
-    )
+    _open_streams()
     sys.argv = order.argv
     os.environ.clear()
     os.environb.update(order.environment)
@@ -265,10 +265,15 @@ def _end_with(connection: socket.socket) -> None:
     """From now on, be interrupted when the client is gone."""
 
     def interrupt(_number: int, _frame: object) -> None:
-        with contextlib.suppress(BlockingIOError):
-            if not connection.recv(1, socket.MSG_PEEK):
-                signal.signal(signal.SIGIO, signal.SIG_IGN)
-                raise KeyboardInterrupt
+        try:
+            if connection.recv(1, socket.MSG_PEEK):
+                return
+        except BlockingIOError:
+            return
+        except OSError:
+            pass
+        signal.signal(signal.SIGIO, signal.SIG_IGN)
+        raise KeyboardInterrupt
 
     connection.setblocking(False)
     signal.signal(signal.SIGIO, interrupt)

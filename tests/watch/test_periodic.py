@@ -12,6 +12,7 @@ import pytest
 
 from git_agentos.process import table
 from git_agentos.watch import place
+from tests.support import filesystems
 from tests.support.repo import Repo
 from tests.support.tool import run, run_ok
 from tests.support.waiting import wait_until
@@ -86,6 +87,31 @@ def test_only_worktrees_that_are_guarded_unless_it_is_wanted_everywhere(asked: R
     assert _newest(plain) == before
     run_ok(asked.path, "guard", "disable", "dev-1")
     wait_until(lambda: not looked_after(), "it is not looked after any more")
+
+
+def test_the_worktree_in_which_it_was_started_is_removed(asked: Repo) -> None:
+    asked.git("worktree", "add", "-q", "--detach", str(asked.path.parent / "other"))
+    asked.config("agentos.watch", "true")
+    run_ok(asked.path.parent / "other", "watch", "start")
+    asked.git("worktree", "remove", "--force", str(asked.path.parent / "other"))
+    asked.config("agentos.auto.periodic", "4m")  # it is read again
+    asked.write("new.txt", "x\n")
+    wait_until(lambda: (_newest(asked) or {}).get("untracked_files") == ["new.txt"], "it is saved")
+    assert "no checkpoint" not in _log(asked)
+
+
+def test_what_cannot_be_watched_is_saved_from_time_to_time(asked: Repo, tmp_path: Path) -> None:
+    """Its file system tells of no changes."""
+    with filesystems.mounted("apfs") as place:
+        folder = place / "linked"
+        asked.git("worktree", "add", "-q", "--detach", str(folder))
+        asked.config("agentos.watch", "true")
+        asked.config("agentos.auto.periodic", "2s")
+        run_ok(asked.path, "watch", "start")
+        (folder / "new.txt").write_text("x\n")
+        linked = Repo(folder)
+        wait_until(lambda: (_newest(linked) or {}).get("untracked_files") == ["new.txt"], "it is saved")
+        run_ok(asked.path, "watch", "stop")
 
 
 def test_it_can_be_switched_off(asked: Repo) -> None:

@@ -315,7 +315,8 @@ def _open(repo: Repo) -> socket.socket:
 
 @pytest.mark.parametrize(
     "words",
-    [[b"x", b"9", b"git", b"status"], [b"x", b"-1"], [b"x", b"3", b"git", b"approvals", b"grant"],
+    [[b"x", b"9", b"git", b"status"], [b"x", b"-1"], [b"x", b"9" * 5000, b"git"],
+     [b"x", b"3", b"git", b"approvals", b"grant"],
      [b"x", b"3", b"git", b"hook", b"shim"], [b"x", b"0"], [b"x"], []],
 )  # fmt: skip
 def test_requests_that_are_malformed(served: Repo, words: list[bytes]) -> None:
