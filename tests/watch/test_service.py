@@ -23,6 +23,7 @@ from git_agentos.guard import signing
 from git_agentos.process import table
 from git_agentos.watch import client, place, proof, protocol
 from tests.support.repo import Repo
+from tests.support.signals import with_default_handlers
 from tests.support.waiting import wait_until
 
 # On a busy machine, a daemon may take longer to answer than a command waits: here it waits.
@@ -150,7 +151,8 @@ def test_ctrl_c_interrupts_the_work(served: Repo) -> None:
     served.write(".gitattributes", "*.slow filter=slow\n")
     served.config("filter.slow.clean", "touch started; sleep 60; cat")
     served.write("a.slow", "x\n")
-    child = subprocess.Popen([*LAUNCH, "checkpoint"], cwd=served.path, stderr=subprocess.PIPE, start_new_session=True)
+    with with_default_handlers(signal.SIGINT):
+        child = subprocess.Popen([*LAUNCH, "checkpoint"], cwd=served.path, stderr=subprocess.PIPE)
     try:
         wait_until((served.path / "started").exists, "the filter runs")
         before = _count(served)
