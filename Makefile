@@ -9,6 +9,7 @@ QUICK_SECONDS ?= 500
 CLIENTS ?=
 MATRIX ?=
 MODES ?= on killed stopped
+DAEMON_TESTS ?= tests/cli tests/concurrency tests/guard/enforcement tests/hooks tests/law tests/states
 space := $() $()
 SHELL_FILES := install.sh .ci/run .ci/matrix $(filter-out %.md,$(wildcard hooks/*))
 
@@ -34,7 +35,7 @@ test-platforms: $(VENV)/.compiled ## other file systems, other shells and progra
 # What a command does may not depend on the daemon: the same tests, with one that works, is killed, and does not answer.
 test-daemon: $(VENV)/.compiled ## the command line, states and laws with the watch daemon on, killed and stopped [MODES="on"]
 	for mode in $(MODES); do AGENTOS_TEST_DAEMON=$$mode AGENTOS_TEST_QUICK_CASES=1 \
-	  $(BIN)/pytest -n auto --dist worksteal tests/cli tests/concurrency tests/guard/enforcement tests/hooks tests/law tests/states $(PYTEST_ARGS) || exit; done
+	  $(BIN)/pytest -n auto --dist worksteal $(DAEMON_TESTS) $(PYTEST_ARGS) || exit; done
 
 test-matrix: ## other versions of git and Python, in Debian systems that debootstrap makes (as root) [MATRIX=FOLDER]
 	.ci/matrix all $(MATRIX)
