@@ -21,6 +21,7 @@ from git_agentos.watch.service import Service
 
 QUIET = 2.0  # seconds without a change
 _LOOK = 5.0  # seconds between two looks at which worktrees there are
+_SOON = 0.2
 _FAILED = 60.0  # seconds until it is tried again
 
 
@@ -74,10 +75,10 @@ class Periodic:
         wait = max(min(state.last + QUIET, state.since + self._every), state.again) - now
         if wait > 0:
             return wait
-        state.since, state.again = None, now + QUIET
         argv = ("-C", root, "checkpoint", "-q", "--trigger", "periodic")
         if not self._service.start(argv, lambda said: self._note_failure(root, said)):
-            state.since = now  # too much is being done
+            return _SOON  # others are being saved
+        state.since, state.again = None, now + QUIET
         return QUIET
 
     def _note_failure(self, root: str, said: str) -> None:

@@ -59,6 +59,7 @@ class WatchedRepository:
         """Begin again to watch the worktrees that have a problem."""
         for each in self.worktrees.values():
             each.retry()
+            self._watcher.keep()  # the listing of one has events; those of all together would be too many
 
     def forget_gone(self) -> None:
         """Forget the worktrees that were removed or moved."""
