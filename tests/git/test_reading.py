@@ -10,7 +10,7 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.errors import UnsupportedRepository, UsageError
-from git_agentos.git import dates, refs
+from git_agentos.git import dates, index_entries, refs
 from git_agentos.git.location import locate
 from git_agentos.git.refs import files
 from tests.support import ref_storage
@@ -109,3 +109,13 @@ def test_libgit2_is_left_as_the_process_has_it(repo: Repo) -> None:
     pygit2.settings.owner_validation = True
     open_workspace(repo.path).checkpoint("c")
     assert pygit2.settings.owner_validation is True
+
+
+def test_only_a_mode_may_be_that_of_a_submodule(repo: Repo) -> None:
+    """A size of 57,344 bytes has the same bytes, and so may the number of an inode: the index need not be read."""
+    repo.write("large", "x" * 0o160000)
+    repo.git("add", "large")
+    git_dir = str(repo.git_dir)
+    assert not index_entries.may_have_gitlinks(git_dir)
+    repo.git("update-index", "--add", "--cacheinfo", f"160000,{repo.git('rev-parse', 'HEAD').decode().strip()},sub")
+    assert index_entries.may_have_gitlinks(git_dir)
