@@ -28,5 +28,5 @@ def load() -> Work:
     for name in _MODULES:
         importlib.import_module(f"git_agentos.{name}")
     gc.collect()
-    gc.freeze()  # what is there is not looked at again, so that forked processes share it
+    gc.freeze()  # the collector leaves all that alone from now on, so that forked processes share its memory
     return Work(signing.key(os.environ), entry.run, activation.is_enabled)

@@ -19,9 +19,9 @@ from git_agentos.config import ConfigValues
 from git_agentos.errors import ConfigurationError
 from git_agentos.git import process
 from git_agentos.git.location import Location
-from git_agentos.process import programs
+from git_agentos.process import marked, programs
 from git_agentos.util import files, locks
-from git_agentos.watch import place
+from git_agentos.watch import place, proof
 
 _MOST = 3
 _WITHIN = 600.0  # seconds
@@ -29,7 +29,7 @@ _BEGINNING = 10.0  # seconds in which one that was started may not serve yet
 _LIBRARY = "inotify_simple"
 _LONGEST = 4096
 # A daemon that is started in there would end with it.
-_ENCLOSING = ("AGENTOS_RUN_MARK", "AGENTOS_GUARD")
+_ENCLOSING = (marked.MARK, os.fsdecode(proof.GUARD_EXEC))
 
 
 def argv(location: Location) -> list[str]:

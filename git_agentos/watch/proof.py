@@ -16,7 +16,7 @@ import stat
 
 _SIZE = 32
 _PERSON = b"agentos-watch"
-_GUARD_EXEC = b"AGENTOS_GUARD"
+GUARD_EXEC = b"AGENTOS_GUARD"
 _MOST_ANCESTORS = 512
 _LONGEST = 1 << 21  # bytes of an environment
 
@@ -79,7 +79,7 @@ def _of_guard_exec() -> dict[bytes, bytes] | None:
         except (OSError, IndexError):
             return None
         variables = dict(pair.split(b"=", 1) for pair in (above or b"").split(b"\0") if b"=" in pair)
-        if _GUARD_EXEC in variables:
+        if GUARD_EXEC in variables:
             found = variables
     return None
 

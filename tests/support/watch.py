@@ -8,14 +8,17 @@ import mmap
 import os
 import random
 import shutil
+import socket
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from git_agentos.watch import place
 from git_agentos.watch.inotify import InotifyWatcher
 from git_agentos.watch.repository import WatchedRepository
 from git_agentos.watch.worktree import WatchedWorktree
+from tests.support.repo import Repo
 
 FOLDERS = ("", "a/", "a/b/", "c/", "c/d/e/", "x/")
 _NAMES = 30
@@ -52,6 +55,19 @@ def watching(root: Path) -> Iterator[Watch]:
         yield watch
     finally:
         watch.repository.close()
+
+
+def connect(repo: Repo) -> socket.socket:
+    """A connection with the daemon of a repository."""
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(10)
+    name, folder = place.address(place.socket_path(str(repo.git_dir)))
+    try:
+        connection.connect(name)
+    finally:
+        if folder is not None:
+            os.close(folder)
+    return connection
 
 
 def covers(paths: frozenset[bytes] | set[str] | None, path: str) -> bool:

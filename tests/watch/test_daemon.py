@@ -23,6 +23,7 @@ from tests.support.json_reference import check_document
 from tests.support.repo import Repo
 from tests.support.tool import run, run_ok
 from tests.support.waiting import wait_until
+from tests.support.watch import connect
 
 
 @pytest.fixture
@@ -51,18 +52,6 @@ def _log(repo: Repo) -> str:
 
 def _ask(repo: Repo, name: str, *arguments: bytes, patience: float = 10.0) -> bytes:
     return client.ask(str(repo.git_dir), __version__, name, *arguments, patience=patience)
-
-
-def _connect(repo: Repo) -> socket.socket:
-    connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(10)
-    name, folder = place.address(place.socket_path(str(repo.git_dir)))
-    try:
-        connection.connect(name)
-    finally:
-        if folder is not None:
-            os.close(folder)
-    return connection
 
 
 def test_start_status_stop(repo: Repo) -> None:
@@ -191,7 +180,7 @@ def test_requests_that_are_none(watched: Repo) -> None:
         b"agentos-watch 1 status 99999999999\n", b"agentos-watch 1 status 99999\n" + b"x" * 70_000,
         b"agentos-watch 1 status 1\nxyz",
     ):  # fmt: skip
-        with _connect(watched) as connection:
+        with connect(watched) as connection:
             try:
                 connection.sendall(data)
                 assert connection.recv(100) == b"", data
@@ -207,8 +196,8 @@ def test_requests_that_are_none(watched: Repo) -> None:
 
 
 def test_clients_that_say_nothing_or_never_take_their_answer(watched: Repo) -> None:
-    silent = [_connect(watched) for _ in range(90)]
-    deaf = [_connect(watched) for _ in range(5)]
+    silent = [connect(watched) for _ in range(90)]
+    deaf = [connect(watched) for _ in range(5)]
     for each in deaf:
         try:
             each.sendall(protocol.request(__version__, "changes", os.fsencode(watched.path), b""))
@@ -228,7 +217,7 @@ def test_it_survives_the_end_of_its_descriptors(repo: Repo) -> None:
     child = subprocess.Popen([sys.executable, "-c", script], cwd=repo.path, stdout=subprocess.PIPE)
     try:
         assert child.stdout is not None and child.stdout.readline() == b"Watching.\n"
-        many = [_connect(repo) for _ in range(40)]
+        many = [connect(repo) for _ in range(40)]
         for each in many:
             each.close()
         wait_until(lambda: run_ok(repo.path, "watch", "status")["running"], "the daemon answers again")

@@ -101,7 +101,7 @@ def test_the_worktree_in_which_it_was_started_is_removed(asked: Repo) -> None:
 
 
 def test_what_cannot_be_watched_is_saved_from_time_to_time(asked: Repo, tmp_path: Path) -> None:
-    """Its file system tells of no changes."""
+    """The system does not report changes on its file system."""
     with filesystems.mounted("apfs") as place:
         folder = place / "linked"
         asked.git("worktree", "add", "-q", "--detach", str(folder))

@@ -1,4 +1,4 @@
-"""Commands that the daemon does: the same as without one, for whoever asks, and for nobody else."""
+"""Commands whose work the daemon does: the result is the same as without it, and other programs get nothing done."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from git_agentos.watch import client, place, proof, protocol
 from tests.support.repo import Repo
 from tests.support.signals import with_default_handlers
 from tests.support.waiting import wait_until
+from tests.support.watch import connect
 
 # On a busy machine, a daemon may take longer to answer than a command waits: here it waits.
 _PATIENT = "from git_agentos.watch import client; client.PATIENCE = 60; from git_agentos.launch import main; main()"
@@ -56,6 +57,13 @@ def served(repo: Repo) -> Iterator[Repo]:
 def _count(repo: Repo) -> int:
     """How many commands the daemon has done."""
     return int(run_ok(repo.path, "watch", "status")["served"])
+
+
+def _filter_slowly(repo: Repo, command: str) -> None:
+    """Have a file that a checkpoint reads by a filter, which takes its time."""
+    repo.write(".gitattributes", "*.slow filter=slow\n")
+    repo.config("filter.slow.clean", command)
+    repo.write("a.slow", "x\n")
 
 
 def _checkpoints(repo: Repo) -> list[dict[str, object]]:
@@ -148,9 +156,7 @@ def test_a_closed_output(served: Repo) -> None:
 
 def test_ctrl_c_interrupts_the_work(served: Repo) -> None:
     """A file system that answers slowly: a pipe of a filter that never ends."""
-    served.write(".gitattributes", "*.slow filter=slow\n")
-    served.config("filter.slow.clean", "touch started; sleep 60; cat")
-    served.write("a.slow", "x\n")
+    _filter_slowly(served, "touch started; sleep 60; cat")
     with with_default_handlers(signal.SIGINT):
         child = subprocess.Popen([*LAUNCH, "checkpoint"], cwd=served.path, stderr=subprocess.PIPE)
     try:
@@ -168,9 +174,7 @@ def test_ctrl_c_interrupts_the_work(served: Repo) -> None:
 
 
 def test_work_of_a_client_that_is_killed_is_stopped(served: Repo) -> None:
-    served.write(".gitattributes", "*.slow filter=slow\n")
-    served.config("filter.slow.clean", "echo $$ >started; exec sleep 60")
-    served.write("a.slow", "x\n")
+    _filter_slowly(served, "echo $$ >started; exec sleep 60")
     child = subprocess.Popen([*LAUNCH, "checkpoint"], cwd=served.path, stderr=subprocess.DEVNULL)
     started = served.path / "started"
     wait_until(lambda: started.exists() and started.read_text().strip(), "the filter runs")
@@ -183,9 +187,7 @@ def test_work_of_a_client_that_is_killed_is_stopped(served: Repo) -> None:
 
 def test_a_killed_daemon_loses_nothing(served: Repo) -> None:
     """Neither before it has begun nor while its child works."""
-    served.write(".gitattributes", "*.slow filter=slow\n")
-    served.config("filter.slow.clean", "touch started; while [ ! -e go ]; do sleep 0.01; done; cat")
-    served.write("a.slow", "x\n")
+    _filter_slowly(served, "touch started; while [ ! -e go ]; do sleep 0.01; done; cat")
     child = subprocess.Popen([*LAUNCH, "checkpoint", "-q"], cwd=served.path, stdout=subprocess.DEVNULL)
     wait_until((served.path / "started").exists, "the filter runs")
     pid = int(run_ok(served.path, "watch", "status")["pid"])
@@ -200,9 +202,7 @@ def test_a_killed_daemon_loses_nothing(served: Repo) -> None:
 
 
 def test_work_that_is_killed_is_done_by_the_command_itself(served: Repo) -> None:
-    served.write(".gitattributes", "*.slow filter=slow\n")
-    served.config("filter.slow.clean", "touch started; while [ ! -e go ]; do sleep 0.01; done; cat")
-    served.write("a.slow", "x\n")
+    _filter_slowly(served, "touch started; while [ ! -e go ]; do sleep 0.01; done; cat")
     child = subprocess.Popen([*LAUNCH, "checkpoint", "-q"], cwd=served.path, stdout=subprocess.DEVNULL)
     wait_until((served.path / "started").exists, "the filter runs")
     [worker] = table.children(int(run_ok(served.path, "watch", "status")["pid"]))
@@ -305,16 +305,6 @@ def test_another_mount_namespace_is_another_place(served: Repo) -> None:
     assert _count(served) == before
 
 
-def _open(repo: Repo) -> socket.socket:
-    connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(10)
-    name, folder = place.address(place.socket_path(str(repo.git_dir)))
-    connection.connect(name)
-    if folder is not None:
-        os.close(folder)
-    return connection
-
-
 @pytest.mark.parametrize(
     "words",
     [[b"x", b"9", b"git", b"status"], [b"x", b"-1"], [b"x", b"9" * 5000, b"git"],
@@ -325,7 +315,7 @@ def test_requests_that_are_malformed(served: Repo, words: list[bytes]) -> None:
     """It declines, keeps no descriptor that came with one, and goes on."""
     pid = int(run_ok(served.path, "watch", "status")["pid"])
     before = len(os.listdir(f"/proc/{pid}/fd"))
-    with _open(served) as connection:
+    with connect(served) as connection:
         socket.send_fds(connection, [protocol.request(__version__, "run", *words)], [0, 1, 2, 0, 1, 2])
         try:
             answer = connection.recv(1 << 16)
@@ -341,7 +331,7 @@ def test_requests_that_are_malformed(served: Repo, words: list[bytes]) -> None:
 @pytest.mark.parametrize("descriptors", [[], [0, 1, 2], [0, 1, 2, 0, 1], [0] * 20])
 def test_descriptors_that_are_missing_or_too_many(served: Repo, descriptors: list[int]) -> None:
     """Nothing is done."""
-    with _open(served) as connection:
+    with connect(served) as connection:
         connection.sendall(protocol.request(__version__, "run", b"x", b"2", b"git", b"checkpoint"))
         assert b" ready " in connection.recv(1 << 16)
         socket.send_fds(connection, [b"\n"], descriptors)
@@ -384,7 +374,7 @@ def test_a_client_that_never_says_go_holds_nothing_up(served: Repo) -> None:
     assert key is not None
     waiting = []
     for _ in range(40):
-        connection = _open(served)
+        connection = connect(served)
         connection.sendall(protocol.request(__version__, "run", b"0" * 64, b"2", b"git", b"status"))
         waiting.append(connection)
     pid = int(run_ok(served.path, "watch", "status")["pid"])
