@@ -87,7 +87,7 @@ def keep_running(location: Location, values: ConfigValues, variables: Mapping[st
                 return None
             files.replace(path, "\n".join((*starts, "said")).encode("ascii"), durable=False)
             return f"the watch daemon has ended {_MOST} times within ten minutes, and is not started again"
-        files.replace(path, "\n".join((*starts, f"{now:.0f}")).encode("ascii"), durable=False)
+        files.replace(path, "\n".join((*starts, f"{int(now)}")).encode("ascii"), durable=False)
     except (OSError, place.UnsafePlaceError):
         return None  # `doctor` says what is wrong with the place
     programs.start_in_background(argv(location), env=environment())
