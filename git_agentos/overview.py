@@ -60,10 +60,11 @@ def watch(context: OpenWorktree) -> WatchStatus | None:
     return found if found.running else None
 
 
-def examine(workspace: Workspace, *, fix: bool = False) -> tuple[Finding, ...]:
-    """The problems of the repository, its runs and workflows; with `fix`, those are fixed that can be fixed safely."""
+def examine(workspace: Workspace, watch: WatchStatus | None, *, fix: bool = False) -> tuple[Finding, ...]:
+    """The problems of the repository, its runs, workflows and watch daemon (as `watch` describes it); with `fix`, those
+    are fixed that can be fixed safely."""
     context = workspace.context
-    found = (*workspace.doctor(fix=fix), *_examine_watch(context))
+    found = (*workspace.doctor(fix=fix), *_examine_watch(context, watch))
     if not _has_runs(context):
         return found
     from git_agentos import findings
@@ -74,11 +75,11 @@ def examine(workspace: Workspace, *, fix: bool = False) -> tuple[Finding, ...]:
     return (*found, *findings.report(checks, fix=fix))
 
 
-def _examine_watch(context: OpenWorktree) -> Iterator[Finding]:
+def _examine_watch(context: OpenWorktree, watch: WatchStatus | None) -> Iterator[Finding]:
     from git_agentos.watch import diagnosis
     from git_agentos.watch.control import WatchStatus
 
-    return diagnosis.examine(context.location, context.settings.values, watch(context) or WatchStatus(running=False))
+    return diagnosis.examine(context.location, context.settings.values, watch or WatchStatus(running=False))
 
 
 def file_systems(workspace: Workspace) -> tuple[FileSystem, ...]:

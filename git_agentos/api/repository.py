@@ -109,4 +109,4 @@ class OpenRepository:
         """The problems of the repository; with `fix`, those are fixed that can be fixed safely."""
         from git_agentos import overview
 
-        return overview.examine(self._workspace, fix=fix)
+        return overview.examine(self._workspace, overview.watch(self._workspace.context), fix=fix)

@@ -117,7 +117,7 @@ class Invocation:
 
         message = automatic.keep_running(context.location, values, os.environ)
         if message is not None:
-            self.output.warn(message, "'git agentos watch status' shows its log, 'git agentos watch start' starts it")
+            self.output.warn(message, "'git agentos doctor' says where its log is, 'git agentos watch start' starts it")
 
     def _restore_harness_settings(self, workspace: Workspace) -> None:
         """Write a harness's guard hooks again if somebody has removed them from its settings."""

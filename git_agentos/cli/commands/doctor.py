@@ -21,9 +21,9 @@ def doctor(
     """
     from git_agentos import overview
 
-    findings = overview.examine(ctx.workspace(), fix=fix)
-    places = overview.file_systems(ctx.workspace())
     watch = overview.watch(ctx.workspace().context)
+    findings = overview.examine(ctx.workspace(), watch, fix=fix)
+    places = overview.file_systems(ctx.workspace())
     ctx.output.show(
         "doctor",
         {"findings": findings, "file_systems": places, "watch": None if watch is None else watch._asdict()},

@@ -239,7 +239,7 @@ def test_status_of_a_watched_worktree() -> None:
 
     own = {"path": "/w", "watching": True, "folders": 12, "reason": None, "checkpoints": False}
     assert said(own) == "Watched: 12 folders, by process 7"
-    assert said({**own, "path": "/other"}) == "Watched: not yet"
+    assert said({**own, "path": "/other"}) == "Watched: no ('git agentos watch start' watches it)"
     assert said({**own, "watching": False, "reason": HOSTILE}).startswith("Watched: no: ")
 
 

@@ -94,7 +94,7 @@ def _watched(watch: WatchStatus | None, root: str) -> str:
         return "no"
     own = next((each for each in watch.worktrees if each["path"] == root), None)
     if own is None:
-        return "not yet"
+        return "no ('git agentos watch start' watches it)"
     if not own["watching"]:
         return f"no: {quote.line(own['reason'])}"
     return f"{count(own['folders'], 'folder')}, by process {watch.pid}"
