@@ -14,11 +14,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from git_agentos.watch import place
+from git_agentos import __version__
+from git_agentos.watch import client, place
 from git_agentos.watch.inotify import InotifyWatcher
 from git_agentos.watch.repository import WatchedRepository
 from git_agentos.watch.worktree import WatchedWorktree
 from tests.support.repo import Repo
+from tests.support.tool import run_ok
 
 FOLDERS = ("", "a/", "a/b/", "c/", "c/d/e/", "x/")
 _NAMES = 30
@@ -77,6 +79,27 @@ def covers(paths: frozenset[bytes] | set[str] | None, path: str) -> bool:
     names = {os.fsdecode(each) if isinstance(each, bytes) else each for each in paths}
     parts = path.split("/")
     return path in names or any("/".join(parts[:n]) + "/" in names for n in range(len(parts)))
+
+
+def daemon_pid(repo: Repo) -> int:
+    """The process of the daemon that runs, or ran last."""
+    return int(Path(place.file(str(repo.path / ".git"), "turn")).read_text())
+
+
+def daemon_log(repo: Repo) -> str:
+    """What the daemon has said."""
+    return Path(place.file(str(repo.git_dir), "log")).read_text()
+
+
+def ask(repo: Repo, name: str, *arguments: bytes, patience: float = 10.0) -> bytes:
+    """The daemon's answer."""
+    return client.ask(str(repo.git_dir), __version__, name, *arguments, patience=patience)
+
+
+def newest(repo: Repo) -> dict[str, object] | None:
+    """The newest checkpoint of a worktree."""
+    found = run_ok(repo.path, "checkpoint", "list", "-n", "1")["checkpoints"]
+    return found[0] if found else None
 
 
 class Writer:

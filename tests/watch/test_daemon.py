@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,40 +17,13 @@ import pytest
 from git_agentos import __version__
 from git_agentos.process import table
 from git_agentos.watch import client, place, protocol
+from tests.support import patient
 from tests.support.env import PROJECT_ROOT
 from tests.support.json_reference import check_document
-from tests.support.repo import Repo
+from tests.support.repo import Repo, filled
 from tests.support.tool import run, run_ok
 from tests.support.waiting import wait_until
-from tests.support.watch import connect
-
-
-@pytest.fixture
-def watched(repo: Repo) -> Iterator[Repo]:
-    """A repository with a daemon, which is ended afterwards."""
-    run_ok(repo.path, "watch", "start")
-    pids = {_pid(repo)}
-    try:
-        yield repo
-    finally:
-        if os.path.exists(place.file(str(repo.path / ".git"), "turn")):
-            pids.add(_pid(repo))
-        for pid in pids:
-            if "watch" in table.argv(pid):
-                os.kill(pid, signal.SIGKILL)
-                wait_until(lambda pid=pid: not table.is_alive(pid), "the daemon ends")  # type: ignore[misc]
-
-
-def _pid(repo: Repo) -> int:
-    return int(Path(place.file(str(repo.path / ".git"), "turn")).read_text())
-
-
-def _log(repo: Repo) -> str:
-    return Path(place.file(str(repo.git_dir), "log")).read_text()
-
-
-def _ask(repo: Repo, name: str, *arguments: bytes, patience: float = 10.0) -> bytes:
-    return client.ask(str(repo.git_dir), __version__, name, *arguments, patience=patience)
+from tests.support.watch import ask, connect, daemon_log, daemon_pid
 
 
 def test_start_status_stop(repo: Repo) -> None:
@@ -86,7 +58,7 @@ def test_start_status_stop(repo: Repo) -> None:
     assert not os.path.lexists(place.socket_path(str(repo.git_dir)))
     assert _without_schema(run_ok(repo.path, "watch", "stop")) == none
     assert run(repo.path, "watch", "status", "-q").out == b""
-    assert "ends: it was asked to" in _log(repo)
+    assert "ends: it was asked to" in daemon_log(repo)
 
 
 def _without_schema(document: dict[str, object]) -> dict[str, object]:
@@ -104,28 +76,28 @@ def test_all_worktrees_have_one_daemon(watched: Repo) -> None:
     watched.git("worktree", "add", "-q", "../linked", "-b", "linked")
     linked = watched.path.parent / "linked"
     found = run_ok(linked, "watch", "start")
-    assert found["pid"] == _pid(watched)
+    assert found["pid"] == daemon_pid(watched)
     assert [each["path"] for each in found["worktrees"]] == sorted([str(linked), str(watched.path)])
     watched.git("worktree", "remove", "--force", "../linked")
     assert [each["path"] for each in run_ok(watched.path, "watch", "status")["worktrees"]] == [str(watched.path)]
 
 
 def test_a_killed_one_leaves_nothing_that_matters(watched: Repo) -> None:
-    pid = _pid(watched)
+    pid = daemon_pid(watched)
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not table.is_alive(pid), "the daemon ends")
     with pytest.raises(client.NotRunning):
-        _ask(watched, "status")
+        ask(watched, "status")
     assert not run_ok(watched.path, "watch", "status")["running"]
     again = run_ok(watched.path, "watch", "start")
     assert again["running"] and again["pid"] != pid
 
 
 def test_a_stopped_one_keeps_nobody_waiting_and_is_killed(watched: Repo) -> None:
-    pid = _pid(watched)
+    pid = daemon_pid(watched)
     os.kill(pid, signal.SIGSTOP)
     with pytest.raises(client.NoAnswer, match="in time"):
-        _ask(watched, "changes", os.fsencode(watched.path), b"", patience=client.PATIENCE)
+        ask(watched, "changes", os.fsencode(watched.path), b"", patience=client.PATIENCE)
     done = run(watched.path, "watch", "stop")
     assert done.code == 0, done
     wait_until(lambda: not table.is_alive(pid), "the daemon ends")
@@ -133,7 +105,7 @@ def test_a_stopped_one_keeps_nobody_waiting_and_is_killed(watched: Repo) -> None
 
 @pytest.mark.parametrize("what", ["deleted", "moved", "made again"])
 def test_it_ends_with_its_repository(watched: Repo, what: str) -> None:
-    pid = _pid(watched)
+    pid = daemon_pid(watched)
     moved = watched.path.parent / "moved"
     os.rename(watched.path, moved)
     if what != "moved":
@@ -149,7 +121,7 @@ def test_it_ends_when_it_has_nothing_to_do(repo: Repo) -> None:
     repo.config("agentos.watchIdle", "1s")
     pid = run_ok(repo.path, "watch", "start")["pid"]
     wait_until(lambda: not table.is_alive(pid), "the daemon ends")
-    assert "nothing has happened, and nobody has asked" in _log(repo)
+    assert "nothing has happened, and nobody has asked" in daemon_log(repo)
 
 
 def test_a_bad_idle_time(repo: Repo) -> None:
@@ -161,17 +133,61 @@ def test_a_bad_idle_time(repo: Repo) -> None:
 
 
 def test_it_ends_when_its_socket_is_gone(watched: Repo) -> None:
-    pid = _pid(watched)
-    os.unlink(place.socket_path(str(watched.git_dir)))
+    """What is in its place is not removed."""
+    pid = daemon_pid(watched)
+    path = Path(place.socket_path(str(watched.git_dir)))
+    path.unlink()
+    path.write_text("of somebody else")
     wait_until(lambda: not table.is_alive(pid), "the daemon ends")
+    assert path.read_text() == "of somebody else"
+    assert "ends: its socket is gone" in daemon_log(watched)
+
+
+def test_it_does_not_end_while_it_works(repo: Repo) -> None:
+    """A checkpoint may take longer than the time after which it ends."""
+    repo.config("agentos.watchIdle", "1s")
+    repo.write(".gitattributes", "*.slow filter=slow\n")
+    repo.config("filter.slow.clean", "touch .git/started; while [ ! -e .git/go ]; do sleep 0.01; done; cat")
+    repo.write("a.slow", "x\n")
+    pid = patient.run_ok(repo.path, "watch", "start")["pid"]
+    child = subprocess.Popen([*patient.LAUNCH, "checkpoint", "-q"], cwd=repo.path, stdout=subprocess.DEVNULL)
+    try:
+        wait_until((repo.git_dir / "started").exists, "the filter runs")
+        assert table.children(pid)
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            connect(repo).close()  # it looks whether it has to end, but nobody asks
+            time.sleep(0.1)
+        assert table.is_alive(pid)
+    finally:
+        repo.write(".git/go", "")
+        assert child.wait() == 0
+    wait_until(lambda: not table.is_alive(pid), "the daemon ends")
+    assert "nothing has happened, and nobody has asked" in daemon_log(repo)
+
+
+def test_files_of_somebody_else_are_not_written(repo: Repo, tmp_path: Path) -> None:
+    """The lock and the log are in the git directory, where agents may write."""
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    common_dir = str(repo.git_dir)
+    place.make(common_dir)
+    os.symlink(precious, place.file(common_dir, "log"))
+    assert run_ok(repo.path, "watch", "start")["running"]
+    run_ok(repo.path, "watch", "stop")
+    os.unlink(place.file(common_dir, "turn"))
+    os.symlink(precious, place.file(common_dir, "turn"))
+    done = run(repo.path, "watch", "start")
+    assert done.code == 1 and b"the daemon cannot be started" in done.err, done
+    assert precious.read_text() == "mine"
 
 
 def test_a_client_of_another_version_goes_its_own_way(watched: Repo) -> None:
-    pid = _pid(watched)
+    pid = daemon_pid(watched)
     with pytest.raises(client.NoAnswer, match="versions differ"):
         client.ask(str(watched.git_dir), "9.9", "changes", os.fsencode(watched.path), b"", patience=10)
     wait_until(lambda: not table.is_alive(pid), "the daemon ends")
-    assert "a client has version '9.9'" in _log(watched)
+    assert "a client has version '9.9'" in daemon_log(watched)
 
 
 def test_requests_that_are_none(watched: Repo) -> None:
@@ -188,15 +204,23 @@ def test_requests_that_are_none(watched: Repo) -> None:
                 pass
     for name in ("run", "watch", "changes", "grant"):
         with pytest.raises(client.NoAnswer, match=r"no such request|does not do that"):
-            _ask(watched, name)
+            ask(watched, name)
     for folder in (b"/", b"relative", os.fsencode(watched.path.parent), b"\xff", b""):
         with pytest.raises(client.NoAnswer, match="no worktree of this repository"):
-            _ask(watched, "changes", folder, b"")
-    assert run_ok(watched.path, "watch", "status")["pid"] == _pid(watched)
+            ask(watched, "changes", folder, b"")
+    other = filled(watched.path.parent / "other")
+    for root in (other.path, watched.path / "src", watched.git_dir):
+        with pytest.raises(client.NoAnswer, match="no worktree of this repository"):
+            ask(watched, "watch", os.fsencode(root))
+    assert run_ok(watched.path, "watch", "status")["pid"] == daemon_pid(watched)
 
 
 def test_clients_that_say_nothing_or_never_take_their_answer(watched: Repo) -> None:
+    pid = daemon_pid(watched)
+    before = len(os.listdir(f"/proc/{pid}/fd"))
     silent = [connect(watched) for _ in range(90)]
+    wait_until(lambda: len(os.listdir(f"/proc/{pid}/fd")) > before, "it has accepted some")
+    assert len(os.listdir(f"/proc/{pid}/fd")) <= before + 65
     deaf = [connect(watched) for _ in range(5)]
     for each in deaf:
         try:
@@ -206,7 +230,7 @@ def test_clients_that_say_nothing_or_never_take_their_answer(watched: Repo) -> N
     wait_until(lambda: run_ok(watched.path, "watch", "status")["running"], "the daemon answers others again")
     for each in silent + deaf:
         each.close()
-    assert run_ok(watched.path, "watch", "status")["pid"] == _pid(watched)
+    assert run_ok(watched.path, "watch", "status")["pid"] == daemon_pid(watched)
 
 
 def test_it_survives_the_end_of_its_descriptors(repo: Repo) -> None:
@@ -270,7 +294,7 @@ def test_a_daemon_of_another_user_is_not_believed(repo: Repo) -> None:
         wait_until(lambda: os.path.exists(path), "the other user listens")
         os.chmod(os.path.dirname(path), 0o700)
         with pytest.raises(client.NoAnswer, match="another user's"):
-            _ask(repo, "status")
+            ask(repo, "status")
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -356,4 +380,4 @@ def test_without_the_library(repo: Repo, tmp_path: Path) -> None:
 
 
 def test_status_is_json_that_a_client_can_read(watched: Repo) -> None:
-    assert json.loads(_ask(watched, "status"))["pid"] == _pid(watched)
+    assert json.loads(ask(watched, "status"))["pid"] == daemon_pid(watched)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,22 +15,7 @@ from tests.support import filesystems
 from tests.support.repo import Repo
 from tests.support.tool import run, run_ok
 from tests.support.waiting import wait_until
-
-
-@pytest.fixture
-def asked(repo: Repo) -> Iterator[Repo]:
-    """A repository in which commands may start a daemon; it is ended afterwards."""
-    repo.config("agentos.watch", "auto")
-    try:
-        yield repo
-    finally:
-        repo.config("agentos.watch", "false")
-        run(repo.path, "watch", "stop")
-
-
-def _newest(repo: Repo) -> dict[str, object] | None:
-    found = run_ok(repo.path, "checkpoint", "list", "-n", "1")["checkpoints"]
-    return found[0] if found else None
+from tests.support.watch import daemon_log, newest
 
 
 def _pid(repo: Repo) -> int | None:
@@ -39,21 +23,17 @@ def _pid(repo: Repo) -> int | None:
     return None if found is None else int(found)
 
 
-def _log(repo: Repo) -> str:
-    return Path(place.file(str(repo.git_dir), "log")).read_text()
-
-
 def test_what_has_changed_is_saved_once_nothing_happens(asked: Repo) -> None:
     asked.config("agentos.watch", "true")
     run_ok(asked.path, "watch", "start")
     wait_until(lambda: run_ok(asked.path, "watch", "status")["worktrees"][0]["checkpoints"], "it looks after this one")
     asked.write("new.txt", "by an agent\n")
-    wait_until(lambda: (_newest(asked) or {}).get("untracked_files") == ["new.txt"], "it is saved")
-    newest = _newest(asked)
-    assert newest is not None
-    assert (newest["trigger"], newest["created_by"]) == ("periodic", "main")
+    wait_until(lambda: (newest(asked) or {}).get("untracked_files") == ["new.txt"], "it is saved")
+    saved = newest(asked)
+    assert saved is not None
+    assert (saved["trigger"], saved["created_by"]) == ("periodic", "main")
     time.sleep(3)  # longer than it waits for quiet
-    assert _newest(asked) == newest
+    assert newest(asked) == saved
 
 
 def test_while_something_changes_all_the_time(asked: Repo) -> None:
@@ -62,12 +42,12 @@ def test_while_something_changes_all_the_time(asked: Repo) -> None:
     run_ok(asked.path, "watch", "start")
     end = time.monotonic() + 20
     number = 0
-    while time.monotonic() < end and (_newest(asked) or {}).get("untracked_files") != ["busy.txt"]:
+    while time.monotonic() < end and (newest(asked) or {}).get("untracked_files") != ["busy.txt"]:
         for _ in range(5):
             number += 1
             asked.write("busy.txt", f"{number}\n")
             time.sleep(0.1)
-    assert (_newest(asked) or {}).get("untracked_files") == ["busy.txt"]
+    assert (newest(asked) or {}).get("untracked_files") == ["busy.txt"]
 
 
 def test_only_worktrees_that_are_guarded_unless_it_is_wanted_everywhere(asked: Repo) -> None:
@@ -80,11 +60,11 @@ def test_only_worktrees_that_are_guarded_unless_it_is_wanted_everywhere(asked: R
         return {each["path"] for each in worktrees if each["checkpoints"]}
 
     wait_until(lambda: looked_after() == {str(guarded.path)}, "the guarded one is looked after")
-    before = _newest(plain)
+    before = newest(plain)
     guarded.write("new.txt", "x\n")
     plain.write("new.txt", "x\n")
-    wait_until(lambda: (_newest(guarded) or {}).get("trigger") == "periodic", "it is saved")
-    assert _newest(plain) == before
+    wait_until(lambda: (newest(guarded) or {}).get("trigger") == "periodic", "it is saved")
+    assert newest(plain) == before
     run_ok(asked.path, "guard", "disable", "dev-1")
     wait_until(lambda: not looked_after(), "it is not looked after any more")
 
@@ -96,8 +76,8 @@ def test_the_worktree_in_which_it_was_started_is_removed(asked: Repo) -> None:
     asked.git("worktree", "remove", "--force", str(asked.path.parent / "other"))
     asked.config("agentos.auto.periodic", "4m")  # it is read again
     asked.write("new.txt", "x\n")
-    wait_until(lambda: (_newest(asked) or {}).get("untracked_files") == ["new.txt"], "it is saved")
-    assert "no checkpoint" not in _log(asked)
+    wait_until(lambda: (newest(asked) or {}).get("untracked_files") == ["new.txt"], "it is saved")
+    assert "no checkpoint" not in daemon_log(asked)
 
 
 def test_what_cannot_be_watched_is_saved_from_time_to_time(asked: Repo, tmp_path: Path) -> None:
@@ -110,7 +90,7 @@ def test_what_cannot_be_watched_is_saved_from_time_to_time(asked: Repo, tmp_path
         run_ok(asked.path, "watch", "start")
         (folder / "new.txt").write_text("x\n")
         linked = Repo(folder)
-        wait_until(lambda: (_newest(linked) or {}).get("untracked_files") == ["new.txt"], "it is saved")
+        wait_until(lambda: (newest(linked) or {}).get("untracked_files") == ["new.txt"], "it is saved")
         run_ok(asked.path, "watch", "stop")
 
 
@@ -120,8 +100,12 @@ def test_it_can_be_switched_off(asked: Repo) -> None:
     run_ok(asked.path, "watch", "start")
     asked.write("new.txt", "x\n")
     time.sleep(4)
-    assert _newest(asked) is None
+    assert newest(asked) is None
     assert [each["checkpoints"] for each in run_ok(asked.path, "watch", "status")["worktrees"]] == [False]
+    asked.config("agentos.auto.periodic", "1m")  # and on again, while it runs
+    wait_until(lambda: run_ok(asked.path, "watch", "status")["worktrees"][0]["checkpoints"], "it looks after this one")
+    asked.write("new.txt", "y\n")
+    wait_until(lambda: newest(asked), "it is saved")
 
 
 def test_what_fails_is_logged(asked: Repo) -> None:
@@ -130,7 +114,7 @@ def test_what_fails_is_logged(asked: Repo) -> None:
     wait_until(lambda: run_ok(asked.path, "watch", "status")["worktrees"][0]["checkpoints"], "it looks after this one")
     asked.config("agentos.maxFileSize", "huge")
     asked.write("new.txt", "x\n")
-    wait_until(lambda: f"no checkpoint of {asked.path}: error: bad value" in _log(asked), "the error is logged")
+    wait_until(lambda: f"no checkpoint of {asked.path}: error: bad value" in daemon_log(asked), "the error is logged")
     asked.git("config", "--unset", "agentos.maxFileSize")
     assert run_ok(asked.path, "watch", "status")["running"]
 

@@ -2,61 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import shlex
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from git_agentos import __version__
 from git_agentos.guard import signing
 from git_agentos.process import table
-from git_agentos.watch import client, place, proof, protocol
+from git_agentos.watch import client, protocol
+from tests.support.patient import LAUNCH, LAUNCH_CODE, checkpoints, run, run_ok
+from tests.support.patient import served as count
 from tests.support.repo import Repo
 from tests.support.signals import with_default_handlers
 from tests.support.waiting import wait_until
 from tests.support.watch import connect
-
-# On a busy machine, a daemon may take longer to answer than a command waits: here it waits.
-_PATIENT = "from git_agentos.watch import client; client.PATIENCE = 60; from git_agentos.launch import main; main()"
-LAUNCH = [sys.executable, "-c", _PATIENT]
-
-
-def run(cwd: Path, *args: str) -> subprocess.CompletedProcess[bytes]:
-    """Run `git agentos ARGS` in `cwd`."""
-    return subprocess.run([*LAUNCH, *args], cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-
-
-def run_ok(cwd: Path, *args: str) -> Any:
-    """The document of `git agentos --json ARGS`."""
-    done = run(cwd, "--json", *args)
-    assert done.returncode == 0, done
-    return json.loads(done.stdout)
-
-
-@pytest.fixture
-def served(repo: Repo) -> Iterator[Repo]:
-    """A repository with a daemon."""
-    run_ok(repo.path, "watch", "start")
-    try:
-        yield repo
-    finally:
-        run(repo.path, "watch", "stop")
-
-
-def _count(repo: Repo) -> int:
-    """How many commands the daemon has done."""
-    return int(run_ok(repo.path, "watch", "status")["served"])
 
 
 def _filter_slowly(repo: Repo, command: str) -> None:
@@ -66,17 +32,15 @@ def _filter_slowly(repo: Repo, command: str) -> None:
     repo.write("a.slow", "x\n")
 
 
-def _checkpoints(repo: Repo) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = run_ok(repo.path, "checkpoint", "list")["checkpoints"]
-    return found
-
-
 def test_it_does_checkpoints_status_and_lists_and_nothing_else(served: Repo) -> None:
     for words in (["checkpoint", "-m", "one"], ["status"], ["checkpoint", "list"], ["-C", "src", "checkpoint", "-q"]):
-        before = _count(served)
+        before = count(served.path)
         assert run(served.path, *words).returncode == 0
-        assert _count(served) == before + 1, words
-    before = _count(served)
+        assert count(served.path) == before + 1, words
+    before = count(served.path)
+    assert run(served.path.parent, "-C", "repo", "status").returncode == 0
+    assert count(served.path) == before + 1
+    before = count(served.path)
     for words in (
         ["log", "list"],
         ["restore", "latest", "--dry-run"],
@@ -85,7 +49,16 @@ def test_it_does_checkpoints_status_and_lists_and_nothing_else(served: Repo) -> 
         ["doctor"],
     ):
         run(served.path, *words)
-    assert _count(served) == before
+    assert count(served.path) == before
+
+
+def test_the_folder_of_the_command_that_a_hook_works_for(
+    served: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENTOS_RECORD_IN", str(served.path))
+    before = count(served.path)
+    assert run(tmp_path, "hook", "no-such-hook", "1").returncode == 2
+    assert count(served.path) == before + 1
 
 
 def test_text_exit_code_and_errors_are_the_same(served: Repo, repo: Repo) -> None:
@@ -106,32 +79,47 @@ def test_text_exit_code_and_errors_are_the_same(served: Repo, repo: Repo) -> Non
 
 def test_it_acts_as_the_client(served: Repo) -> None:
     """Environment, arguments, folder, umask, limits and descriptors are those of the client."""
+    _filter_slowly(served, "{ umask; ulimit -c; echo $AGENTOS_AGENT_ID $OWN; } >.git/seen; cat")
     script = (
         "import os, resource, sys; os.umask(0o027); resource.setrlimit(resource.RLIMIT_CORE, (0, 0));"
         "os.chdir('src'); sys.argv[1:] = ['checkpoint', '-m', 'as ada', '-q'];"
     )
-    before = _count(served)
+    before = count(served.path)
     done = subprocess.run(
-        [sys.executable, "-c", script + _PATIENT],
+        [sys.executable, "-c", script + LAUNCH_CODE],
         cwd=served.path,
-        env={**os.environ, "AGENTOS_AGENT_ID": "ada"},
+        env={**os.environ, "AGENTOS_AGENT_ID": "ada", "OWN": "x"},
         capture_output=True,
         check=True,
     )
-    assert _count(served) == before + 1
+    assert count(served.path) == before + 1
     assert done.stdout.strip()
-    newest = _checkpoints(served)[0]
+    newest = checkpoints(served)[0]
     assert (newest["created_by"], newest["description"]) == ("ada", "as ada")
+    assert served.read(".git/seen") == b"0027\n0\nada x\n"
+
+
+def test_variables_of_the_daemon_are_not_the_clients(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    _filter_slowly(repo, "echo ${OF_THE_DAEMON-none} >.git/seen; cat")
+    monkeypatch.setenv("OF_THE_DAEMON", "x")
+    run_ok(repo.path, "watch", "start")
+    monkeypatch.delenv("OF_THE_DAEMON")
+    try:
+        assert run(repo.path, "checkpoint", "-q").returncode == 0
+        assert count(repo.path) == 1
+    finally:
+        run(repo.path, "watch", "stop")
+    assert repo.read(".git/seen") == b"none\n"
 
 
 def test_an_agent_stays_who_it_is(served: Repo) -> None:
     """By the processes above the client, not by those above the daemon."""
     run_ok(served.path, "worktree", "create", "dev-1")
     made = Repo(served.path.parent / "repo.worktrees" / "dev-1")
-    before = _count(served)
+    before = count(served.path)
     inner = subprocess.run([*LAUNCH, "checkpoint", "-q"], cwd=made.path, capture_output=True, check=True)
-    assert _count(served) == before + 1, inner
-    assert _checkpoints(made)[0]["created_by"] == "dev-1"
+    assert count(served.path) == before + 1, inner
+    assert checkpoints(made)[0]["created_by"] == "dev-1"
 
 
 def test_a_folder_that_is_gone_is_the_clients_affair(served: Repo, tmp_path: Path) -> None:
@@ -140,7 +128,7 @@ def test_a_folder_that_is_gone_is_the_clients_affair(served: Repo, tmp_path: Pat
     script = f"cd {gone} && rmdir {gone} && exec {shlex.join(LAUNCH)} -C {served.path} checkpoint -q"
     done = subprocess.run(["sh", "-c", script], capture_output=True, check=False)
     assert done.returncode == 0, done
-    assert len(_checkpoints(served)) == 1
+    assert len(checkpoints(served)) == 1
 
 
 def test_a_closed_output(served: Repo) -> None:
@@ -151,7 +139,7 @@ def test_a_closed_output(served: Repo) -> None:
         check=False,
     )
     assert done.returncode == 0, done
-    assert len(_checkpoints(served)) == 1
+    assert len(checkpoints(served)) == 1
 
 
 def test_ctrl_c_interrupts_the_work(served: Repo) -> None:
@@ -161,7 +149,7 @@ def test_ctrl_c_interrupts_the_work(served: Repo) -> None:
         child = subprocess.Popen([*LAUNCH, "checkpoint"], cwd=served.path, stderr=subprocess.PIPE)
     try:
         wait_until((served.path / "started").exists, "the filter runs")
-        before = _count(served)
+        before = count(served.path)
         child.send_signal(signal.SIGINT)
         _, said = child.communicate(timeout=20)
         assert said.startswith(b"error: interrupted\n")
@@ -170,7 +158,7 @@ def test_ctrl_c_interrupts_the_work(served: Repo) -> None:
     finally:
         child.kill()
         child.wait()
-    assert _checkpoints(served) == []
+    assert checkpoints(served) == []
 
 
 def test_work_of_a_client_that_is_killed_is_stopped(served: Repo) -> None:
@@ -182,7 +170,7 @@ def test_work_of_a_client_that_is_killed_is_stopped(served: Repo) -> None:
     child.wait()
     pid = int(run_ok(served.path, "watch", "status")["pid"])
     wait_until(lambda: not table.children(pid), "the work is stopped")
-    assert _checkpoints(served) == []
+    assert checkpoints(served) == []
 
 
 def test_a_killed_daemon_loses_nothing(served: Repo) -> None:
@@ -192,13 +180,15 @@ def test_a_killed_daemon_loses_nothing(served: Repo) -> None:
     wait_until((served.path / "started").exists, "the filter runs")
     pid = int(run_ok(served.path, "watch", "status")["pid"])
     worker = table.children(pid)
+    held = [os.readlink(each) for each in Path(f"/proc/{worker[0]}/fd").iterdir()]
+    assert "anon_inode:inotify" not in held  # it has nothing of the daemon but its connection with the client
+    assert len([each for each in held if each.startswith("socket:")]) == 1
     os.kill(pid, signal.SIGKILL)
     served.write("go", "")
     assert child.wait(timeout=30) == 0  # its child goes on
-    assert len(_checkpoints(served)) == 1
-    assert worker
+    assert len(checkpoints(served)) == 1
     assert run(served.path, "checkpoint", "-q").returncode == 0
-    assert len(_checkpoints(served)) == 2
+    assert len(checkpoints(served)) == 2
 
 
 def test_work_that_is_killed_is_done_by_the_command_itself(served: Repo) -> None:
@@ -209,100 +199,7 @@ def test_work_that_is_killed_is_done_by_the_command_itself(served: Repo) -> None
     os.kill(worker, signal.SIGKILL)
     served.write("go", "")
     assert child.wait(timeout=30) == 0
-    assert len(_checkpoints(served)) == 1
-
-
-# -- who may not -----------------------------------------------------------------------------------------------------
-
-
-class _Impostor:
-    """A program of the same user in the place of the daemon: it says yes to everything."""
-
-    def __init__(self, repo: Repo, proof: bytes) -> None:
-        path = place.make(str(repo.git_dir))
-        self._listener = socket.socket(socket.AF_UNIX)
-        name, folder = place.address(path)
-        self._listener.bind(name)
-        if folder is not None:
-            os.close(folder)
-        self._listener.listen(8)
-        self._proof = proof
-        self.asked: list[bytes] = []
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            with connection:
-                connection.settimeout(2)
-                try:
-                    data = connection.recv(1 << 16)
-                    connection.sendall(protocol.ready(__version__, self._proof))
-                    self.asked.append(data + connection.recv(1))
-                    connection.sendall(protocol.accept(__version__, b"0"))
-                except OSError:
-                    pass
-
-    def close(self) -> None:
-        self._listener.close()
-
-
-@pytest.mark.parametrize("kind", ["none", "another key"])
-def test_an_impostor_is_not_believed(repo: Repo, kind: str) -> None:
-    """Neither that a checkpoint was created, nor that a command may run."""
-    assert signing.key(os.environ) is not None
-    impostor = _Impostor(repo, b"" if kind == "none" else proof.answer(b"\1" * 32, b"x"))
-    try:
-        assert run(repo.path, "checkpoint", "-q").returncode == 0
-        assert len(_checkpoints(repo)) == 1
-        done = subprocess.run(
-            [sys.executable, "-c", "from git_agentos.launch import hook; hook()", "no-such-hook", "1"],
-            cwd=repo.path, capture_output=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == 2
-        assert b"usage: git-agentos hook" in done.stderr
-        assert not any(each.endswith(b"\n") for each in impostor.asked)
-    finally:
-        impostor.close()
-
-
-def test_a_key_of_the_agent_counts_for_nothing_below_guard_exec(served: Repo, tmp_path: Path) -> None:
-    """Below `guard exec`, the key is that of the user who has started it."""
-    own = tmp_path / "config" / "git-agentos"
-    own.mkdir(parents=True)
-    (own / "key").write_bytes(b"\7" * 32)
-    (own / "key").chmod(0o600)
-    script = tmp_path / "script.py"
-    script.write_text("from git_agentos.watch import proof; print(proof.find_key() == bytes([7]) * 32)")
-    inner = f"XDG_CONFIG_HOME={tmp_path / 'config'} {sys.executable} {script}; true"
-    outside = subprocess.run(["sh", "-c", inner], capture_output=True, check=True)
-    assert outside.stdout == b"True\n"
-    below = {**os.environ, "AGENTOS_GUARD": "dev"}
-    inside = subprocess.run(["sh", "-c", inner], env=below, capture_output=True, check=True)
-    assert inside.stdout == b"False\n"
-
-
-@pytest.mark.skipif(shutil.which("setpriv") is None, reason="there is no setpriv")
-@pytest.mark.parametrize("options", [["--no-new-privs"], ["--bounding-set", "-sys_admin"], ["--groups", "4"]])
-def test_who_may_less_gets_no_more_by_it(served: Repo, options: list[str]) -> None:
-    if os.geteuid() != 0 and options != ["--no-new-privs"]:
-        pytest.skip("only root can give these up")
-    before = _count(served)
-    subprocess.run(["setpriv", *options, *LAUNCH, "checkpoint", "-q"], cwd=served.path, capture_output=True, check=True)
-    assert _count(served) == before
-    assert len(_checkpoints(served)) == 1
-
-
-def test_another_mount_namespace_is_another_place(served: Repo) -> None:
-    unshare = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--mount"]
-    if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("no namespace can be made here")
-    before = _count(served)
-    subprocess.run([*unshare, *LAUNCH, "checkpoint", "-q"], cwd=served.path, capture_output=True, check=False)
-    assert _count(served) == before
+    assert len(checkpoints(served)) == 1
 
 
 @pytest.mark.parametrize(
@@ -323,9 +220,9 @@ def test_requests_that_are_malformed(served: Repo, words: list[bytes]) -> None:
             answer = b""
         assert b" ready " not in answer
     wait_until(lambda: len(os.listdir(f"/proc/{pid}/fd")) <= before, "all descriptors are closed")
-    assert _count(served) == 0
+    assert count(served.path) == 0
     assert run(served.path, "status").returncode == 0
-    assert _count(served) == 1
+    assert count(served.path) == 1
 
 
 @pytest.mark.parametrize("descriptors", [[], [0, 1, 2], [0, 1, 2, 0, 1], [0] * 20])
@@ -336,7 +233,7 @@ def test_descriptors_that_are_missing_or_too_many(served: Repo, descriptors: lis
         assert b" ready " in connection.recv(1 << 16)
         socket.send_fds(connection, [b"\n"], descriptors)
         assert connection.recv(1 << 16) == b""
-    assert _checkpoints(served) == []
+    assert checkpoints(served) == []
 
 
 def test_a_stopped_daemon_keeps_no_output_open(served: Repo) -> None:
@@ -384,9 +281,9 @@ def test_a_client_that_never_says_go_holds_nothing_up(served: Repo) -> None:
     )
     for each in waiting:
         each.close()
-    before = _count(served)
+    before = count(served.path)
     assert run(served.path, "checkpoint", "-q").returncode == 0
-    assert _count(served) == before + 1
+    assert count(served.path) == before + 1
 
 
 def test_limits_that_are_lower_are_kept(served: Repo) -> None:
@@ -396,7 +293,7 @@ def test_limits_that_are_lower_are_kept(served: Repo) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
     served.write("large", os.urandom(20_000).hex())
-    before = _count(served)
+    before = count(served.path)
     done = subprocess.run(
         [*LAUNCH, "checkpoint"],
         cwd=served.path,
@@ -404,8 +301,8 @@ def test_limits_that_are_lower_are_kept(served: Repo) -> None:
         capture_output=True,
         check=False,
     )
-    assert (_count(served), done.returncode) == (before + 1, 1), done
-    assert _checkpoints(served) == []
+    assert (count(served.path), done.returncode) == (before + 1, 1), done
+    assert checkpoints(served) == []
 
 
 def test_a_client_knows_what_is_served() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -70,9 +71,19 @@ def test_ignored_folders_are_not_watched(repo: Repo, watch: Watch) -> None:
     assert watch.worktree.folder_count == before
 
 
-@pytest.mark.parametrize("how", ["rules", "index", "exclude", "configuration"])
-def test_a_folder_that_is_ignored_no_longer_is_watched(repo: Repo, how: str) -> None:
-    if how == "exclude":
+@pytest.mark.parametrize("how", ["rules", "index", "exclude", "configuration", "excludes file", "user's rules"])
+def test_a_folder_that_is_ignored_no_longer_is_watched(
+    repo: Repo, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = tmp_path / "git" / "ignore"
+    rules.parent.mkdir()
+    if how == "user's rules":
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+        rules.write_text("/out/\n")
+    elif how == "excludes file":
+        repo.config("core.excludesFile", str(rules))
+        rules.write_text("/out/\n")
+    elif how == "exclude":
         repo.write(".git/info/exclude", "/out/\n")
     elif how == "configuration":
         repo.write("../rules", "/out/\n")
@@ -89,6 +100,8 @@ def test_a_folder_that_is_ignored_no_longer_is_watched(repo: Repo, how: str) -> 
             repo.git("add", "--force", "out/deep/f")
         elif how == "exclude":
             repo.write(".git/info/exclude", "\n")
+        elif how in ("excludes file", "user's rules"):
+            rules.write_text("\n")
         else:
             repo.git("config", "--unset", "core.excludesFile")
         repo.write("out/deep/f", "3\n")
@@ -138,6 +151,100 @@ def test_an_open_file_is_named_until_it_is_closed(repo: Repo, watch: Watch) -> N
     mapped.close()
     assert watch.changed() == {"g"}
     assert watch.changed() == set()
+
+
+def test_a_file_that_was_mapped_before_is_named_until_it_is_not(repo: Repo) -> None:
+    repo.write("f", "12345\n")
+    with open(repo.at("f"), "r+b") as file:
+        mapped = mmap.mmap(file.fileno(), 6)
+    with watching(repo.path) as watch:
+        assert watch.changed() == {"f"}
+        mapped[0:1] = b"x"
+        assert watch.changed() == {"f"}
+        mapped.close()
+
+
+def test_a_folder_comes_with_a_file_that_is_mapped(repo: Repo, watch: Watch, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "f").write_text("12345\n")
+    with open(tmp_path / "elsewhere" / "f", "r+b") as file:
+        mapped = mmap.mmap(file.fileno(), 6)
+    os.rename(tmp_path / "elsewhere", repo.at("new"))
+    assert covers(watch.changed(), "new/f")
+    mapped[0:1] = b"x"
+    assert covers(watch.changed(), "new/f")
+    mapped.close()
+
+
+class Busy(InotifyWatcher):
+    """Somebody makes a folder in each folder just before it is watched."""
+
+    made: list[str]
+
+    def watch(self, folder: bytes) -> int:
+        if hasattr(self, "made") and not folder.endswith(b"-new"):
+            name = os.fsdecode(folder) + "/a-new"
+            if not os.path.exists(name):
+                os.mkdir(name)
+                self.made.append(name)
+        return super().watch(folder)
+
+
+def test_a_folder_that_appears_while_its_parent_is_listed(repo: Repo) -> None:
+    watcher = Busy()
+    watcher.made = []
+    repository = WatchedRepository(str(repo.path / ".git"), watcher)
+    worktree = repository.worktree(str(repo.path))
+    assert worktree is not None and len(watcher.made) > 3
+    repository.read()
+    token = worktree.answer("").token
+    for folder in watcher.made:
+        Path(folder, "f").write_text("1\n")
+    repository.read()
+    paths = worktree.answer(token).paths
+    for folder in watcher.made:
+        assert covers(paths, os.path.relpath(folder, repo.path) + "/f"), folder
+    repository.close()
+
+
+class Forbidden(InotifyWatcher):
+    """Folders that are called `locked` may not be read."""
+
+    def watch(self, folder: bytes) -> int:
+        if folder.endswith(b"/locked") and not os.stat(folder).st_mode & 0o400:
+            raise PermissionError(13, "Permission denied")
+        return super().watch(folder)
+
+
+def test_a_folder_that_cannot_be_read_and_then_can(repo: Repo) -> None:
+    watcher = Forbidden()
+    repository = WatchedRepository(str(repo.path / ".git"), watcher)
+    worktree = repository.worktree(str(repo.path))
+    assert worktree is not None
+    token = worktree.answer("").token
+    os.mkdir(repo.at("locked"), 0o300)
+    repo.write("locked/f", "1\n")
+    repository.read()
+    assert covers(worktree.answer(token).paths, "locked/f") and not worktree.problem
+    token = worktree.answer("").token
+    os.chmod(repo.at("locked"), 0o700)
+    repository.read()
+    assert covers(worktree.answer(token).paths, "locked/f")
+    token = worktree.answer("").token
+    repo.write("locked/f", "2\n")
+    repository.read()
+    assert covers(worktree.answer(token).paths, "locked/f")
+    repository.close()
+
+
+def test_a_file_system_is_mounted_and_unmounted_in_it(repo: Repo, watch: Watch, small_disk: Path) -> None:
+    repo.write("inner/f", "1\n")
+    watch.changed()
+    for words in (["mount", "--bind", str(small_disk), str(repo.path / "inner")], ["umount", str(repo.path / "inner")]):
+        subprocess.run(words, check=True)
+        assert watch.changed() is None
+        repo.write("inner/f", f"{words}\n")
+        assert covers(watch.changed(), "inner/f")
 
 
 def test_the_worktree_is_another_one(repo: Repo, watch: Watch) -> None:

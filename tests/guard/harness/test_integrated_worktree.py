@@ -19,6 +19,7 @@ from git_agentos.guard.diagnosis import checks
 from git_agentos.guard.exec import client_configuration
 from git_agentos.guard.harness import handler, integration, recording, requirements, settings_files
 from git_agentos.guard.harness.adapters import HARNESSES
+from tests.support import daemon
 from tests.support.guard.guarded_worktree import guarded
 from tests.support.repo import Repo
 from tests.support.tool import run
@@ -144,6 +145,7 @@ def test_foreign_lines_in_info_exclude_stay(repo: Repo) -> None:
 
 @pytest.mark.parametrize("name", ["claude-code", "codex", "opencode"])
 def test_settings_that_are_gone_are_written_again_by_the_next_command(name: str, repo: Repo, linked: Repo) -> None:
+    daemon.start(linked.path)  # to start one is a command as well
     integration.add(name, str(linked.path), os.environ)
     wanted = files_of(repo.path, linked.path)
     linked.git("clean", "-fdxq")
