@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from git_agentos.cli.prescan import Prescan, prescan
@@ -32,8 +32,9 @@ _RAISED_BEFORE = ("checkpoint-not-found", "checkpoint-format", "missing-objects"
 _CHECK_STATUS = "'git agentos status' shows whether anything was interrupted"
 
 
-def run(argv: Sequence[str]) -> int:
-    """Run one command line (without the program's name) and return its exit code."""
+def run(argv: Sequence[str], start_scan: Callable[[str], Scan] | None = None) -> int:
+    """Run one command line (without the program's name) and return its exit code. `start_scan` starts a scan of the
+    worktree that a folder is in; without it, git scans the whole worktree."""
     scanned = prescan(argv)
     if scanned.command == "hook" and argv[0] == "hook" and len(argv) > 1 and not argv[1].startswith("-"):
         # Everything after the hook's name comes from git; none of it is an option of git-agentos.
@@ -42,7 +43,7 @@ def run(argv: Sequence[str]) -> int:
         return entry.main(list(argv[1:]))
     invocation: Invocation | None = None
     try:
-        scan = _early_scan(scanned.directory) if scanned.needs_scan else None
+        scan = _early_scan(scanned.directory, start_scan) if scanned.needs_scan else None
         from git_agentos.cli import invocation as invocations
         from git_agentos.cli.output import Output
 
@@ -76,13 +77,13 @@ def _run(argv: Sequence[str], scanned: Prescan, invocation: Invocation) -> int:
     return 0
 
 
-def _early_scan(directory: str) -> Scan | None:
+def _early_scan(directory: str, start: Callable[[str], Scan] | None) -> Scan | None:
     """Start git's scan; if it cannot start, the command reports the error after its options were checked."""
     from git_agentos.errors import AgentosError
     from git_agentos.git.scan import Scan
 
     try:
-        return Scan.start(directory)
+        return (start or Scan.start)(directory)
     except AgentosError:
         return None
 

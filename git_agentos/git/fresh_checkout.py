@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from git_agentos.git import index_entries, scan, version
+from git_agentos.git import index_entries, version
 from git_agentos.git.location import Location
 from git_agentos.git.scan import Scan, ScanResult
 from git_agentos.util.values import parse_boolean
@@ -30,7 +30,7 @@ class FreshCheckout(Scan):
 
     def __init__(self, location: Location, commit: str, config: Mapping[str, list[str]]) -> None:
         self.location = location
-        self.index_stamp = scan.index_stamp(location)
+        self.index_stamp = index_entries.stamp(location)
         self._commit = commit
         self._config_values = dict(config)
 

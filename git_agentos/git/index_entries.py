@@ -31,6 +31,19 @@ class IndexEntry(NamedTuple):
     oid: str
 
 
+def stamp(location: Location) -> tuple[int, ...]:
+    """A value that changes whenever the worktree's index is written."""
+    try:
+        return stamp_of(os.stat(os.path.join(location.git_dir, "index")))
+    except FileNotFoundError:
+        return ()
+
+
+def stamp_of(found: os.stat_result) -> tuple[int, ...]:
+    """That value, from the stat data of the index file."""
+    return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+
+
 def parse(out: bytes) -> Iterator[IndexEntry]:
     """The output of `ls-files -z` with --stage or --unmerged (git-ls-files(1), OUTPUT)."""
     for record in out.split(b"\0"):
@@ -67,12 +80,13 @@ def may_have_gitlinks(git_dir: str) -> bool:
             if os.fstat(file.fileno()).st_size == 0:
                 continue
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                if _has_gitlink_mode(data):
+                if has_gitlink_mode(data):
                     return True
     return False
 
 
-def _has_gitlink_mode(data: mmap.mmap) -> bool:
+def has_gitlink_mode(data: mmap.mmap) -> bool:
+    """Whether the bytes of an index contain a gitlink's mode where an entry may have its own."""
     position = data.find(_GITLINK_MODE)
     if data[:8] in _WHOLE_NAMES:  # the number of an inode or a size is elsewhere
         while position >= 0 and position % 8 != (12 + 24) % 8:

@@ -13,7 +13,6 @@ Formats: git-status(1) "Porcelain Format Version 2" with -z; git-ls-files(1) -z 
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -26,7 +25,7 @@ from git_agentos.util import system
 from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.util.values import parse_boolean
 
-_STATUS = (
+STATUS = (
     "--no-optional-locks",
     "status",
     "--porcelain=v2",
@@ -88,14 +87,22 @@ class ScanResult(NamedTuple):
     git_version: str = ""  # as git reports it
 
 
-class _Child:
+class Child:
     """A git process that writes its output to memory files, so that it never waits for a reader."""
 
-    def __init__(self, args: Sequence[str | bytes], location: Location, *, neutral_config: bool = True) -> None:
+    def __init__(
+        self,
+        args: Sequence[str | bytes],
+        location: Location,
+        *,
+        neutral_config: bool = True,
+        extra: Mapping[str, str] | None = None,
+    ) -> None:
+        """`extra` are variables beside those of the location."""
         self.args = args
         self.out = system.memory_file()
         self.err = system.memory_file()
-        env = location.environment()
+        env = location.environment(extra)
         self.process = process.spawn(
             args, cwd=location.root, env=env, stdout=self.out, stderr=self.err, neutral_config=neutral_config
         )
@@ -104,17 +111,20 @@ class _Child:
         """stdout and stderr; a failed command is a GitCommandError."""
         status = self.process.wait()
         out, err = _contents(self.out), _contents(self.err)
+        self.out = self.err = -1
         if status != 0:
             raise process.failure(self.args, status, err)
         return out, err
 
     def discard(self) -> None:
+        """Stop the process; its output is not needed. Nothing happens if it was read."""
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
         for descriptor in (self.out, self.err):
-            with contextlib.suppress(OSError):
+            if descriptor >= 0:
                 os.close(descriptor)
+        self.out = self.err = -1
 
 
 def _contents(descriptor: int) -> bytes:
@@ -123,26 +133,17 @@ def _contents(descriptor: int) -> bytes:
         return file.read()
 
 
-def index_stamp(location: Location) -> tuple[int, ...]:
-    """A value that changes whenever the worktree's index is written."""
-    try:
-        found = os.stat(os.path.join(location.git_dir, "index"))
-    except FileNotFoundError:
-        return ()
-    return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
-
-
 class Scan:
     """A running scan of one worktree. As a context manager, it is stopped at the end if nobody has read it."""
 
     def __init__(self, location: Location) -> None:
         self.location = location
-        self.index_stamp = index_stamp(location)
-        self._config = _Child(configuration.LIST, location, neutral_config=False)
-        self._status = _Child(_STATUS, location)
-        self._others = _Child(untracked.LIST_DIRECTORIES, location)
-        self._flags = _Child(_FLAGS, location)
-        self._version = _Child(("version",), location)
+        self.index_stamp = index_entries.stamp(location)
+        self._config = Child(configuration.LIST, location, neutral_config=False)
+        self._status = Child(STATUS, location)
+        self._others = Child(untracked.LIST_DIRECTORIES, location)
+        self._flags = Child(_FLAGS, location)
+        self._version = Child(("version",), location)
         self._config_values: dict[str, list[str]] | None = None
         self._is_over = False  # read, or discarded
 
@@ -200,7 +201,7 @@ class Scan:
         sparse = parse_boolean(config.get("core.sparsecheckout", [""])[-1]) is True
         blind = assume_unchanged if sparse else [*assume_unchanged, *(p for p in skipped if not p.endswith(b"/"))]
         status, _ = self._status.result()
-        head_commit, changed, unmerged = _parse_status(status)
+        head_commit, changed, unmerged = parse_status(status)
         # `status` ignores paths with these flags, and git does not update their stat data: a capture must read them.
         unseen = index_entries.entries_of(self.location, set(blind)) if blind else {}
         collapsed = _collapse_sparse(skipped, every) if skipped else []
@@ -239,7 +240,8 @@ class Scan:
         )
 
 
-def _parse_status(out: bytes) -> tuple[str | None, list[TrackedChange], list[Unmerged]]:
+def parse_status(out: bytes) -> tuple[str | None, list[TrackedChange], list[Unmerged]]:
+    """The output of STATUS: HEAD's commit, the tracked paths that differ, and the conflicts."""
     head_commit = None
     changed: list[TrackedChange] = []
     unmerged: list[Unmerged] = []

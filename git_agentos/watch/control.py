@@ -19,6 +19,7 @@ from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.watch import automatic, client, place
 from git_agentos.watch.daemon import AlreadyRunsError, Daemon, Log
 from git_agentos.watch.repository import WatchedRepository
+from git_agentos.watch.scans import Scans
 from git_agentos.watch.service import Service, Work
 from git_agentos.watch.watcher import reason_of
 
@@ -79,7 +80,7 @@ def serve(location: Location, work: Work, ready: Callable[[], None]) -> None:
         place.make(location.common_dir)
         repository = WatchedRepository(location.common_dir, InotifyWatcher())
         log = Log(place.file(location.common_dir, "log"))
-        service = Service(git_agentos.__version__, work)
+        service = Service(git_agentos.__version__, work, Scans(repository))
         Daemon(location, repository, service, git_agentos.__version__, log).run(ready)
     except AlreadyRunsError:
         raise LockedError("a daemon watches this repository already", "git agentos watch status") from None

@@ -1,4 +1,4 @@
-"""The folders that are not watched, because git ignores all that is in them and tracks nothing there.
+"""The folders that are not watched, because a rule ignores them and git tracks nothing there.
 
 What git ignores changes with files of rules, with the configuration, and with the index: a file in an ignored folder
 that is added to the index is ignored no longer. All of these are looked at before an answer is given.
@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 
-from git_agentos.git import configuration, process
+from git_agentos.git import configuration, index_entries, process
 from git_agentos.git.location import Location
-from git_agentos.git.scan import index_stamp
 
 _LIST = ("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z")
+_MATCH = ("check-ignore", "-z", "--stdin")
 _MOST_PATHS = 200  # on a command line; of more, the whole worktree is asked for
 _Stamp = tuple[int, ...]
 
@@ -29,23 +29,34 @@ class IgnoredFolders:
 
     def read(self) -> None:
         """Read all of them anew."""
-        self._index, self._rules = index_stamp(self._location), self._files_of_rules()
+        self._index, self._rules = index_entries.stamp(self._location), self._files_of_rules()
         self.folders = self.below(())
 
     def below(self, paths: Collection[bytes]) -> set[bytes]:
         """The ignored folders among and below these paths (of the whole worktree for none, or for many)."""
         out = self._git(*_LIST, "--", *_few(paths))
-        return {path for path in out.split(b"\0") if path.endswith(b"/")}
+        # git lists a folder, too, of which no more is ignored than the files that are in it now.
+        data = b"".join(b"./" + path[:-1] + b"\0" for path in out.split(b"\0") if path.endswith(b"/"))
+        out = self._git(*_MATCH, data=data) if data else b""
+        return {path.removeprefix(b"./") + b"/" for path in out.split(b"\0") if path}
 
     def forget_rules(self) -> None:
         """A file of rules in the worktree was changed."""
         self._rules = [("", (0,))]
 
+    def has_same_rules(self) -> bool:
+        """Whether no file of rules was written since."""
+        return all(_stamp(path) == stamp for path, stamp in self._rules)
+
+    def unsettled(self) -> frozenset[bytes]:
+        """The folders, if the index was written since `no_longer` was asked; else none."""
+        return frozenset() if index_entries.stamp(self._location) == self._index else frozenset(self.folders)
+
     def no_longer(self) -> set[bytes]:
         """Those folders that must be watched from now on: they are not among `folders` any more."""
-        index = index_stamp(self._location)
+        index = index_entries.stamp(self._location)
         before = self.folders
-        if any(_stamp(path) != stamp for path, stamp in self._rules):
+        if not self.has_same_rules():
             self.read()
         elif index != self._index:
             self._index = index
@@ -72,8 +83,10 @@ class IgnoredFolders:
         unique = dict.fromkeys(os.path.join(location.root, path) for path in paths)
         return [(path, _stamp(path)) for path in unique]
 
-    def _git(self, *args: str | bytes) -> bytes:
-        return process.run(args, cwd=self._location.root, env=self._location.environment())
+    def _git(self, *args: str | bytes, data: bytes | None = None) -> bytes:
+        # check-ignore, which alone gets data, refuses literal pathspecs.
+        env = self._location.environment(None if data is None else {"GIT_LITERAL_PATHSPECS": "0"})
+        return process.run(args, cwd=self._location.root, env=env, data=data, ok=(0,) if data is None else (0, 1))
 
 
 def _few(paths: Collection[bytes]) -> Collection[bytes]:

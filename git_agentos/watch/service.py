@@ -13,6 +13,7 @@ from __future__ import annotations
 import array
 import contextlib
 import fcntl
+import functools
 import gc
 import os
 import resource
@@ -25,20 +26,26 @@ from types import MappingProxyType
 from typing import NoReturn
 
 from git_agentos.git.location import Location
+from git_agentos.git.scan import Scan
 from git_agentos.process import confinement, table
 from git_agentos.util import system
 from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.watch import client, place, proof, protocol
+from git_agentos.watch.scans import Scans
 from git_agentos.watch.server import Request
+
+StartScan = Callable[[str], Scan]
+"""Starts the scan of the worktree that a folder is in."""
 
 
 class Work(NamedTuple):
-    """What the daemon can do: `run` runs a command line (without the program's name) and gives its exit code;
-    `is_guarded` tells whether a worktree is. `key` is the user's, None where there is none: then it works for nobody.
+    """What the daemon can do: `run` runs a command line (without the program's name), which starts its scan by the
+    function that it is given, and gives its exit code; `is_guarded` tells whether a worktree is. `key` is the user's,
+    None where there is none: then it works for nobody.
     """
 
     key: bytes | None
-    run: Callable[[Sequence[str]], int]
+    run: Callable[[Sequence[str], StartScan], int]
     is_guarded: Callable[[Location], bool]
 
 
@@ -65,11 +72,11 @@ class _Order(NamedTuple):
 class Service:
     """Does the work of clients, and what the daemon does by itself."""
 
-    def __init__(self, version: str, work: Work) -> None:
-        self._version, self._work = version, work
+    def __init__(self, version: str, work: Work, scans: Scans) -> None:
+        self._version, self._work, self._scans = version, work, scans
         self.is_guarded = work.is_guarded
         self.served = 0  # commands of clients
-        self._children: dict[int, _Failure | None] = {}
+        self._children: dict[int, _Child] = {}
 
     @property
     def is_busy(self) -> bool:
@@ -95,11 +102,13 @@ class Service:
         self._reap()
         if len(self._children) >= _MOST:
             return "it has too much to do"
+        found = system.memory_file()
         child = os.fork()
         if not child:
             ready = protocol.ready(self._version, proof.answer(self._work.key, request.arguments[0]))
-            _serve(request, order._replace(pid=pid, limits=limits), ready, self._version, self._work.run)
-        self._children[child] = None
+            order = order._replace(pid=pid, limits=limits)
+            _serve(request, order, ready, self._version, functools.partial(self._run, found), found)
+        self._children[child] = _Child(found)
         self.served += 1
         return ""
 
@@ -107,17 +116,24 @@ class Service:
         """Let a child run a command of the daemon's own; `failed` is told what it said if it fails. False where there
         is too much to do."""
         self._reap()
-        if sum(each is not None for each in self._children.values()) >= _MOST_OWN:
+        if sum(each.failed is not None for each in self._children.values()) >= _MOST_OWN:
             return False
-        said = system.memory_file()
+        found, said = system.memory_file(), system.memory_file()
         child = os.fork()
         if not child:
-            _run_own(argv, said, self._work.run)
-        self._children[child] = _Failure(said, failed)
+            _run_own(argv, said, functools.partial(self._run, found), found)
+        self._children[child] = _Child(found, said, failed)
         return True
 
+    def _run(self, found: int, argv: Sequence[str]) -> int:
+        """In a child: run a command line, and write what the daemon is to know into the file `found`."""
+        code = self._work.run(argv, self._scans.start)
+        with os.fdopen(found, "wb") as file:
+            file.write(self._scans.made())
+        return code
+
     def _reap(self) -> None:
-        for child, failure in list(self._children.items()):
+        for child, known in list(self._children.items()):
             code = 0
             with contextlib.suppress(ChildProcessError):
                 ended, status = os.waitpid(child, os.WNOHANG)
@@ -125,23 +141,30 @@ class Service:
                     continue
                 code = os.waitstatus_to_exitcode(status)
             del self._children[child]
-            if failure is not None:
-                failure.note(code)
+            found = _contents(known.found)
+            if code >= 0 and found:
+                self._scans.take(found)
+            text = _contents(known.said, _LONGEST).decode("utf-8", "replace")
+            if code and known.failed is not None:
+                known.failed(" / ".join(text.splitlines()) or f"exit code {code}")
 
 
-class _Failure:
-    """What a child has said that does the daemon's own work, and who is told if it has failed."""
+class _Child(NamedTuple):
+    """A child: the file into which it writes what the daemon is to know; of one that does the daemon's own work, the
+    file into which it writes what it says, and who is told if it fails."""
 
-    def __init__(self, said: int, failed: Callable[[str], None]) -> None:
-        self._said, self._failed = said, failed
+    found: int
+    said: int | None = None
+    failed: Callable[[str], None] | None = None
 
-    def note(self, code: int) -> None:
-        """The child has ended."""
-        with os.fdopen(self._said, "rb") as file:
-            file.seek(0)
-            text = file.read(_LONGEST).decode("utf-8", "replace")
-        if code:
-            self._failed(" / ".join(text.splitlines()) or f"exit code {code}")
+
+def _contents(descriptor: int | None, most: int = -1) -> bytes:
+    """What was written into a file; it is closed."""
+    if descriptor is None:
+        return b""
+    with os.fdopen(descriptor, "rb") as file:
+        file.seek(0)
+        return file.read(most)
 
 
 def _read(arguments: Sequence[bytes]) -> _Order | None:
@@ -167,7 +190,7 @@ def _has_connected(pid: int, since: float) -> bool:
 
 
 def _serve(
-    request: Request, order: _Order, ready: bytes, version: str, run: Callable[[Sequence[str]], int]
+    request: Request, order: _Order, ready: bytes, version: str, run: Callable[[Sequence[str]], int], kept: int
 ) -> NoReturn:
     """In a child: do what a client wants, and tell it the exit code."""
 
@@ -185,10 +208,10 @@ def _serve(
         connection.setblocking(True)
         connection.sendall(protocol.accept(version, b"%d" % code))
 
-    _be_child((request.connection.fileno(),), work)
+    _be_child((request.connection.fileno(), kept), work)
 
 
-def _run_own(argv: Sequence[str], said: int, run: Callable[[Sequence[str]], int]) -> NoReturn:
+def _run_own(argv: Sequence[str], said: int, run: Callable[[Sequence[str]], int], kept: int) -> NoReturn:
     """In a child: run a command of the daemon's own."""
 
     def work() -> int:
@@ -201,7 +224,7 @@ def _run_own(argv: Sequence[str], said: int, run: Callable[[Sequence[str]], int]
         _flush()
         return code
 
-    _be_child((said,), work)
+    _be_child((said, kept), work)
 
 
 def _be_child(kept: Sequence[int], work: Callable[[], int | None]) -> NoReturn:

@@ -29,7 +29,7 @@ from git_agentos.watch.watcher import Event, Kind, Watcher, WatchLimitError, rea
 
 _MOST_MOVES = 64
 _MOST_PATHS = 20_000  # in an answer; with more, git is faster without
-_LARGE = 1 << 20  # bytes of an index: with a smaller one, git looks at the files faster than it can ask
+_LARGE = 1 << 20  # bytes of an index: with a smaller one, git looks at the files faster than it asks
 _OFTEN = 1000  # folders
 _MANY_OPEN = 64  # files that seem to be open: so many are compared with those that are
 _PRUNE = 30.0  # seconds between two such comparisons
@@ -42,6 +42,14 @@ class Answer(NamedTuple):
 
     token: str
     paths: frozenset[bytes] | None
+
+
+class Look(NamedTuple):
+    """An answer, and the folders that are not watched because git ignored them (with a slash at the end), if the index
+    was written since: it may have files in them now."""
+
+    answer: Answer
+    ignored: frozenset[bytes]
 
 
 class WatchedWorktree:
@@ -72,6 +80,13 @@ class WatchedWorktree:
     def folder_count(self) -> int:
         """How many folders are watched."""
         return len(self._numbers)
+
+    def is_large(self) -> bool:
+        """Whether it takes git longer to look at all files than to ask which of them have changed."""
+        try:
+            return os.stat(os.path.join(self.location.git_dir, "index")).st_size >= _LARGE
+        except OSError:
+            return False
 
     def begin(self) -> None:
         """Watch it from now on; whatever was known is forgotten. Where that fails, `problem` says why."""
@@ -129,6 +144,22 @@ class WatchedWorktree:
         if changed is None or len(changed) + len(self._linked) + len(self._open) > _MOST_PATHS:
             return Answer(self.changes.token, None)
         return Answer(self.changes.token, frozenset((*changed, *self._linked, *self._open)))
+
+    def settle(self) -> None:
+        """Watch from now on what is not ignored any more, and what could not be watched, as before each answer."""
+        self.answer("")
+
+    def look(self, token: str) -> Look | None:
+        """As `answer`, for a process that was forked from the one that watches, which cannot watch anything more. None
+        where something would have to be watched first."""
+        if self.problem or self._mounts != mounts.snapshot() or self._identify() != self._identity:
+            return None
+        if not self._ignored.has_same_rules():
+            return None
+        self._check_names()
+        changed = self.changes.since(token)
+        paths = None if changed is None else frozenset((*changed, *self._linked, *self._open))
+        return Look(Answer(self.changes.token, paths), self._ignored.unsettled())
 
     def note(self, events: Iterable[Event]) -> None:
         """Note what happened; events of folders that are not this worktree's are passed over."""
@@ -215,7 +246,7 @@ class WatchedWorktree:
     def _tell_git(self) -> None:
         """Let git's hook ask for this worktree, if it is large."""
         with contextlib.suppress(OSError, RepositoryError):
-            if os.stat(os.path.join(self.location.git_dir, "index")).st_size >= _LARGE:
+            if self.is_large():
                 directories.make_own(self.location.state_dir)
                 files.create(place.watched(self.location.git_dir), b"", durable=False)
 

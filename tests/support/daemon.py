@@ -22,6 +22,14 @@ from git_agentos.git.location import locate
 from git_agentos.watch import client
 
 MODE = os.environ.get("AGENTOS_TEST_DAEMON", "")
+# A daemon that does for every repository, at once, what it does for large ones that have been there for some seconds.
+EAGER = """\
+from git_agentos.git import rescan
+from git_agentos.watch import worktree
+rescan._SETTLED = worktree._LARGE = 0
+from git_agentos.launch import main
+main()
+"""
 _random = random.Random(1)
 _started: dict[str, subprocess.Popen[bytes]] = {}  # by the common git directory
 
@@ -69,7 +77,7 @@ def _prepare(folder: str) -> subprocess.Popen[bytes] | None:
         return None
     found = _started.get(location.common_dir)
     if found is None or found.poll() is not None:
-        argv = [sys.executable, "-m", "git_agentos", "-C", location.root, "watch", "start", "--foreground"]
+        argv = [sys.executable, "-c", EAGER, "-C", location.root, "watch", "start", "--foreground"]
         found = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
         with found.stdout or contextlib.nullcontext() as said:
             if said is None or said.readline() != b"Watching.\n":

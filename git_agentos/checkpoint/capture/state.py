@@ -20,7 +20,7 @@ from git_agentos.checkpoint.capture.selection import Paths, Selection
 from git_agentos.checkpoint.model import RulesOutside, Skipped, SkipReason, Sparse, State
 from git_agentos.config import Settings, boolean
 from git_agentos.errors import IncompleteCaptureError
-from git_agentos.git import filters, ignore, refs, scan, trees
+from git_agentos.git import filters, ignore, index_entries, refs, trees
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan, ScanResult
 from git_agentos.git.trees import Change, Entry
@@ -48,7 +48,7 @@ def capture_state(
         scanned = current.read()
         head = refs.read_head(location)
         settled = head.commit == scanned.head_commit and (
-            current.index_stamp == scan.index_stamp(location) or attempt > 1
+            current.index_stamp == index_entries.stamp(location) or attempt > 1
         )
         if settled:
             break
