@@ -17,6 +17,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from git_agentos import __version__
 from git_agentos.errors import AgentosError
 from git_agentos.git.location import locate
 from git_agentos.watch import client
@@ -86,4 +87,7 @@ def _prepare(folder: str) -> subprocess.Popen[bytes] | None:
         _started[location.common_dir] = found
         if MODE == "stopped":
             found.send_signal(signal.SIGSTOP)
+    if MODE != "stopped":  # let it watch the worktree, as `watch start` does
+        with contextlib.suppress(client.NoAnswer):
+            client.ask(location.common_dir, __version__, "watch", os.fsencode(location.root), patience=10)
     return found
