@@ -12,6 +12,7 @@ checkpoints, worktrees, runs, log   `repo.checkpoints`, …: they do what the co
 guard        `repo.guard` and `repo.approvals`
 results      what all of them return
 conversion   the domain's results as the API's
+served       what the watch daemon does for a process that stays open
 
 Results are frozen: sequences are tuples, times are aware datetimes. Errors are subclasses of
 `git_agentos.errors.AgentosError`. Nothing is printed. `git_agentos` exports all of it, and nothing else does.

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from git_agentos.api import served
 from git_agentos.api.conversion import convert
 from git_agentos.api.results import SavedCheckpoint
 from git_agentos.errors import UsageError
@@ -21,8 +22,8 @@ class Checkpoints:
     A checkpoint is named by its id or at least 4 digits of it, by `latest`, or by `@{N}`, the N-th before the newest.
     """
 
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
+    def __init__(self, workspace: Workspace, agent: str | None) -> None:
+        self._workspace, self._agent = workspace, agent
 
     def create(
         self,
@@ -33,7 +34,14 @@ class Checkpoints:
         metadata: Mapping[str, str] | None = None,
     ) -> SavedCheckpoint:
         """Save the complete state of the worktree; nothing in it changes."""
-        saved = self._workspace.checkpoint(description, trigger=trigger, task_id=task_id, meta=metadata)
+        options = [f"--message={description}", f"--trigger={trigger}"]
+        options += [f"--meta={key}={value}" for key, value in (metadata or {}).items()]
+        options += [f"--task={task_id}"] if task_id is not None else []
+        saved = None
+        if not any("=" in key for key in metadata or {}):
+            saved = served.checkpoint(self._workspace.context.location, self._agent, options)
+        if saved is None:
+            saved = self._workspace.checkpoint(description, trigger=trigger, task_id=task_id, meta=metadata)
         return convert(SavedCheckpoint, saved)
 
     def list(

@@ -34,7 +34,7 @@ class OpenRepository:
 
     def __init__(self, workspace: Workspace, agent: str | None) -> None:
         self._workspace = workspace
-        self.checkpoints = Checkpoints(workspace)
+        self.checkpoints = Checkpoints(workspace, agent)
         self.worktrees = Worktrees(workspace)
         self.runs = Runs(workspace)
         self.log = Log(workspace)

@@ -20,7 +20,9 @@ lockfile        git's lock files, made so that a stale one is recognised
 stale_locks     git's own lock files whose makers are proven to be dead
 state_dir       the folder of git-agentos in a worktree's git directory: locks, scratch folders
 scan            what git says has changed in a worktree; fresh_checkout: the same where nothing can have changed
+rescan          the same again, where an earlier one is known, and which paths may have changed since
 untracked       the untracked part of a scan; index_entries: what the index lists
+index_file      the bytes of an index, read without git
 index           editing the index; index_damage: whether it can be read
 ignore          ignore rules
 filters         every byte that crosses the working tree through a filter

@@ -9,6 +9,7 @@ ignored         the folders that are not watched because git ignores all that is
 watcher         the port: what the daemon needs of a system that tells of changes
 inotify         its implementation on Linux
 service         does the work of commands and hooks, in forked processes
+scans           what such a process knows of the scan before it, so that git looks only at what has changed since
 periodic        checkpoints that the daemon creates by itself
 place           where the socket, the lock and the log are, and whether they are the user's own
 protocol        requests and answers on the socket

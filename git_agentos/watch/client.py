@@ -28,7 +28,8 @@ _ONCE = (["hook"], ["guard", "harness"])
 _NEVER = ["hook", "shim"]
 _FLAGS = ("--json", "-q", "--quiet")  # options that may come first
 _FAILED = 70
-_silent: set[str] = set()  # repositories whose daemon has not answered this process in time
+_REST = 60.0  # seconds in which a daemon is not asked again that has not answered in time
+_silent: dict[str, float] = {}  # repositories with such a daemon, and until when that is (`time.monotonic`)
 
 
 class NoAnswer(Exception):
@@ -41,7 +42,7 @@ class NotRunning(NoAnswer):
 
 def ask(common_dir: str, version: str, request: str, *arguments: bytes, patience: float = PATIENCE) -> bytes:
     """The daemon's answer; NoAnswer if there is none within `patience` seconds, or if it declines."""
-    if patience <= PATIENCE and common_dir in _silent:
+    if patience <= PATIENCE and _is_silent(common_dir):
         raise NoAnswer("it has not answered in time")
     deadline = time.monotonic() + patience
     connection = _connect(common_dir, patience)
@@ -55,6 +56,10 @@ def ask(common_dir: str, version: str, request: str, *arguments: bytes, patience
     if word != "ok":
         raise NoAnswer(answer.decode("utf-8", "replace"))
     return answer
+
+
+def _is_silent(common_dir: str) -> bool:
+    return time.monotonic() < _silent.get(common_dir, 0.0)
 
 
 def is_served(argv: Sequence[str]) -> bool:
@@ -77,13 +82,14 @@ def _command(argv: Sequence[str]) -> tuple[list[str], str]:
     return rest[:2], folder
 
 
-def run(argv: Sequence[str], version: str) -> int | None:
-    """Let the daemon of this repository do the work of a command; its exit code. None if it has not been done."""
+def run(argv: Sequence[str], version: str, streams: Sequence[int] = (0, 1, 2)) -> int | None:
+    """Let the daemon of this repository do the work of a command, with these descriptors as its standard streams; its
+    exit code. None if it has not been done."""
     if not is_served(argv) or sys.getfilesystemencoding() != "utf-8":
         return None
     words, folder = _command(argv)
     common_dir = _common_dir(folder)
-    if common_dir is None:
+    if common_dir is None or _is_silent(common_dir):
         return None
     deadline = time.monotonic() + PATIENCE
     try:
@@ -93,9 +99,10 @@ def run(argv: Sequence[str], version: str) -> int | None:
     try:
         if not _begin(connection, argv, version, deadline):
             return None
+        _hand_over(connection, streams)
         code = _wait(connection)
     except TimeoutError:
-        _silent.add(common_dir)
+        _silent[common_dir] = time.monotonic() + _REST
         return None
     except (OSError, protocol.ProtocolError):
         return None
@@ -108,7 +115,7 @@ def run(argv: Sequence[str], version: str) -> int | None:
 
 
 def _begin(connection: _socket.socket, argv: Sequence[str], version: str, deadline: float) -> bool:
-    """Ask for the work, and once the daemon has proved itself let it begin. False if it is not to do it."""
+    """Ask for the work; whether the daemon is ready for it, and has proved itself."""
     key, challenge = proof.find_key(), proof.challenge()
     line = [os.fsencode(each) for each in (sys.argv[0], *argv)]
     variables = [b"%s=%s" % pair for pair in os.environb.items()]
@@ -117,10 +124,7 @@ def _begin(connection: _socket.socket, argv: Sequence[str], version: str, deadli
         return False
     connection.settimeout(PATIENCE)
     connection.sendall(request)
-    if _receive(connection, deadline) != ("ready", proof.answer(key, challenge)):
-        return False
-    _hand_over(connection)
-    return True
+    return _receive(connection, deadline) == ("ready", proof.answer(key, challenge))
 
 
 def _connect(common_dir: str, patience: float) -> _socket.socket:
@@ -156,12 +160,12 @@ def _no_answer(error: Exception) -> NoAnswer:
     return NotRunning("it does not run") if isinstance(error, ConnectionRefusedError) else NoAnswer(str(error))
 
 
-def _hand_over(connection: _socket.socket) -> None:
-    """Say that the work may begin, and hand over the standard streams and the current folder. Not with the request: a
+def _hand_over(connection: _socket.socket, streams: Sequence[int]) -> None:
+    """Say that the work may begin, and hand over the streams and the current folder. Not with the request: a
     daemon that is stopped would keep them open, and whoever reads our output would wait for its end."""
     folder = os.open(".", getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        descriptors = b"".join(each.to_bytes(4, sys.byteorder) for each in (0, 1, 2, folder))
+        descriptors = b"".join(each.to_bytes(4, sys.byteorder) for each in (*streams, folder))
         connection.sendmsg([b"\n"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptors)])
     finally:
         os.close(folder)

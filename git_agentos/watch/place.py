@@ -20,6 +20,7 @@ import sys
 
 _LONGEST = 100  # bytes of a socket's path; sun_path has 108 on Linux, 104 elsewhere
 _FOLDER = "git-agentos"
+_LARGE = 1 << 20  # bytes of an index: some ten thousand files
 
 
 class UnsafePlaceError(Exception):
@@ -88,6 +89,14 @@ def forget_watched(git_dir: str) -> None:
         os.unlink(watched(git_dir))
     except OSError:
         pass
+
+
+def is_large(git_dir: str) -> bool:
+    """Whether a worktree is so large that git takes longer to look at all files than to ask which have changed."""
+    try:
+        return os.stat(os.path.join(git_dir, "index")).st_size >= _LARGE
+    except OSError:
+        return False
 
 
 def is_own_peer(connection: _socket.socket) -> bool:

@@ -18,6 +18,7 @@ from git_agentos.git.location import Location, locate
 from git_agentos.git.rescan import Earlier, Rescan
 from git_agentos.git.scan import Scan, ScanResult
 from git_agentos.util.named_tuple import NamedTuple
+from git_agentos.watch import place
 from git_agentos.watch.repository import WatchedRepository
 
 _LONGEST = 600.0  # seconds after which the whole worktree is scanned again
@@ -45,7 +46,7 @@ class Scans:
         """In a forked process: start the scan of the worktree that a folder is in."""
         location = locate(directory)
         worktree = self._repository.worktrees.get(location.root)
-        if worktree is None or worktree.location != location or not worktree.is_large():
+        if worktree is None or worktree.location != location or not place.is_large(location.git_dir):
             return Scan(location)
         self._made[location.root] = None
         known = self._known.get(location.root)

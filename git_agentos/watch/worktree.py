@@ -29,7 +29,6 @@ from git_agentos.watch.watcher import Event, Kind, Watcher, WatchLimitError, rea
 
 _MOST_MOVES = 64
 _MOST_PATHS = 20_000  # in an answer; with more, git is faster without
-_LARGE = 1 << 20  # bytes of an index: with a smaller one, git looks at the files faster than it asks
 _OFTEN = 1000  # folders
 _MANY_OPEN = 64  # files that seem to be open: so many are compared with those that are
 _PRUNE = 30.0  # seconds between two such comparisons
@@ -80,13 +79,6 @@ class WatchedWorktree:
     def folder_count(self) -> int:
         """How many folders are watched."""
         return len(self._numbers)
-
-    def is_large(self) -> bool:
-        """Whether it takes git longer to look at all files than to ask which of them have changed."""
-        try:
-            return os.stat(os.path.join(self.location.git_dir, "index")).st_size >= _LARGE
-        except OSError:
-            return False
 
     def begin(self) -> None:
         """Watch it from now on; whatever was known is forgotten. Where that fails, `problem` says why."""
@@ -246,7 +238,7 @@ class WatchedWorktree:
     def _tell_git(self) -> None:
         """Let git's hook ask for this worktree, if it is large."""
         with contextlib.suppress(OSError, RepositoryError):
-            if self.is_large():
+            if place.is_large(self.location.git_dir):
                 directories.make_own(self.location.state_dir)
                 files.create(place.watched(self.location.git_dir), b"", durable=False)
 

@@ -26,8 +26,8 @@ MODE = os.environ.get("AGENTOS_TEST_DAEMON", "")
 # A daemon that does for every repository, at once, what it does for large ones that have been there for some seconds.
 EAGER = """\
 from git_agentos.git import rescan
-from git_agentos.watch import worktree
-rescan._SETTLED = worktree._LARGE = 0
+from git_agentos.watch import place
+rescan._SETTLED = place._LARGE = 0
 from git_agentos.launch import main
 main()
 """

@@ -16,7 +16,7 @@ import pytest
 from git_agentos.git import rescan
 from git_agentos.git.rescan import Rescan
 from git_agentos.git.scan import Scan
-from git_agentos.watch import scans, worktree
+from git_agentos.watch import place, scans
 from git_agentos.watch.scans import Scans
 from tests.support import daemon
 from tests.support.repo import Repo
@@ -36,7 +36,7 @@ _SERVED = [
 def watch(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
     """A watched repository that counts as large."""
     monkeypatch.setattr(rescan, "_SETTLED", 0)
-    monkeypatch.setattr(worktree, "_LARGE", 0)
+    monkeypatch.setattr(place, "_LARGE", 0)
     with watching(repo.path) as found:
         yield found
 
@@ -84,7 +84,7 @@ def test_the_whole_worktree_is_scanned_where_not_all_is_known(
     if what == "not watched":
         watch.repository.worktrees.clear()
     elif what == "small":
-        monkeypatch.setattr(worktree, "_LARGE", 1 << 20)
+        monkeypatch.setattr(place, "_LARGE", 1 << 20)
     elif what == "unwatchable":
         watch.worktree.end("a test")
     else:
@@ -145,6 +145,46 @@ def test_the_daemon_saves_what_a_command_saves_that_looks_at_everything(large: t
         assert (again["id"], again["unchanged"]) == (saved["id"], True)
     writer.close()
     assert narrow >= 20
+
+
+_CREATE = """\
+import sys
+from git_agentos import open_repository
+from git_agentos.errors import UsageError
+from git_agentos.watch import client, place
+client.PATIENCE, place._LARGE = 60, 0
+repo = open_repository(sys.argv[1], agent="dev-9")
+for _ in range(2):
+    made = repo.checkpoints.create("-m x\\n=", task_id="T-1", metadata={"a": "b=c"})
+assert made == repo.checkpoints.find(made.id)
+assert made.description == "-m x\\n=" and made.task_id == "T-1" and made.metadata == {"a": "b=c"}
+assert made.created_by == "dev-9" and made.untracked == ("new",)
+again = repo.checkpoints.create(trigger="periodic")
+assert again.unchanged and again.id == made.id
+made = repo.checkpoints.create(metadata={"a=b": "c"})
+assert made.metadata == {"a=b": "c"}
+try:
+    repo.checkpoints.create(trigger="nonsense")
+except UsageError as error:
+    print(type(error).__name__, error)
+"""
+
+
+def test_a_process_that_stays_open_lets_the_daemon_create_checkpoints(large: tuple[Repo, Path]) -> None:
+    repo, log = large
+    repo.write("new", "1\n")
+    environment = {**os.environ, "PATH": f"{log.parent / 'bin'}:{os.environ['PATH']}"}
+    before = _served(repo)
+    argv = [sys.executable, "-c", _CREATE, str(repo.path)]
+    done = subprocess.run(argv, capture_output=True, env=environment, text=True, check=False)
+    assert done.returncode == 0 and done.stdout.startswith("UsageError "), done
+    assert _served(repo) == before + 4  # the two that have no wrong option, and the one that has
+
+
+def _served(repo: Repo) -> int:
+    argv = [sys.executable, "-m", "git_agentos", "watch", "status", "--json"]
+    done = subprocess.run(argv, cwd=repo.path, capture_output=True, check=True)
+    return int(json.loads(done.stdout)["served"])
 
 
 def _run(argv: list[str], repo: Repo, environment: dict[str, str] | None) -> dict[str, object]:

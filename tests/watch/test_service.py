@@ -255,7 +255,7 @@ def test_a_stopped_daemon_keeps_no_output_open(served: Repo) -> None:
 
 def test_a_daemon_that_does_not_answer_is_waited_for_once(served: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(served.path)
-    monkeypatch.setattr(client, "_silent", set())
+    monkeypatch.setattr(client, "_silent", {})
     pid = int(run_ok(served.path, "watch", "status")["pid"])
     os.kill(pid, signal.SIGSTOP)
     try:
