@@ -102,8 +102,8 @@ def _attributes(location: Location, result: ScanResult) -> list[str]:
 
 class Rescan(Scan):
     """A scan after an earlier one. `paths` may have changed since (a folder with a slash at the end); of the folders
-    `ignored` changes are not known: nothing in them may be tracked. Once it was read, `is_whole` tells whether git has
-    scanned the whole worktree after all."""
+    `ignored` changes are not known: nothing in them may be tracked. RepositoryError if HEAD cannot be read. Once it was
+    read, `is_whole` tells whether git has scanned the whole worktree after all."""
 
     def __init__(
         self, location: Location, earlier: Earlier, paths: Collection[bytes], ignored: Collection[bytes] = ()
@@ -116,10 +116,10 @@ class Rescan(Scan):
         self._paths = {path.rstrip(b"/") for path in paths}
         self._config_values: dict[str, list[str]] | None = None
         self._is_over = False
+        self._head = refs.read_head(location).commit
         self._children: list[Child] = []
         self._config = self._start(configuration.LIST, neutral_config=False)
         self._version = self._start(("version",))
-        self._head = refs.read_head(location).commit
         self._staged, self._committed = self._compare_index()
 
     def _start(self, args: Sequence[str | bytes], **options: Any) -> Child:

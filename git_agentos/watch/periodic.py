@@ -75,6 +75,7 @@ class Periodic:
         wait = max(min(state.last + QUIET, state.since + self._every), state.again) - now
         if wait > 0:
             return wait
+        self._repository.read()  # a process that is forked knows what is known now
         argv = ("-C", root, "checkpoint", "-q", "--trigger", "periodic")
         if not self._service.start(argv, lambda said: self._note_failure(root, said)):
             return _SOON  # others are being saved

@@ -13,6 +13,7 @@ from __future__ import annotations
 import pickle
 import time
 
+from git_agentos.errors import AgentosError
 from git_agentos.git import rescan
 from git_agentos.git.location import Location, locate
 from git_agentos.git.rescan import Earlier, Rescan
@@ -56,7 +57,10 @@ class Scans:
         now, paths = time.monotonic(), look.answer.paths
         if known is None or paths is None or now > known.whole_at + _LONGEST:
             return _Noted(self, location, Scan(location), look.answer.token, now)
-        scan = Rescan(location, known.scan, paths, look.ignored)
+        try:
+            scan = Rescan(location, known.scan, paths, look.ignored)
+        except (AgentosError, OSError):
+            return Scan(location)
         return _Noted(self, location, scan, look.answer.token, known.whole_at)
 
     def note(self, scan: _Noted, result: ScanResult) -> None:
