@@ -11,13 +11,17 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 from git_agentos import __version__
 from git_agentos.watch import client, place
 from git_agentos.watch.inotify import InotifyWatcher
 from git_agentos.watch.repository import WatchedRepository
+from git_agentos.watch.scans import Scans
+from git_agentos.watch.service import Service, Work
 from git_agentos.watch.worktree import WatchedWorktree
 from tests.support.repo import Repo
 from tests.support.tool import run_ok
@@ -57,6 +61,12 @@ def watching(root: Path) -> Iterator[Watch]:
         yield watch
     finally:
         watch.repository.close()
+
+
+def service(key: bytes | None, run: Callable[[Sequence[str]], int]) -> Service:
+    """The service of a daemon that watches nothing, and does its work by `run`; no worktree is guarded."""
+    work = Work(key, lambda argv, _: run(argv), lambda _: False)
+    return Service(__version__, work, Scans(cast(WatchedRepository, SimpleNamespace(worktrees={}))))
 
 
 def connect(repo: Repo) -> socket.socket:

@@ -15,9 +15,9 @@ from git_agentos.git.location import locate
 from git_agentos.watch import automatic, periodic, place, protocol
 from git_agentos.watch.periodic import Periodic
 from git_agentos.watch.server import Request, Server
-from git_agentos.watch.service import Service, Work
 from tests.support.repo import Repo
 from tests.support.waiting import wait_until
+from tests.support.watch import service as make_service
 from tests.support.watch import watching
 
 # -- server ------------------------------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ def test_so_many_commands_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of which has a child, until its client is gone."""
     monkeypatch.setattr("git_agentos.watch.service._PATIENCE", 60.0)
     monkeypatch.setattr("git_agentos.watch.service._MOST", 3)
-    service = Service(__version__, Work(b"\7" * 32, lambda _: 0, lambda _: False))
+    service = make_service(b"\7" * 32, lambda _: 0)
     arguments = [b"x", b"2", b"git-agentos", b"status"]
     pairs = [socket.socketpair() for _ in range(4)]
 
@@ -163,7 +163,7 @@ def test_two_checkpoints_of_its_own_at_a_time(tmp_path: Path) -> None:
         wait_until(go.exists, "it may end")
         return 1
 
-    service = Service(__version__, Work(None, work, lambda _: False))
+    service = make_service(None, work)
     failed: list[str] = []
     assert [service.start(("checkpoint",), failed.append) for _ in range(3)] == [True, True, False]
     assert service.is_busy

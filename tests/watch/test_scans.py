@@ -19,17 +19,12 @@ from git_agentos.git.scan import Scan
 from git_agentos.watch import place, scans
 from git_agentos.watch.scans import Scans
 from tests.support import daemon
+from tests.support.patient import LAUNCH, served
 from tests.support.repo import Repo
 from tests.support.watch import Watch, Writer, watching
 
 _ALONE = [sys.executable, "-c", "from git_agentos.cli.entry import main; main()", "checkpoint", "--json"]
-_SERVED = [
-    sys.executable,
-    "-c",
-    "from git_agentos.watch import client; client.PATIENCE = 60; from git_agentos.launch import main; main()",
-    "checkpoint",
-    "--json",
-]
+_SERVED = [*LAUNCH, "checkpoint", "--json"]
 
 
 @pytest.fixture
@@ -174,17 +169,11 @@ def test_a_process_that_stays_open_lets_the_daemon_create_checkpoints(large: tup
     repo, log = large
     repo.write("new", "1\n")
     environment = {**os.environ, "PATH": f"{log.parent / 'bin'}:{os.environ['PATH']}"}
-    before = _served(repo)
+    before = served(repo.path)
     argv = [sys.executable, "-c", _CREATE, str(repo.path)]
     done = subprocess.run(argv, capture_output=True, env=environment, text=True, check=False)
     assert done.returncode == 0 and done.stdout.startswith("UsageError "), done
-    assert _served(repo) == before + 4  # the two that have no wrong option, and the one that has
-
-
-def _served(repo: Repo) -> int:
-    argv = [sys.executable, "-m", "git_agentos", "watch", "status", "--json"]
-    done = subprocess.run(argv, cwd=repo.path, capture_output=True, check=True)
-    return int(json.loads(done.stdout)["served"])
+    assert served(repo.path) == before + 4  # the two that have no wrong option, and the one that has
 
 
 def _run(argv: list[str], repo: Repo, environment: dict[str, str] | None) -> dict[str, object]:

@@ -20,10 +20,10 @@ from git_agentos.guard import signing
 from git_agentos.process import table
 from git_agentos.watch import client, place, proof, protocol
 from git_agentos.watch.server import Request
-from git_agentos.watch.service import Service, Work
 from tests.support.patient import LAUNCH, checkpoints, run
 from tests.support.patient import served as count
 from tests.support.repo import Repo
+from tests.support.watch import service as make_service
 
 # -- whom a client believes --------------------------------------------------------------------------------------------
 
@@ -183,9 +183,8 @@ def test_a_key_that_is_not_safe_is_none(tmp_path: Path, monkeypatch: pytest.Monk
 def test_who_has_connected_is_the_one_who_is_served() -> None:
     """A process that was started after the connection is another one, which has got the number of a client."""
     ours, other = socket.socketpair()
-    work = Work(b"\7" * 32, lambda _: 0, lambda _: False)
     arguments = [proof.challenge(), b"2", b"git-agentos", b"status"]
-    service = Service(__version__, work)
+    service = make_service(b"\7" * 32, lambda _: 0)
     try:
         early = Request(__version__, "run", arguments, ours, 1.0)
         assert service.serve(early) == "it may not do what the caller may, or it may do more"
@@ -210,10 +209,10 @@ def test_its_work_is_that_of_the_process_that_asks(tmp_path: Path) -> None:
     now = time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
     request = Request(__version__, "run", [b"x", b"2", b"git-agentos", b"status"], ours, now)
     with ours, other:
-        assert Service(__version__, Work(b"\7" * 32, work, lambda _: False)).serve(request) == ""
+        assert make_service(b"\7" * 32, work).serve(request) == ""
         assert b" ready " in other.recv(1000)
         assert not seen.exists()
-        client._hand_over(other)
+        client._hand_over(other, (0, 1, 2))
         assert other.recv(1000) == protocol.accept(__version__, b"7")
     assert seen.read_text() == f"['status'] {os.getpid()} False"
 
@@ -222,7 +221,7 @@ def test_without_a_key_it_works_for_nobody() -> None:
     ours, other = socket.socketpair()
     with ours, other:
         request = Request(__version__, "run", [b"x", b"2", b"git-agentos", b"status"], ours, time.monotonic())
-        assert Service(__version__, Work(None, lambda _: 0, lambda _: False)).serve(request) == "the user has no key"
+        assert make_service(None, lambda _: 0).serve(request) == "the user has no key"
 
 
 def test_who_has_higher_limits_does_its_work_itself(repo: Repo) -> None:
