@@ -5,8 +5,9 @@ appears is watched first and listed then, so that nothing in it is missed betwee
 
 Two kinds of edits have no event. Through another name of a file (a hard link) outside of the worktree: files with
 several names are in every answer. Through a mapping: a file that is open is in every answer until it is closed, also
-one that another process had open before its folder was watched. A second name that is given to a file outside of the
-worktree has no event either: until an event of the file shows it, edits by that name are not seen.
+one that another process had open before its folder was watched. A file has no event either when it is given a second
+name: in a watched folder that name has one, and the others are looked for; of one elsewhere, edits are not seen until
+an event of the file shows that it has several names.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ class WatchedWorktree:
         self._children: dict[bytes, set[bytes]] = {}
         self._linked: set[bytes] = set()  # files with several names
         self._unchecked: set[bytes] = set()  # paths of which that is not known
+        self._unnamed: set[int] = set()  # inodes of files of which not all names are known
         self._open: dict[bytes, int] = {}  # files -> by how many descriptors they are open
         self._moving: dict[int, dict[bytes, int]] = {}  # number of a move -> what of what moved is open
         self._new: dict[bytes, None] = {}  # folders that have appeared and are not watched yet
@@ -91,6 +93,7 @@ class WatchedWorktree:
             if not self.problem:
                 self._ignored.read()
                 self._watch_below([b""])
+                self._linked, self._unchecked = self._unchecked, set()  # all names are known
                 self._find_open()
         except (AgentosError, OSError) as error:
             self.end(reason_of(error))
@@ -110,7 +113,7 @@ class WatchedWorktree:
         self._paths.clear()
         self._numbers.clear()
         self._children.clear()
-        for each in (self._linked, self._unchecked, self._open, self._moving, self._new):
+        for each in (self._linked, self._unchecked, self._unnamed, self._open, self._moving, self._new):
             each.clear()
         self.problem = problem
         place.forget_watched(self.location.git_dir)
@@ -143,12 +146,14 @@ class WatchedWorktree:
 
     def look(self, token: str) -> Look | None:
         """As `answer`, for a process that was forked from the one that watches, which cannot watch anything more. None
-        where something would have to be watched first."""
+        where something would have to be watched or looked for first."""
         if self.problem or self._mounts != mounts.snapshot() or self._identify() != self._identity:
             return None
         if not self._ignored.has_same_rules():
             return None
         self._check_names()
+        if self._unnamed:
+            return None  # their other names are not known
         changed = self.changes.since(token)
         paths = None if changed is None else frozenset((*changed, *self._linked, *self._open))
         return Look(Answer(self.changes.token, paths), self._ignored.unsettled())
@@ -245,6 +250,7 @@ class WatchedWorktree:
     def _settle(self) -> None:
         """Find out what events do not tell: which files have several names, and which folders are ignored no longer."""
         self._check_names()
+        self._find_names()
         if len(self._open) > _MANY_OPEN and time.monotonic() > self._pruned + _PRUNE:
             self._pruned = time.monotonic()
             written = self._written()
@@ -262,11 +268,21 @@ class WatchedWorktree:
                 data = os.lstat(os.path.join(self._root, path))
             except OSError:
                 continue
-            if stat.S_ISREG(data.st_mode) and data.st_nlink > 1:
-                self._linked.add(path)
-            else:
+            if not stat.S_ISREG(data.st_mode) or data.st_nlink == 1:
                 self._linked.discard(path)
+            elif path not in self._linked:
+                self._linked.add(path)
+                self._unnamed.add(data.st_ino)
         self._unchecked.clear()
+
+    def _find_names(self) -> None:
+        """Find the other names of files that have several: a file has no event when it is given another name."""
+        for number, folder in enumerate(self._numbers if self._unnamed else ()):
+            with contextlib.suppress(OSError), os.scandir(os.path.join(self._root, folder)) as found:
+                self._linked.update(folder + each.name for each in found if each.inode() in self._unnamed)
+            if number % _OFTEN == 0:
+                self._watcher.keep()  # the listing itself has events
+        self._unnamed.clear()
 
     def _find_open(self) -> None:
         """Files that were opened before their folder was watched. One whose opening is an event as well counts twice,
@@ -330,7 +346,7 @@ class WatchedWorktree:
                     if below not in self._ignored.folders:
                         folders.append(below)
                 elif entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_nlink > 1:
-                    self._linked.add(path + entry.name)
+                    self._unchecked.add(path + entry.name)
             except OSError:
                 continue
         return folders

@@ -154,6 +154,22 @@ def test_a_file_with_several_names_is_always_named(repo: Repo, tmp_path: Path) -
         assert watch.changed() == set()
 
 
+def test_a_file_that_is_given_a_second_name_is_named_by_both(repo: Repo, watch: Watch) -> None:
+    repo.write("deep/f", "1\n")
+    watch.changed()
+    watch.changed()
+    os.link(repo.at("deep/f"), repo.at("g"))
+    repo.write("h", "1\n")
+    assert covers(watch.changed(), "g")
+    repo.append("g", "2\n")
+    assert watch.changed() == {"g", "deep/f"}
+    assert watch.changed() == {"g", "deep/f"}
+    repo.remove("g")
+    repo.append("deep/f", "3\n")
+    watch.changed()
+    assert watch.changed() == set()
+
+
 def test_an_open_file_is_named_until_it_is_closed(repo: Repo, watch: Watch) -> None:
     repo.write("f", "12345\n")
     watch.changed()
