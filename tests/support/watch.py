@@ -29,6 +29,7 @@ from tests.support.tool import run_ok
 FOLDERS = ("", "a/", "a/b/", "c/", "c/d/e/", "x/")
 _NAMES = 30
 _HELD = 3
+_MOST_TOUCHED = 20
 
 
 class Watch:
@@ -86,7 +87,7 @@ def covers(paths: frozenset[bytes] | set[str] | None, path: str) -> bool:
     """Whether an answer names a path, or a folder above it."""
     if paths is None:
         return True
-    names = {os.fsdecode(each) if isinstance(each, bytes) else each for each in paths}
+    names = paths if isinstance(paths, set) else {os.fsdecode(each) for each in paths}
     parts = path.split("/")
     return path in names or any("/".join(parts[:n]) + "/" in names for n in range(len(parts)))
 
@@ -119,6 +120,8 @@ class Writer:
     def __init__(self, seed: int, top: Path) -> None:
         self._seed, self._top, self._random = seed, str(top), random.Random(seed)
         self._held: list[tuple[mmap.mmap, int, str]] = []
+        self._names: dict[str, str] = {}  # path -> a second name of the file that it was given
+        self._swaps = 0
 
     def edit(self) -> list[tuple[int, int, str]]:
         """One edit; nothing where it was not possible."""
@@ -128,6 +131,8 @@ class Writer:
         except OSError:
             return []
         end = time.monotonic_ns()
+        if len(touched) > _MOST_TOUCHED:  # of a folder that is moved
+            touched = self._random.sample(touched, _MOST_TOUCHED)
         return [(begin, end, os.path.relpath(path, self._top)) for path in touched]
 
     def close(self) -> None:
@@ -143,6 +148,7 @@ class Writer:
         edits = (
             self._write, self._write, self._write, self._replace, self._delete, self._chmod, self._move_folder,
             self._link, self._symlink, self._map, self._write_mapped, self._write_mapped, self._unmap, self._overwrite,
+            self._write_linked, self._write_linked, self._swap_folders,
         )  # fmt: skip
         return self._random.choice(edits)()
 
@@ -180,7 +186,19 @@ class Writer:
     def _link(self) -> list[str]:
         path, other = self._path(), self._path()
         os.link(path, other)
-        return [other]
+        self._names[path], self._names[other] = other, path
+        return [path, other]
+
+    def _write_linked(self) -> list[str]:
+        """Write to a file that has a second name: it changes by that name, too."""
+        if not self._names:
+            return []
+        path, other = self._random.choice(list(self._names.items()))
+        if not os.path.samefile(path, other):
+            del self._names[path]
+            return []
+        Path(path).write_text(str(self._random.random()))
+        return [path, other] if os.path.samefile(path, other) else [path]
 
     def _symlink(self) -> list[str]:
         path = self._path("s")
@@ -197,6 +215,24 @@ class Writer:
             shutil.rmtree(moved)
         else:
             os.rename(moved, os.path.join(self._top, f"m{self._random.randrange(5)}"))
+        return touched
+
+    def _swap_folders(self) -> list[str]:
+        one, other = (os.path.join(self._top, name) for name in self._random.sample(("a", "c", "x"), 2))
+        self._swaps += 1
+        held = [os.path.join(self._top, f"swap-{self._seed}-{self._swaps}-{number}") for number in range(2)]
+        touched = []
+        try:
+            os.rename(one, held[0])
+            os.rename(other, held[1])
+            for folder, before, after in ((held[0], one, other), (held[1], other, one)):
+                below = [os.path.join(at, name)[len(folder) :] for at, _, names in os.walk(folder) for name in names]
+                touched += [place + name for place in (before, folder, after) for name in below]
+            os.rename(held[0], other)
+            os.rename(held[1], one)
+        finally:
+            for folder in held:  # where somebody has made one again meanwhile
+                shutil.rmtree(folder, ignore_errors=True)
         return touched
 
     def _map(self) -> list[str]:

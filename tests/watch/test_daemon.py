@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -18,6 +19,7 @@ from git_agentos import __version__
 from git_agentos.process import table
 from git_agentos.watch import client, place, protocol
 from tests.support import patient
+from tests.support.command_line import Cli
 from tests.support.env import PROJECT_ROOT
 from tests.support.json_reference import check_document
 from tests.support.repo import Repo, filled
@@ -104,17 +106,28 @@ def test_a_stopped_one_keeps_nobody_waiting_and_is_killed(watched: Repo) -> None
 
 
 @pytest.mark.parametrize("what", ["deleted", "moved", "made again"])
-def test_it_ends_with_its_repository(watched: Repo, what: str) -> None:
-    pid = daemon_pid(watched)
-    moved = watched.path.parent / "moved"
-    os.rename(watched.path, moved)
+@pytest.mark.parametrize("is_socket_there", [False, True])
+def test_it_ends_with_its_repository(
+    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, is_socket_there: bool
+) -> None:
+    """Whether its socket is in there, or in the runtime folder."""
+    if is_socket_there:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "runtime"))
+        (tmp_path / "runtime").mkdir(mode=0o700)
+    pid = run_ok(repo.path, "watch", "start")["pid"]
+    moved = repo.path.parent / "moved"
+    os.rename(repo.path, moved)
     if what != "moved":
         shutil.rmtree(moved)
     if what == "made again":
-        watched.path.mkdir()
-        watched.git("init", "-q")
-        assert not run_ok(watched.path, "watch", "status")["running"]
-    wait_until(lambda: not table.is_alive(pid), "the daemon ends")
+        repo.path.mkdir()
+        repo.git("init", "-q")
+        assert not run_ok(repo.path, "watch", "status")["running"]
+    try:
+        wait_until(lambda: not table.is_alive(pid), "the daemon ends")
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_it_ends_when_it_has_nothing_to_do(repo: Repo) -> None:
@@ -377,6 +390,20 @@ def test_without_the_library(repo: Repo, tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=repo.path, env=environment, capture_output=True, check=False)
     assert done.returncode == 1
     assert b"pip install 'git-agentos[watch]'" in done.stderr
+
+
+def test_doctor_asks_it_once(watched: Repo, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    ask_it = client.ask
+
+    def ask_and_note(common_dir: str, version: str, request: str, *arguments: bytes, patience: float) -> bytes:
+        asked.append(request)
+        return ask_it(common_dir, version, request, *arguments, patience=60)
+
+    monkeypatch.setattr(client, "ask", ask_and_note)
+    found = cli("-C", str(watched.path), "--json", "doctor")
+    assert asked == ["status"]
+    assert found.json["watch"]["pid"] == daemon_pid(watched)
 
 
 def test_status_is_json_that_a_client_can_read(watched: Repo) -> None:
