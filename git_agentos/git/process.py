@@ -251,9 +251,12 @@ def failure(args: Sequence[str | bytes], status: int, err: bytes) -> GitCommandE
     text = err.decode("utf-8", "replace").strip()
     name = git_command_line.parse(["git", *map(os.fsdecode, args)]).command or "command"
     lines = [line for line in text.splitlines() if line.strip()]
-    # Warnings and hints come before the error.
-    reason = next((line for kind in ("fatal: ", "error: ") for line in lines if line.startswith(kind)), None)
+    # Warnings and hints come before the error, and git may end by saying no more than which command has failed.
+    said = [each for each in lines if each != f"fatal: {name} failed"]
+    reason = next((each for kind in ("fatal: ", "error: ") for each in said if each.startswith(kind)), None)
     reason = reason or next(iter(lines), f"exit code {status}")
+    if reason.endswith(":"):  # what it names is on a line of its own
+        reason += "".join(f" {each.strip()}" for each in lines[lines.index(reason) + 1 :][:1])
     for prefix in ("fatal: ", "error: "):
         reason = reason.removeprefix(prefix)
     if re.search(_DAMAGED_INDEX, text):
