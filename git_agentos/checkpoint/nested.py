@@ -183,7 +183,11 @@ class _Description:
         if not inside and not removable:
             return
         if location.hash != outer.hash:
-            self.skip(path, f"its objects are {location.hash.name}, and stay in its own store", name=".git/")
+            self.skip(
+                path,
+                f"its objects are {location.hash.name} and stay in it: if it is deleted, they are lost",
+                name=".git/",
+            )
             return
         from git_agentos.checkpoint import nested_objects  # here and below: few worktrees have repositories inside
 

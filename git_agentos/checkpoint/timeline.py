@@ -245,10 +245,13 @@ def find(repository: Repository, spec: str, timelines: list[str]) -> TimelineEnt
         for position, link in enumerate(_merged(repository, timelines)):
             if position == n:
                 return link
-        raise CheckpointNotFound(_too_few(timelines, n), "git agentos checkpoint creates one")
+        raise _too_few(timelines, n)
     prefix = spec.lower()
     if len(prefix) < _SHORTEST or not repository.hash.can_be_prefix(prefix):
-        raise _malformed(spec)
+        raise UsageError(
+            f"'{spec}' is not a checkpoint id",
+            f"give {_SHORTEST} to {repository.hash.hex_length} hex digits of an id, 'latest' or '@{{N}}'",
+        )
     found = {
         link.checkpoint: link
         for name in timelines
@@ -275,13 +278,13 @@ def _merged(repository: Repository, timelines: list[str]) -> Iterator[TimelineEn
     yield from (link for _, _, link in sorted(links, key=lambda item: item[:2], reverse=True))
 
 
-def _too_few(timelines: list[str], n: int) -> str:
-    where = f"timeline '{timelines[0]}'" if len(timelines) == 1 else "these timelines"
-    return f"there is no checkpoint on {where} yet" if n == 0 else f"{where} has no checkpoint @{{{n}}}"
-
-
-def _malformed(spec: str) -> Exception:
-    return UsageError(f"'{spec}' is not a checkpoint id", "give at least 4 hex digits of an id, 'latest' or '@{N}'")
+def _too_few(timelines: list[str], n: int) -> Exception:
+    one = len(timelines) == 1
+    where = f"timeline '{timelines[0]}'" if one else "these timelines"
+    if n == 0:
+        return CheckpointNotFound(f"there is no checkpoint on {where} yet", "git agentos checkpoint creates one")
+    message = f"{where} {'has' if one else 'have'} no checkpoint @{{{n}}}"
+    return CheckpointNotFound(message, "git agentos checkpoint list shows the checkpoints")
 
 
 def _unknown(repository: Repository, spec: str, prefix: str, timelines: list[str]) -> Exception:

@@ -15,6 +15,7 @@ from git_agentos.git.location import Location
 from git_agentos.git.objects.store import open_store
 from git_agentos.git.objects.writer import ObjectWriter
 from git_agentos.util.named_tuple import NamedTuple
+from git_agentos.util.values import is_hex
 
 
 class CommitData(NamedTuple):
@@ -139,7 +140,10 @@ class Repository:
     def find_commit(self, name: str) -> str | None:
         """The oid of the commit that git resolves `name` to; None if there is none."""
         args = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-        return self.git(*args, ok=(0, 1, 128)).strip().decode("ascii") or None
+        oid = self.git(*args, ok=(0, 1, 128)).strip().decode("ascii")
+        # git 2.47 and later ignore some digits after a complete id.
+        digits = name.lower()
+        return None if not oid or (len(digits) > len(oid) and digits.startswith(oid) and is_hex(digits)) else oid
 
     def lookup(self, prefix: str) -> tuple[str, str] | None:
         """Kind and full oid of the object that a hex prefix names; None if there is none, or several."""

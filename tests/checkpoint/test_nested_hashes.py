@@ -11,6 +11,7 @@ from git_agentos.git.hash_algorithm import BY_NAME
 from tests.support.repo import Repo, git
 from tests.support.tool import run, run_ok
 
+REASON = "its objects are {} and stay in it: if it is deleted, they are lost"
 PAIRS = [("sha1", "sha256"), ("sha256", "sha1")]
 
 
@@ -45,11 +46,11 @@ def test_it_is_captured_and_restored_exactly(outer: Repo) -> None:
     name = next(each for each, algorithm in BY_NAME.items() if len(inner.oid()) == algorithm.hex_length)
     then = _state(inner)
     taken = run_ok(outer.path, "checkpoint")
-    assert taken["skipped"] == [{"path": "inner/.git/", "reason": f"its objects are {name}, and stay in its own store"}]
+    assert taken["skipped"] == [{"path": "inner/.git/", "reason": REASON.format(name)}]
     assert len(inner.text("for-each-ref", "--format=%(refname)", "refs/agentos").split()) == 1
     _change(inner, "now")
     now = _state(inner)
-    run_ok(outer.path, "restore", taken["id"])
+    assert run_ok(outer.path, "restore", taken["id"])["skipped"] == taken["skipped"], "named once"
     assert _state(inner) == then
     run_ok(outer.path, "undo")
     assert _state(inner) == now

@@ -53,6 +53,18 @@ def test_unknown(repo: Repo, taken: str, words: list[str], spec: str) -> None:
     assert_refused(repo.path, *words, spec, mentions=spec, keeps=repo.path)
 
 
+def test_a_number_that_is_too_large_is_not_answered_with_a_new_checkpoint(repo: Repo, taken: str) -> None:
+    error = assert_refused(repo.path, "restore", "@{99}", mentions="has no checkpoint @{99}", keeps=repo.path)
+    assert error["hint"] == "git agentos checkpoint list shows the checkpoints"
+
+
+@pytest.mark.parametrize("more", ["0", "00", "f"])
+def test_an_id_and_more_digits_is_no_commit(repo: Repo, more: str) -> None:
+    """Newer versions of git ignore some digits after a complete id."""
+    mistyped = repo.oid() + more
+    assert_refused(repo.path, "worktree", "create", "dev", "--from", mistyped, mentions=mistyped, keeps=repo.path)
+
+
 @uses_of("abc", "xyz12345", "@{x}", "@{-1}", "@{}", "latest~1", "main", TOO_LONG, "")
 def test_malformed(repo: Repo, taken: str, words: list[str], spec: str) -> None:
     spec = "a" * (len(taken) + 1) if spec is TOO_LONG else spec

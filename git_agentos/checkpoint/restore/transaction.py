@@ -359,7 +359,8 @@ class _Transaction:
             worktree_path=self.location.root,
             changed=sorted({*plan.changed, *rewritten}),
             removed=plan.removed,
-            skipped=[*plan.skipped, *self.target.skipped, *more],
+            # What was skipped then is often what is skipped now.
+            skipped=list(dict.fromkeys([*plan.skipped, *self.target.skipped, *more])),
             dry_run=dry_run,
         )
 
