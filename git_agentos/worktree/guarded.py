@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from git_agentos.checkpoint import timeline
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import WorktreeError
+from git_agentos.git import version
 from git_agentos.git.location import Location
 from git_agentos.guard import authorize
 from git_agentos.guard.diagnosis import checks
@@ -19,6 +20,7 @@ from git_agentos.watch import automatic
 def switch_on(context: OpenWorktree, id_: str | None, environment: Mapping[str, str]) -> GuardStatus:
     """Enable the guard in the worktree `id_`, or in that of `context`; its status then."""
     location = find(context, id_)
+    version.require(version.read(location.root))
     activation.enable(location)
     automatic.start_for(location, context.settings.values, environment)
     return checks.guard_status(location, environment)

@@ -57,7 +57,16 @@ def _reporting(folder: Path, text: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "words", [["checkpoint"], ["restore", "latest"], ["undo"], ["worktree", "create", "dev"]], ids=" ".join
+    "words",
+    [
+        ["checkpoint"],
+        ["restore", "latest"],
+        ["undo"],
+        ["worktree", "create", "dev"],
+        ["guard", "enable"],
+        ["hooks", "install"],
+    ],
+    ids=" ".join,
 )
 def test_no_command_works_with_an_older_git(repo: Repo, words: list[str]) -> None:
     first = run_ok(repo.path, "checkpoint", "-m", "first")["id"]

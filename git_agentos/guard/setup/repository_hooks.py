@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from git_agentos.git import configuration, worktrees
+from git_agentos.git import configuration, version, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard.setup import activation, config_edit, manifest, own_files, scripts
 from git_agentos.guard.setup.activation import REPOSITORY_COMMENT
@@ -46,6 +46,7 @@ def restore_record(location: Location) -> None:
 
 def install(location: Location, *, save: bool) -> None:
     """Have git run our hooks in every worktree of the repository, or update them. Takes the lock of the worktrees."""
+    version.require(version.read(location.root))
     with worktrees.lock(location):
         scripts.install(location)
         record = activation.read_current(location)
