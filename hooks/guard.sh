@@ -133,6 +133,11 @@ decide() {
 		warn_once "$name: its program failed (exit code $code), the command continues without it"
 		return 0
 	fi
+	if [ "$code" = 127 ]; then
+		echo "git-agentos: stopped: git-agentos is no longer installed, so it cannot decide about this command" >&2
+		echo "git-agentos: ask the owner of this repository to install it again (docs/guard.md, 'After an uninstall')" >&2
+		return 1
+	fi
 	echo "git-agentos: stopped: the guard cannot decide about this command (exit code $code of its program)" >&2
 	echo "git-agentos: ask the owner of this repository to run: git agentos doctor" >&2
 	return 1
