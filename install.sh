@@ -406,6 +406,8 @@ uninstall() {
         warn "$(short "$root") holds files that this script did not make: left as it is."
     fi
     say "Removed git-agentos from $(short "${prefix:-$HOME/.local}"). Checkpoints stay in your repositories, where plain git reads them."
+    say 'In guarded worktrees, git stops what the guard would have decided about, until you install it again.'
+    say "docs/guard.md, 'After an uninstall', says how to end that."
 }
 
 # ---------------------------------------------------------------- the trial
@@ -443,8 +445,10 @@ try() {
     trap 'rm -rf -- "$scratch"' EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM HUP
-    # Nothing of the user's git set-up takes part.
-    for name in $(env | sed -n 's/=.*//p' | grep -E '^(GIT|AGENTOS)_[A-Z0-9_]*$'); do unset "$name"; done
+    # Nothing of the user's git set-up takes part, but the formats of repositories.
+    for name in $(env | sed -n 's/=.*//p' | grep -E '^(GIT|AGENTOS)_[A-Z0-9_]*$'); do
+        case $name in GIT_DEFAULT_HASH | GIT_DEFAULT_REF_FORMAT) ;; *) unset "$name" ;; esac
+    done
     unset XDG_CONFIG_HOME
     mkdir -- "$scratch/home" "$scratch/project"
     export HOME="$scratch/home" GIT_CONFIG_NOSYSTEM=1 GIT_CEILING_DIRECTORIES="$scratch" PATH="$bin:$PATH"
@@ -461,9 +465,9 @@ try() {
 CONFIG
     cd "$scratch/project"
 
-    say
-    say 'Now a trial on a scratch repository, with work in every state:'
     git init --quiet
+    say
+    say "Now a trial on a scratch repository ($(git rev-parse --show-object-format)), with work in every state:"
     printf 'one\n' >app.py
     printf '#!/bin/sh\n' >run.sh
     printf 'old\n' >old.txt

@@ -373,7 +373,14 @@ def unstamped(paths: list[str]) -> list[str]:
 @pytest.mark.usefixtures("wheels")
 def test_a_trial_below_a_prefix(tmp_path: Path) -> None:
     """One install (they are slow) below a prefix with odd letters, for somebody with odd git settings."""
-    person = newcomer(tmp_path, TMPDIR=str(tmp_path), GIT_DIR="/nowhere", SHELL="", AGENTOS_AGENT_ID="somebody")
+    person = newcomer(
+        tmp_path,
+        TMPDIR=str(tmp_path),
+        GIT_DIR="/nowhere",
+        GIT_DEFAULT_HASH="sha256",
+        SHELL="",
+        AGENTOS_AGENT_ID="somebody",
+    )
     (person.home / ".gitconfig").write_text(
         "[core]\n\tautocrlf = true\n\texcludesFile = ~/ignore\n[status]\n\tshowUntrackedFiles = no\n"
         "[commit]\n\tgpgSign = true\n"
@@ -383,6 +390,7 @@ def test_a_trial_below_a_prefix(tmp_path: Path) -> None:
 
     result = person.install("--try", "--prefix", prefix)
     assert_trial_shown(result)
+    assert "a scratch repository (sha256)" in result.stdout
     assert tree(person.home) == [".gitconfig", "ignore"]
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("git-agentos-try")] == []
 

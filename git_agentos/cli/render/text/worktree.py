@@ -78,7 +78,7 @@ def listing(worktrees: Sequence[Worktree], style: Style) -> Text:
     rows = table([_row(each, style) for each in worktrees], style, _COLUMNS)
     broken = [each.id for each in worktrees if each.state == "broken"]
     unguarded = [each.id for each in worktrees if each.guard == "broken"]
-    hints = [f"'git agentos worktree repair {broken[0]}' repairs what is broken"] if broken else []
+    hints = [f"'git agentos worktree repair {broken[0]}' repairs what is broken, or says what to do"] if broken else []
     hints += [f"{_GUARD_BROKEN}: {', '.join(unguarded)}"] if unguarded else []
     return Text(lines(rows), lines(each.id for each in worktrees), hints=tuple(hints))
 
