@@ -54,4 +54,6 @@ def _usage_error(error: typer.TyperException, only: str | None) -> UsageError:
     hints = [command_tree.usage(command_tree.find(path))]
     if guess or options:
         hints.append("did you mean " + (guess.rstrip("?") or options.rstrip(")")) + "?")
+    if message == "Missing command":
+        hints.append(f"'git agentos {' '.join(path)} -h' lists the commands")
     return UsageError(message[:1].lower() + message[1:], "\n".join(hints))

@@ -74,6 +74,19 @@ def test_the_usage_line_is_of_the_command_at_hand(cli: Cli, argv: list[str], usa
     assert usage in cli(*argv).talk.splitlines()
 
 
+@pytest.mark.parametrize("group", ["worktree", "watch"])
+def test_a_group_without_a_command_leads_to_the_list(cli: Cli, group: str) -> None:
+    answer = cli(group)
+    assert (answer.code, answer.talk.splitlines()) == (
+        2,
+        [
+            "error: missing command",
+            f"usage: git agentos {group} [options] COMMAND ...",
+            f"hint: 'git agentos {group} -h' lists the commands",
+        ],
+    )
+
+
 def test_a_misspelt_word_gets_a_guess(cli: Cli) -> None:
     assert "hint: did you mean 'restore', 'recover'?" in cli("restor").talk.splitlines()
     assert "hint: did you mean --branch, --no-branch?" in cli("restore", "x", "--no-brnch").talk.splitlines()
