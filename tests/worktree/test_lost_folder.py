@@ -121,6 +121,15 @@ def test_the_words_name_the_checkpoint(repo: Repo) -> None:
     assert "as it was left" not in back
 
 
+def test_nothing_is_said_about_work_that_could_not_be_read(repo: Repo) -> None:
+    there = make(repo)
+    shutil.rmtree(there.path)
+    done = run(repo.path, "worktree", "remove", "dev-001")
+    assert "Its folder was missing: --revive restores its last checkpoint" in done.out.decode()
+    assert "uncommitted work" not in done.out.decode()
+    assert "all of it" not in done.err.decode()
+
+
 def test_latest_names_the_saved_state_as_well(repo: Repo) -> None:
     there = make(repo)
     edit(there)

@@ -274,14 +274,16 @@ def removed(result: Removal, style: Style, *, archived: bool) -> Text:
         )
         if names
     ]
+    missing = any(each.path == result.path for each in result.not_saved)
+    if missing:
+        rows.append(f"Its folder was missing: --revive restores its last checkpoint {abbrev(result.revives)}.")
     if saved:
-        rows.append(f"Everything in it is saved in checkpoint {style.paint('yellow', checkpoint)}:")
-    else:
+        what = "Its HEAD and index are" if missing else "Everything in it is"
+        rows.append(f"{what} saved in checkpoint {style.paint('yellow', checkpoint)}:")
+    elif not missing:
         rows.append(f"It had no uncommitted work. Its last checkpoint is {checkpoint}.")
     for title, names in saved:
         rows += [f"  {title}: {len(names)}", *limited(names, _MOST_NAMES)]
-    if result.revives and result.revives != result.checkpoint:
-        rows.append(f"Its folder was missing: --revive restores its last checkpoint {abbrev(result.revives)}.")
     branch = f"'{quote.line(result.branch)}'"
     if result.branch_deleted:
         rows.append(f"Deleted branch {branch} (was {abbrev(result.branch_sha)}); the timeline keeps its commits.")
@@ -290,7 +292,7 @@ def removed(result: Removal, style: Style, *, archived: bool) -> Text:
     warnings = not_saved(((each.path, each.reason) for each in result.discarded), "lost")
     warnings += not_saved((each.path, each.reason) for each in result.not_saved)
     effects = (
-        "restores all of it",
+        "restores what was saved" if missing else "restores all of it",
         "restores it in another worktree",
         "restores single files here",
         "creates the branch again",
