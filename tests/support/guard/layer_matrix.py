@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from git_agentos.git import version
+from tests.support import at_rest
 from tests.support.env import PROJECT_ROOT
 from tests.support.guard import destructive_commands, inventory
 from tests.support.guard.inventory import Inventory, Project
@@ -81,12 +82,10 @@ class MatrixProject:
         self._before: dict[str, Inventory] = {}
 
     def _keep(self, layer: str) -> None:
-        shutil.copytree(self._live, self._root / layer, symlinks=True)
+        at_rest.copy(self._live, self._root / layer)
 
     def _put_back(self, layer: str) -> Project:
-        while os.path.lexists(self._live):  # what is recorded in the background may be written still
-            shutil.rmtree(self._live, ignore_errors=True)
-        shutil.copytree(self._root / layer, self._live, symlinks=True)
+        at_rest.copy(self._root / layer, self._live)
         return self._arena
 
     def attempt(self, case: MatrixCase, layer: str) -> str:
