@@ -13,6 +13,7 @@ import pytest
 from git_agentos import __version__
 from git_agentos.git.location import locate
 from git_agentos.watch import automatic, periodic, place, protocol
+from git_agentos.watch.daemon import Daemon, Log
 from git_agentos.watch.periodic import Periodic
 from git_agentos.watch.server import Request, Server
 from tests.support.repo import Repo
@@ -70,6 +71,26 @@ def test_events_are_read_before_each_answer(tmp_path: Path) -> None:
     assert source.reads == 2 and server.last_event > 0
     server.close()
     source.close()
+
+
+def test_an_error_in_a_request_is_said_and_logged(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a client sends, others are served."""
+
+    def fail(_: Request) -> str:
+        raise ValueError("broken")
+
+    service = make_service(b"\7" * 32, lambda _: 0)
+    monkeypatch.setattr(service, "serve", fail)
+    ours, other = socket.socketpair()
+    with watching(repo.path) as watch, ours, other:
+        log = Log(str(repo.path / "log"))
+        daemon = Daemon(locate(str(repo.path)), watch.repository, service, __version__, log)
+        request = Request(__version__, "run", [], ours, 0.0)
+        assert daemon.answer(request) == protocol.decline(__version__, "it has failed")
+        assert daemon.answer(request._replace(name="watch", arguments=[b"/"])) == protocol.decline(
+            __version__, "it is no worktree of this repository"
+        )
+    assert repo.read("log").endswith(b" run: ValueError: broken\n")
 
 
 # -- checkpoints by itself ---------------------------------------------------------------------------------------------

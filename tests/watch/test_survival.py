@@ -89,7 +89,7 @@ def test_git_gc(served: Repo) -> None:
     )  # fmt: skip
 
 
-@needs_git(2, 46)
+@needs_git(2, 48)  # before, it could not migrate reflogs
 def test_git_refs_migrate(served: Repo) -> None:
     now = served.text("rev-parse", "--show-ref-format").strip()
     other = "files" if now == "reftable" else "reftable"
