@@ -254,6 +254,7 @@ def test_it_survives_the_end_of_its_descriptors(repo: Repo) -> None:
     child = subprocess.Popen([sys.executable, "-c", script], cwd=repo.path, stdout=subprocess.PIPE)
     try:
         assert child.stdout is not None and child.stdout.readline() == b"Watching.\n"
+        assert table.cwd(child.pid) == "/"
         many = [connect(repo) for _ in range(40)]
         for each in many:
             each.close()

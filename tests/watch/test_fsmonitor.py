@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from git_agentos.process import table
 from git_agentos.watch import place
 from tests.support.repo import Repo
 from tests.support.tool import run_ok
@@ -92,6 +93,16 @@ def test_without_the_daemon_git_looks_itself(large: Repo) -> None:
     large.write("many/d2/a-file-with-a-long-name-2", "1\n")
     assert b"a-file-with-a-long-name-2" in _status(large)
     wait_until(lambda: not os.path.exists(place.watched(_git_dir(large))), "git does not ask any more")
+
+
+def test_git_looks_itself_once_the_daemon_is_dead(large: Repo) -> None:
+    """Also where its index says that git need not look."""
+    wait_until(lambda: _status(large) == b"" and _is_trusted(large), "the daemon answers in time")
+    pid = int(Path(place.file(str(Path(_git_dir(large)).parents[1]), "turn")).read_text())
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not table.is_alive(pid), "it is dead")
+    large.write("many/d2/a-file-with-a-long-name-2", "1\n")
+    assert b"a-file-with-a-long-name-2" in _status(large)
 
 
 def test_a_small_worktree_is_not_asked_for(repo: Repo) -> None:

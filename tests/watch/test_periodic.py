@@ -136,6 +136,20 @@ def test_creating_a_worktree_and_enabling_a_guard_start_one(asked: Repo) -> None
     wait_until(lambda: _pid(asked), "it runs again")
 
 
+def test_watch_start_is_remembered_until_it_is_stopped(asked: Repo) -> None:
+    run_ok(asked.path, "watch", "start")
+    pid = _pid(asked)
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not table.is_alive(pid), "it is dead")
+    run_ok(asked.path, "log", "list")
+    wait_until(lambda: _pid(asked), "it runs again")
+    run_ok(asked.path, "watch", "stop")
+    run_ok(asked.path, "log", "list")
+    time.sleep(1)
+    assert _pid(asked) is None
+
+
 def test_one_that_crashes_is_started_again_three_times(asked: Repo) -> None:
     asked.config("agentos.watch", "true")
     starts = Path(place.file(str(asked.git_dir), "starts"))
