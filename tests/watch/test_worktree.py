@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import shutil
@@ -16,7 +17,7 @@ from git_agentos.watch.inotify import InotifyWatcher
 from git_agentos.watch.repository import WatchedRepository
 from git_agentos.watch.watcher import Event, Kind, WatchLimitError
 from git_agentos.watch.worktree import WatchedWorktree
-from tests.support.repo import Repo
+from tests.support.repo import Repo, filled
 from tests.support.waiting import wait_until
 from tests.support.watch import Watch, covers, watching
 
@@ -274,18 +275,26 @@ def test_a_folder_that_cannot_be_read_and_then_can(repo: Repo) -> None:
 def test_a_file_system_is_mounted_and_unmounted_in_it(repo: Repo, watch: Watch, small_disk: Path) -> None:
     repo.write("inner/f", "1\n")
     watch.changed()
-    for words in (["mount", "--bind", str(small_disk), str(repo.path / "inner")], ["umount", str(repo.path / "inner")]):
-        subprocess.run(words, check=True)
+    inner = str(repo.path / "inner")
+    with contextlib.ExitStack() as mounted:
+        subprocess.run(["mount", "--bind", str(small_disk), inner], check=True)
+        mounted.callback(subprocess.run, ["umount", inner], check=True)
         assert watch.changed() is None
-        repo.write("inner/f", f"{words}\n")
+        repo.write("inner/f", "2\n")
         assert covers(watch.changed(), "inner/f")
-
-
-def test_the_worktree_is_another_one(repo: Repo, watch: Watch) -> None:
-    moved = repo.path.parent / "moved"
-    os.rename(repo.path, moved)
-    shutil.copytree(moved, repo.path, symlinks=True)
     assert watch.changed() is None
+    repo.write("inner/f", "3\n")
+    assert covers(watch.changed(), "inner/f")
+
+
+@pytest.mark.parametrize("what", ["itself", "the folder above"])
+def test_the_worktree_is_another_one(tmp_path: Path, what: str) -> None:
+    repo = filled(tmp_path / "above" / "repo")
+    with watching(repo.path) as watch:
+        moved = repo.path if what == "itself" else repo.path.parent
+        os.rename(moved, tmp_path / "moved")
+        shutil.copytree(tmp_path / "moved", moved, symlinks=True)
+        assert watch.changed() is None
 
 
 class Losing(InotifyWatcher):
