@@ -160,11 +160,14 @@ def test_a_file_that_is_given_a_second_name_is_named_by_both(repo: Repo, watch: 
     watch.changed()
     watch.changed()
     os.link(repo.at("deep/f"), repo.at("g"))
-    repo.write("h", "1\n")
+    watch.repository.read()
+    assert watch.worktree.look(watch.token) is None  # a forked process does not look for the first name
     assert covers(watch.changed(), "g")
     repo.append("g", "2\n")
     assert watch.changed() == {"g", "deep/f"}
     assert watch.changed() == {"g", "deep/f"}
+    look = watch.worktree.look(watch.token)
+    assert look is not None and look.answer.paths == frozenset((b"g", b"deep/f"))
     repo.remove("g")
     repo.append("deep/f", "3\n")
     watch.changed()
@@ -392,6 +395,18 @@ def test_a_worktree_within_another_and_one_of_them_goes(repo: Repo, watch: Watch
     repo.mkdir("inner")
     repo.write("inner/g", "1\n")
     assert covers(watch.changed(), "inner/g")
+
+
+def test_what_one_worktree_forgets_is_watched_for_the_other(repo: Repo, watch: Watch) -> None:
+    repo.git("worktree", "add", "-q", "inner", "-b", "inner")
+    inner = watch.repository.worktree(str(repo.path / "inner"))
+    assert isinstance(inner, WatchedWorktree)
+    watch.changed()
+    inner.end("it is not watched any more")
+    repo.remove("inner/.git")
+    assert covers(watch.changed(), "inner/f")
+    repo.write("inner/f", "1\n")
+    assert covers(watch.changed(), "inner/f")
 
 
 def test_remembered_changes_are_bounded() -> None:
