@@ -10,6 +10,10 @@ from collections.abc import Iterator
 
 _FANOUT = 256 * 4
 _MAGIC = b"\xfftOc"
+_FAR = 0x80000000  # an offset that is in another table
+# Ids are looked up in a set if a pack is not too large for that, and as many have been looked up as pay for the set.
+_MOST_IN_SET = 20_000
+_LOOK_UPS = 8  # objects for each look-up
 
 
 class PackIndex:
@@ -19,7 +23,10 @@ class PackIndex:
         """OSError or ValueError if the index cannot be read."""
         with open(path, "rb") as file:
             self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # ValueError if it is empty
-        self._length = raw_length
+        self.pack_path = f"{path.removesuffix('.idx')}.pack"
+        self.raw_length = self._length = raw_length
+        self._ids: frozenset[str] | None = None
+        self._asked = 0
         if self._data[:4] == _MAGIC:
             if self._data[4:8] != b"\0\0\0\x02":
                 raise ValueError(f"'{path}' has an unknown version")
@@ -27,13 +34,44 @@ class PackIndex:
         else:
             self._fanout, self._stride, self._skip = 0, 4 + raw_length, 4  # each id is after its offset
         ids = self._fanout + _FANOUT
-        if len(self._data) < ids or len(self._data) < ids + self._stride * self._count_up_to(255) + 2 * raw_length:
+        self._count = self._count_up_to(255) if len(self._data) >= ids else 0
+        if len(self._data) < ids + self._stride * self._count + 2 * raw_length:
             raise ValueError(f"'{path}' is too short")
 
+    def __iter__(self) -> Iterator[str]:
+        if self._skip:  # version 1
+            return (self._id(n).hex() for n in range(self._count))
+        start = self._fanout + _FANOUT
+        digits = self._data[start : start + self._count * self._length].hex()
+        width = 2 * self._length
+        return (digits[n : n + width] for n in range(0, len(digits), width))
+
+    def __len__(self) -> int:
+        return self._count
+
     def __contains__(self, oid: str) -> bool:
+        if self._ids is not None:
+            return oid in self._ids
+        self._asked += _LOOK_UPS
+        if self._asked > self._count <= _MOST_IN_SET:
+            self._ids = frozenset(self)
         raw = bytes.fromhex(oid)
         n, end = self._place(raw)
         return n < end and self._id(n) == raw
+
+    def offset(self, oid: str) -> int | None:
+        """Where an object is in the pack; None if it is not in it, or this index does not say it simply."""
+        raw = bytes.fromhex(oid)
+        n, end = self._place(raw)
+        if n >= end or self._id(n) != raw:
+            return None
+        if self._skip:  # version 1
+            at = self._fanout + _FANOUT + n * self._stride
+            return int.from_bytes(self._data[at : at + 4])
+        # After the ids are as many checksums of four bytes.
+        at = self._fanout + _FANOUT + len(self) * (self._stride + 4) + 4 * n
+        found = int.from_bytes(self._data[at : at + 4])
+        return found if found < _FAR else None
 
     def with_prefix(self, prefix: str) -> Iterator[str]:
         """The oids that begin with a hex prefix of at least two digits, in order."""

@@ -1,4 +1,5 @@
-"""Objects without libgit2: loose ones are read here, the contents of packs by a `git cat-file` that keeps running.
+"""Objects without libgit2: loose ones and small ones in packs are read here, others by a `git cat-file` that keeps
+running.
 
 Whether an object exists is looked up in the indexes of the packs, not asked of git: in a partial clone git would fetch
 it from the promisor remote, and for each object that does not exist it lists the packs again.
@@ -6,6 +7,7 @@ it from the promisor remote, and for each object that does not exist it lists th
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from git_agentos.errors import RepositoryError
@@ -14,8 +16,10 @@ from git_agentos.git.hash_algorithm import HashAlgorithm
 from git_agentos.git.objects import alternates
 from git_agentos.git.objects.cat_file import CatFile
 from git_agentos.git.objects.loose import LooseObjects, damaged
+from git_agentos.git.objects.pack_file import PackFile
 from git_agentos.git.objects.pack_index import PackIndex, PackIndexes
 
+_MOST_FILES = 32  # packs that are open at a time
 _SHORTEST = 4  # digits of a prefix, as git
 
 
@@ -32,6 +36,7 @@ class PlumbingStore:
         self._loose = LooseObjects(stores, hash_algorithm)
         self._packs = PackIndexes(stores, hash_algorithm.raw_length)
         self._last: PackIndex | None = None  # the pack that the last object was in: the next one often is too
+        self._files: dict[PackIndex, PackFile] = {}
         self._cat_file = CatFile(environment)
 
     def read(self, oid: str) -> tuple[str, bytes] | None:
@@ -44,9 +49,24 @@ class PlumbingStore:
                 raise
             found = None
         if found is None and self._is_packed(oid):
-            found = self._cat_file.read(oid)
-            if found is not None and self._hash.object_id(*found) != oid:
-                raise damaged(oid, "it has the content of another object")
+            found = self._read_packed(oid)
+        return found
+
+    def _read_packed(self, oid: str) -> tuple[str, bytes] | None:
+        """An object in the pack `_last`; git reads it where that is faster, and says what is wrong with it."""
+        assert self._last is not None
+        if self._last not in self._files:
+            if len(self._files) >= _MOST_FILES:
+                self._files.clear()
+            with contextlib.suppress(OSError):
+                self._files[self._last] = PackFile(self._last)
+        file = self._files.get(self._last)
+        found = None if file is None else file.read(oid)
+        if found is not None and self._hash.object_id(*found) == oid:
+            return found
+        found = self._cat_file.read(oid)
+        if found is not None and self._hash.object_id(*found) != oid:
+            raise damaged(oid, "it has the content of another object")
         return found
 
     def header(self, oid: str) -> tuple[str, int] | None:

@@ -271,19 +271,35 @@ def test_an_index_that_is_cut_off_is_passed_over(size: int, repo: Repo) -> None:
 # -- the child -----------------------------------------------------------------------------------------------------
 
 
-def test_a_child_that_is_killed_is_started_again(repo: Repo) -> None:
+def pack_large_file(repo: Repo) -> str:
+    """The oid of a packed blob that is left to git."""
+    repo.write("huge", os.urandom(1 << 20))
+    repo.commit("huge")
     repo.git("repack", "-adq")
+    return repo.oid("HEAD:huge")
+
+
+def test_a_child_that_is_killed_is_started_again(repo: Repo) -> None:
+    huge = pack_large_file(repo)
     store = plumbing(repo)
-    expected = store.read(repo.oid())
+    expected = store.read(huge)
     child = store._cat_file._child
     assert child is not None
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
-    assert store.read(repo.oid()) == expected is not None
+    assert store.read(huge) == expected is not None
+
+
+def test_no_child_for_small_objects(repo: Repo) -> None:
+    repo.git("repack", "-adfq")
+    store = plumbing(repo)
+    for oid in all_oids(repo):
+        assert store.read(oid) is not None
+    assert store._cat_file._child is None
 
 
 def test_one_child_for_all_reads_and_none_afterwards(repo: Repo) -> None:
-    repo.git("repack", "-adq")
+    pack_large_file(repo)
     store = plumbing(repo)
     for oid in all_oids(repo):
         store.read(oid)
