@@ -10,7 +10,6 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypedDict, Unpack
 
@@ -27,6 +26,7 @@ from git_agentos.store import database, database_path, rows
 from git_agentos.store.database import Connection
 from git_agentos.store.rows import TYPES, Entry, Item, LogQuery, RowOwner
 from git_agentos.util import times
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.util.values import ordered_id
 
 __all__ = [
@@ -62,8 +62,7 @@ class Filter(TypedDict, total=False):
     text: str | None
 
 
-@dataclass(frozen=True)
-class Rebuilt:
+class Rebuilt(NamedTuple):
     """What `rebuild` did; the fields are the keys of the JSON kind `log-rebuild`.
 
     `entries` and `items` are the numbers of rows of this worktree in the database, `uncarried` how many of both are in

@@ -115,14 +115,23 @@ class Facts:
     @cached_property
     def root(self) -> str | None:
         """The top of the worktree; None outside of one."""
-        status, out = self.git("rev-parse", "--show-toplevel")
+        if len(self._places) <= 3:
+            return os.path.realpath(self._places[2]) if len(self._places) == 3 else None
+        status, out = self.git("rev-parse", "--show-toplevel")  # a path has a newline
         return os.path.realpath(os.fsdecode(out.removesuffix(b"\n"))) if status == 0 and out.strip() else None
 
     @cached_property
     def git_dirs(self) -> tuple[str, ...]:
         """The worktree's own git directory and the common one; empty outside of a repository."""
-        status, out = self.git("rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir")
-        return tuple(os.path.realpath(os.fsdecode(line)) for line in out.split(b"\n") if line) if status == 0 else ()
+        found = self._places[:2] if len(self._places) <= 3 else self._places
+        return tuple(os.path.realpath(line) for line in found)
+
+    @cached_property
+    def _places(self) -> tuple[str, ...]:
+        """The lines of both git directories and, in a worktree, its top: git prints what it knows before it fails."""
+        names = ("--git-dir", "--git-common-dir", "--show-toplevel")
+        _, out = self.git("rev-parse", "--path-format=absolute", *names)
+        return tuple(os.fsdecode(line) for line in out.split(b"\n") if line)
 
     @cached_property
     def redirected(self) -> bool:
