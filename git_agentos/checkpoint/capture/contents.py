@@ -34,7 +34,7 @@ class Contents:
     """Reads the files of one worktree.
 
     `skipped` lists files that kept changing, `permissions` bits that are not what `umask` gives, `raw` the blobs of
-    bytes on disk that a checkout would not give.
+    bytes on disk that a checkout would not give. `looked_at` are regular files with their stat data of a moment ago.
     """
 
     def __init__(
@@ -47,6 +47,7 @@ class Contents:
         self.root = os.fsencode(repository.location.root)
         self._below = os.path.join(self.root, b"")
         self.cache = StatCache(repository.location.state_dir)
+        self.looked_at: dict[bytes, os.stat_result] = {}
         self.skipped: list[Skipped] = []
         self.permissions: dict[bytes, int] = {}
         self.raw: dict[bytes, str] = {}
@@ -67,6 +68,9 @@ class Contents:
         entries: dict[bytes, Entry] = {}
         through_git: list[bytes] = []
         for path in paths:
+            if path in self.looked_at and path not in converted and (blob := self._known(path, self.looked_at[path])):
+                entries[path] = (self._regular_mode(path, self.looked_at[path]), blob)
+                continue
             full = self.at(path)
             try:
                 found = os.lstat(full)
@@ -80,17 +84,31 @@ class Contents:
                     self.permissions[path] = stat.S_IMODE(found.st_mode)
                 entries[path] = (trees.SYMLINK, self._plain(path, full))
             elif stat.S_ISREG(found.st_mode):
-                mode = trees.EXECUTABLE if found.st_mode & 0o100 else trees.REGULAR
-                if stat.S_IMODE(found.st_mode) != self.usual(mode):
-                    self.permissions[path] = stat.S_IMODE(found.st_mode)
+                mode = self._regular_mode(path, found)
                 if path in converted:
                     through_git.append(path)
                     entries[path] = (mode, "")
                 else:
-                    entries[path] = (mode, self._plain(path, full))
+                    entries[path] = (mode, self._known(path, found) or self._plain(path, full))
         for path, oid in self._converted(through_git).items():
             entries[path] = (entries[path][0], oid)
         return {path: entry for path, entry in entries.items() if entry[1]}
+
+    def _regular_mode(self, path: bytes, found: os.stat_result) -> int:
+        """git's mode of a regular file; permission bits that are not the usual ones are kept."""
+        mode = trees.EXECUTABLE if found.st_mode & 0o100 else trees.REGULAR
+        if stat.S_IMODE(found.st_mode) != self.usual(mode):
+            self.permissions[path] = stat.S_IMODE(found.st_mode)
+        return mode
+
+    def _known(self, path: bytes, found: os.stat_result) -> str | None:
+        """The blob of a file that is as it was when it was read before, by its stat data: it need not be opened, since
+        these were settled and old then, and every write that has begun since has changed them."""
+        known = self.cache.get(path, found)
+        if known is None or not self.repository.exists(known):
+            return None
+        self.writer.depend_on(known, functools.partial(self._read_again, path, known))
+        return known
 
     def _plain(self, path: bytes, full: bytes) -> str:
         """The blob of a file's bytes without conversion; empty if the file was removed meanwhile."""
@@ -111,9 +129,7 @@ class Contents:
                 ) from error
             try:
                 before = _settled(descriptor)
-                known = self.cache.get(path, before)
-                if known is not None and self.repository.exists(known):
-                    self.writer.depend_on(known, functools.partial(self._read_again, path, known))
+                if (known := self._known(path, before)) is not None:
                     return known
                 if before.st_size > _STREAM_FROM:
                     os.lseek(descriptor, 0, os.SEEK_SET)

@@ -101,9 +101,11 @@ class Selection:
             if limit and path not in self.request.ignored:
                 with contextlib.suppress(OSError):
                     found = os.lstat(self.contents.at(path))
-                    if stat.S_ISREG(found.st_mode) and found.st_size > limit:
-                        self.skipped.append(Skipped(os.fsdecode(path), SkipReason.TOO_LARGE))
-                        continue
+                    if stat.S_ISREG(found.st_mode):
+                        if found.st_size > limit:
+                            self.skipped.append(Skipped(os.fsdecode(path), SkipReason.TOO_LARGE))
+                            continue
+                        self.contents.looked_at[path] = found
             kept.append(path)
         return kept
 

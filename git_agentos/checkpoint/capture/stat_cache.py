@@ -56,10 +56,11 @@ class StatCache:
 
     def get(self, path: bytes, stat: os.stat_result) -> str | None:
         """The blob of the file at `path` if it cannot have changed since it was hashed."""
-        known = self._load().get(os.fsdecode(path))
-        if not _is_row(known) or tuple(known[:6]) != row(stat):
+        name = os.fsdecode(path)
+        known = self._load().get(name)
+        if known is None or not _is_row(known) or tuple(known[:6]) != row(stat):
             return None
-        self._new[os.fsdecode(path)] = known
+        self._new[name] = known
         return str(known[6])
 
     def put(self, path: bytes, stat: os.stat_result, oid: str, read_at_ns: int) -> None:
