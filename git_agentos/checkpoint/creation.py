@@ -18,7 +18,7 @@ from git_agentos.checkpoint.capture.state import capture_state
 from git_agentos.checkpoint.model import Checkpoint, Metadata, State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import CheckpointFormatError, MissingObjectsError, converted_storage_errors
-from git_agentos.git import gc, process, refs, state_dir, trees
+from git_agentos.git import consolidation, process, refs, state_dir, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
@@ -113,8 +113,8 @@ def write_checkpoint(
     """Write a captured state as a checkpoint on the worktree's timeline, with the pending log entries.
 
     `attachments` are further entries of S, `keep_commits` commits that the timeline keeps alive from now on. With
-    either, a checkpoint is created even if the state is unchanged: an earlier one would not hold them. Objects that
-    were written loose are packed from time to time.
+    either, a checkpoint is created even if the state is unchanged: an earlier one would not hold them. What
+    checkpoints have written is packed together from time to time.
     """
     worktree = worktree._replace(worktree_id=metadata.worktree_id)
     repository, settings = worktree.repository, worktree.settings
@@ -125,7 +125,7 @@ def write_checkpoint(
         if earlier is not None:
             # Some objects of the state may be new nevertheless (a nested checkpoint): keep them.
             writer.flush()
-            gc.note_loose(repository, writer.loose)
+            consolidation.note(repository, writer)
             return Created(earlier, state)
     files = dict(attachments or {})
     if load:
@@ -138,14 +138,13 @@ def write_checkpoint(
         before = previous
         return format.write_timeline_commit(writer, checkpoint.id, previous, state, settings.committer)
 
-    writer.flush()
     seconds = writer.pending_commit(checkpoint.id).time
     tip = timeline.append(repository, writer, metadata.worktree_id, settings.committer, seconds, link)
     if load is not None and tip is not None:  # else the rows are marked when they are found on the timeline
         from git_agentos.checkpoint import log_sync
 
         log_sync.mark_saved(worktree, load, checkpoint, before, tip)
-    gc.note_loose(repository, writer.loose)
+    consolidation.note(repository, writer)
     return Created(checkpoint, state)
 
 

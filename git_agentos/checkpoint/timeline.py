@@ -23,7 +23,7 @@ from git_agentos.errors import (
     RepositoryError,
     UsageError,
 )
-from git_agentos.git import gc, refs, state_dir
+from git_agentos.git import consolidation, gc, refs, state_dir
 from git_agentos.git.location import Location
 from git_agentos.git.objects.pack import remove_keep
 from git_agentos.git.repository import Repository, Writer
@@ -113,9 +113,28 @@ def append(
         commit = make(_previous(writer, timeline, tip(location, timeline), committer, seconds))
         deferred.note(location, timeline, commit, committer, writer.keep_without_ref())
         return None
-    with state_dir.lock(location, "timeline"):
+    with _turn(location, writer):
         _publish(repository)
         return _append(repository, writer, timeline, committer, seconds, make)
+
+
+@contextlib.contextmanager
+def _turn(location: Location, writer: Writer) -> Iterator[None]:
+    """The lock on this worktree's timeline.
+
+    If it is free, the checkpoint is synced while it is held, together with the timeline's commit. If it is not, or
+    others would wait for long, the checkpoint is synced before.
+    """
+    with contextlib.ExitStack() as held:
+        is_held = False
+        if writer.is_light:
+            with contextlib.suppress(LockedError):
+                held.enter_context(state_dir.lock(location, "timeline", wait=False))
+                is_held = True
+        if not is_held:
+            writer.flush()
+            held.enter_context(state_dir.lock(location, "timeline"))
+        yield
 
 
 def _append(
@@ -177,8 +196,10 @@ def _publish(repository: Repository) -> list[tuple[str, str]]:
         try:
             found = deferred.read(path)
             _publish_one(repository, found)
-            for name in found.keep:
-                remove_keep(os.path.join(repository.objects_dir, "pack", os.path.basename(name)))
+            keeps = [os.path.join(repository.objects_dir, "pack", os.path.basename(name)) for name in found.keep]
+            for keep in keeps:
+                remove_keep(keep)
+            consolidation.note_packs(repository, [keep.removesuffix(".keep") for keep in keeps])
             os.unlink(path)
         except LockedError:
             raise

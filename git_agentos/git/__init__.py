@@ -11,7 +11,8 @@ repository      the open repository: objects, ancestry
 configuration   reading git's configuration
 objects         a package: reading objects, by one of two backends; writing them so that they are on disk when a
                 checkpoint is reported
-gc              packing the loose objects of many checkpoints; saving beside a running `git gc`
+consolidation   packing together what many checkpoints have written
+gc              whether a `git gc` runs, and saving beside it
 filesystem      which names the file system takes for one, by a probe; filesystem_limits: what else it cannot do
 trees           trees as mappings: parse, edit, walk, compare
 refs            reading refs, and moving them by compare-and-swap

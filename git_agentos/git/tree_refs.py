@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from git_agentos.errors import AgentosError, LockedError, RepositoryError
-from git_agentos.git import gc, refs, trees
+from git_agentos.git import consolidation, refs, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 
@@ -57,7 +57,7 @@ def put(repository: Repository, name: str, make: Callable[[Writer], Files]) -> N
                 refs.update(location, name, tree, old, ready=writer.rewrite_missing)
             except refs.RefMoved:
                 continue
-            gc.note_loose(repository, writer.loose)
+            consolidation.note(repository, writer)
             return
     raise LockedError(f"cannot set the ref '{name}': other processes keep updating it", "try again")
 

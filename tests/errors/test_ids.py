@@ -185,7 +185,7 @@ def test_a_missing_conflict_stage(repo: Repo) -> None:
     assert len(stages) == 3, tree
     repo.git("merge", "--abort")
     for oid in stages:
-        path = repo.path / ".git/objects" / oid[:2] / oid[2:]
+        path = repo.loose_object(oid)
         kept = path.read_bytes()
         path.chmod(0o600)
         path.unlink()
@@ -227,7 +227,7 @@ def test_usage(repo: Repo, taken: str, words: list[str]) -> None:
 
 
 def _lose(repo: Repo, oid: str) -> None:
-    path = repo.path / ".git/objects" / oid[:2] / oid[2:]
+    path = repo.loose_object(oid)
     path.chmod(0o600)
     path.unlink()
 

@@ -464,11 +464,8 @@ def test_a_missing_tree_is_a_finding(agent: Repo, repo: Repo) -> None:
     """No timeline may lead to a checkpoint that cannot be restored."""
     first = on_timeline(agent)
     (saved,) = unpublished(agent, MOVES[0])
-    for path in keep_files(agent):
-        for each in path.parent.glob(f"{path.stem}.*"):
-            each.unlink()
     tree = agent.text("rev-parse", f"{saved}^{{tree}}")
-    (Path(location(agent).common_dir) / "objects" / tree[:2] / tree[2:]).unlink()
+    agent.loose_object(tree).unlink()
     assert [each.id for each in checkpoints(agent)] == first
     assert [tree in each["message"] for each in found_by_doctor(repo)] == [True]
 

@@ -454,7 +454,7 @@ def test_commits_that_are_gone_are_seen(repo: Repo, sealed: Evidence) -> None:
         (work, f"the commit {work} "),
         (evidence_store.verify(context, "r").final_checkpoint or "", "timeline"),
     ):
-        path = Path(context.location.common_dir, "objects", oid[:2], oid[2:])
+        path = repo.loose_object(oid)
         data = path.read_bytes()
         path.unlink()
         found = evidence_store.verify(context_of(repo), "r")

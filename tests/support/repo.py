@@ -105,6 +105,16 @@ class Repo:
     def text(self, *args: Name) -> str:
         return os.fsdecode(self.git(*args)).strip()
 
+    def loose_object(self, oid: str) -> Path:
+        """The file of an object, which a test can then take away; all objects in packs are made loose."""
+        common_dir = Path(self.text("rev-parse", "--path-format=absolute", "--git-common-dir"))
+        for pack in (common_dir / "objects/pack").glob("*.pack"):
+            data = pack.read_bytes()
+            for each in pack.parent.glob(f"{pack.stem}.*"):
+                each.unlink()
+            self.git("unpack-objects", "-q", stdin=data)
+        return common_dir / "objects" / oid[:2] / oid[2:]
+
     def other_object_format(self) -> str:
         """The object format that this repository does not have."""
         return "sha1" if self.text("rev-parse", "--show-object-format") == "sha256" else "sha256"

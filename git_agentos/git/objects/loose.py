@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -108,7 +107,9 @@ def write(objects_dir: str, objects: Mapping[str, tuple[str, bytes]]) -> None:
         for oid, (kind, data) in objects.items():
             header = b"%b %d\0" % (kind.encode(), len(data))
             descriptors.append(_write_one(objects_dir, oid, deflate(header + data)))
-        _sync(descriptors)
+        # The last one first: its sync usually commits the others too.
+        for descriptor in reversed(descriptors):
+            files.sync(descriptor)
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
@@ -147,29 +148,3 @@ def _write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
-
-
-def _sync(descriptors: list[int]) -> None:
-    """fsync all in parallel, so that a journalling file system commits them together."""
-    if len(descriptors) <= 2:
-        for descriptor in descriptors:
-            files.sync(descriptor)
-        return
-    errors: list[OSError] = []
-
-    def work(part: list[int]) -> None:
-        try:
-            for descriptor in part:
-                files.sync(descriptor)
-        except OSError as error:
-            errors.append(error)
-
-    # The last one first: its sync usually commits the others too.
-    backwards = descriptors[::-1]
-    threads = [threading.Thread(target=work, args=(backwards[n::8],)) for n in range(min(8, len(backwards)))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]

@@ -46,13 +46,22 @@ class Pack:
         self._offset = 12
         self._entries: dict[str, tuple[int, int]] = {}  # oid -> crc32, offset
         self._file.write(struct.pack(">4sII", b"PACK", 2, 0))
+        self.name = ""  # known when it is complete
 
     def __contains__(self, oid: str) -> bool:
         return oid in self._entries
 
+    def __len__(self) -> int:
+        return len(self._entries)
+
     @property
     def oids(self) -> Iterable[str]:
         return self._entries.keys()
+
+    @property
+    def size(self) -> int:
+        """Its bytes so far, without the checksum."""
+        return self._offset
 
     def add(self, kind: str, oid: str, data: bytes) -> None:
         encoded = _pack_header(_KINDS[kind], len(data)) + deflate(data)
@@ -104,7 +113,8 @@ class Pack:
         self._file.flush()
         files.set_mode(self._file.fileno(), 0o444)
         os.fsync(self._file.fileno())
-        base = os.path.join(self._folder, f"pack-{digest.hexdigest()}")
+        self.name = f"pack-{digest.hexdigest()}"
+        base = os.path.join(self._folder, self.name)
         index = self._index(digest.digest())
         keep = -1
         try:

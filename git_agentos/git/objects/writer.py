@@ -1,7 +1,7 @@
 """Writing objects so that they are on disk when a checkpoint is reported.
 
-Few objects are written loose, many as one pack. Nothing is visible before `flush`; after it every object has been
-fsynced. git prunes what a killed writer leaves (`tmp_obj_*`, `tmp_pack_*`).
+Few objects are written loose, others as one pack (docs/decisions/022-small-packs.md). Nothing is visible before
+`flush`; after it every object has been fsynced. git prunes what a killed writer leaves (`tmp_obj_*`, `tmp_pack_*`).
 
 `loose` and `pack` have the formats.
 """
@@ -17,9 +17,21 @@ from types import TracebackType
 from git_agentos.git.hash_algorithm import HashAlgorithm
 from git_agentos.git.objects import loose
 from git_agentos.git.objects.pack import Pack
+from git_agentos.util.named_tuple import NamedTuple
 
-_LOOSE_LIMIT = 100  # git's fetch.unpackLimit: up to here loose, above it a pack
+_LOOSE_LIMIT = 4  # up to here each object is a file to sync; a pack takes three syncs, however many it has
+# What is kept in memory until `flush`.
+_BUFFER_OBJECTS = 1000
 _BUFFER_BYTES = 16 << 20
+_LIGHT = 1 << 20  # bytes that are written and synced in some milliseconds
+
+
+class WrittenPack(NamedTuple):
+    """A pack by its name (`pack-` and a checksum), how many objects it has, and its bytes."""
+
+    name: str
+    objects: int
+    size: int
 
 
 class ObjectWriter:
@@ -51,6 +63,7 @@ class ObjectWriter:
         self._packed: set[str] = set()
         self._keeps: list[tuple[str, int]] = []
         self._flushed: dict[str, tuple[str, bytes]] = {}
+        self._written_packs: list[WrittenPack] = []
 
     def __enter__(self) -> ObjectWriter:
         return self
@@ -88,7 +101,7 @@ class ObjectWriter:
             return oid
         self._pending[oid] = (kind, data)
         self._pending_bytes += len(data)
-        if len(self._pending) > _LOOSE_LIMIT or self._pending_bytes > _BUFFER_BYTES:
+        if len(self._pending) > _BUFFER_OBJECTS or self._pending_bytes > _BUFFER_BYTES:
             self._open_pack()
         return oid
 
@@ -120,13 +133,16 @@ class ObjectWriter:
             for oid, (kind, data) in self._pending.items():
                 self._pack.add(kind, oid, data)
             self._pending.clear()
+            self._pending_bytes = 0
         return self._pack
 
     def flush(self) -> None:
         """Write everything collected so far to disk durably."""
+        if len(self._pending) > _LOOSE_LIMIT:
+            self._open_pack()
         if self._pack is not None:
             pack, self._pack = self._pack, None
-            self._keeps.append(pack.finish())
+            self._finish(pack)
             self._packed.update(pack.oids)
         if self._pending:
             loose.write(self._dir, self._pending)
@@ -134,10 +150,24 @@ class ObjectWriter:
             self._pending = {}
             self._pending_bytes = 0
 
+    def _finish(self, pack: Pack) -> None:
+        self._keeps.append(pack.finish())
+        self._written_packs.append(WrittenPack(pack.name, len(pack), pack.size))
+
+    @property
+    def is_light(self) -> bool:
+        """Whether `flush` takes milliseconds."""
+        return self._pending_bytes + (self._pack.size if self._pack is not None else 0) <= _LIGHT
+
     @property
     def loose(self) -> list[str]:
         """The oids of the loose objects that were written."""
         return list(self._flushed)
+
+    @property
+    def packs(self) -> list[WrittenPack]:
+        """The packs that were written, but for those of `keep_without_ref`."""
+        return list(self._written_packs)
 
     def repack_with_keep(self) -> None:
         """Write everything, existing objects included, into a pack with a keep file.
@@ -159,17 +189,20 @@ class ObjectWriter:
         self.flush()
         self._pack_and_keep({**self._found, **self._flushed})
         keeps, self._keeps = self._keeps, []
+        self._written_packs = []  # they must stay as they are
         for _, descriptor in keeps:
             os.close(descriptor)
         return [path for path, _ in keeps]
 
     def _pack_and_keep(self, objects: Mapping[str, tuple[str, bytes]]) -> None:
         """Write a pack with a keep file."""
+        if not objects:
+            return
         pack = Pack(os.path.join(self._dir, "pack"), self.hash)
         try:
             for oid, (kind, data) in objects.items():
                 pack.add(kind, oid, data)
-            self._keeps.append(pack.finish())
+            self._finish(pack)
         except BaseException:
             pack.abandon()
             raise

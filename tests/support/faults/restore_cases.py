@@ -63,12 +63,12 @@ def checkpoint_packed(runner: Runner, repo: Repo) -> list[str]:
 
 
 def checkpoint_consolidating(runner: Runner, repo: Repo) -> list[str]:
-    """So many loose objects are noted that this checkpoint packs them."""
+    """So many loose objects are noted, with a small pack, that this checkpoint packs them together."""
     _dirty(repo)
     take(runner, repo)
     loose = [path for path in sorted((repo.path / ".git/objects").glob("??/*")) if len(path.parent.name) == 2]
     rows = "".join(f"{path.parent.name}{path.name}\n" for path in loose)
-    repo.write(".git/agentos/loose-objects", rows * (1000 // len(loose) + 1))
+    repo.append(".git/agentos/loose-objects", rows * (1000 // len(loose) + 1))
     repo.append("new/untracked.txt", "more\n")
     return ["checkpoint", "-m", "killed"]
 
