@@ -1,7 +1,7 @@
 """Removing secrets from text before it is written to a log. They are found by their form.
 
-Known are the tokens of cloud, code-host and model providers (by the prefixes that these give them), private keys, JSON
-web tokens, `Authorization` headers, passwords in URLs, and values that are assigned to a name such as `password` or
+Known are the tokens of cloud, code-host and model providers (`secret_forms` has how they look), private keys, JSON web
+tokens, `Authorization` headers, passwords in URLs, and values that are assigned to a name such as `password` or
 `api_key`. A long hexadecimal number alone is not a secret: commits, checkpoints and UUIDs stay.
 
 `redact` rather removes too much. `credentials` finds only what is certainly a credential: a file is refused for it, and
@@ -21,103 +21,9 @@ from git_agentos.util.named_tuple import NamedTuple
 
 MASK = "[redacted]"
 
-# A token is not part of a longer word.
-_START = r"(?<![A-Za-z0-9])"
-_END = r"(?![A-Za-z0-9])"
-_TOKENS: dict[str, tuple[str, ...]] = {
-    "a token of a cloud provider": (
-        r"(?:AKIA|ASIA|AROA|AIDA|ABIA|ACCA)[A-Z0-9]{16}",
-        r"ABSK[A-Za-z0-9+/]{60,}={0,2}",
-        r"bedrock-api-key-[A-Za-z0-9+/=_-]{40,}",
-        r"AIza[A-Za-z0-9_-]{35}",
-        r"AQ\.Ab8[A-Za-z0-9_-]{30,}",
-        r"ya29\.[A-Za-z0-9_.-]{20,}",
-        r"GOCSPX-[A-Za-z0-9_-]{20,}",
-        r"AccountKey=[A-Za-z0-9+/]{86}==",
-        r"do[opr]_v1_[0-9a-f]{64}",
-        r"dapi[0-9a-f]{32}(?:-\d)?",
-        r"hv[sbr]\.[A-Za-z0-9_-]{24,}",
-        r"LTAI[A-Za-z0-9]{17,26}",
-        r"HRKU-[A-Za-z0-9_-]{36,}",
-        r"fm[12][ar]?_[A-Za-z0-9+/=]{60,}",
-        r"nfp_[A-Za-z0-9]{36,}",
-        r"pscale_(?:pw|tkn|oauth)_[A-Za-z0-9_.-]{32,}",
-        r"sbp_[0-9a-f]{40}",
-        r"sb_secret_[A-Za-z0-9_-]{20,}",
-        r"pul-[0-9a-f]{40}",
-        r"dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,}",
-        r"ops_eyJ[A-Za-z0-9+/=_-]{100,}",
-        r"v1\.0-[0-9a-f]{24}-[0-9a-f]{100,}",
-    ),
-    "a token of a code host or package index": (
-        r"gh[pousr]_[A-Za-z0-9]{36,}",
-        r"github_pat_[A-Za-z0-9_]{22,}",
-        r"gl(?:pat|ptt|dt|rt|rtr|cbt|ft|soat|agent|oas|imt|ffct|wt)-[A-Za-z0-9_.-]{20,}",
-        r"GR1348941[A-Za-z0-9_-]{20,}",
-        r"ATBB[A-Za-z0-9]{28,}",
-        r"AT(?:AT|CT)T3[A-Za-z0-9_=-]{40,}",
-        r"npm_[A-Za-z0-9]{36,}",
-        r"pypi-[A-Za-z0-9_-]{50,}",
-        r"rubygems_[0-9a-f]{48}",
-        r"cio[A-Za-z0-9]{32}",
-        r"oy2[a-z0-9]{43}",
-        r"CLOJARS_[a-z0-9]{60}",
-        r"dckr_(?:pat|oat)_[A-Za-z0-9_-]{20,}",
-        r"AKCp[A-Za-z0-9]{60,}",
-    ),
-    "a token of a service": (
-        r"xox[abeoprs]-[A-Za-z0-9-]{10,}",
-        r"xoxe\.xox[bp]-\d-[A-Za-z0-9]{100,}",
-        r"xapp-\d-[A-Za-z0-9-]{10,}",
-        r"[spr]k_(?:live|test)_[A-Za-z0-9]{16,}",
-        r"whsec_[A-Za-z0-9+/=]{24,}",
-        r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",
-        r"\d{8,10}:AA[A-Za-z0-9_-]{33}",
-        r"lin_(?:api|oauth)_[A-Za-z0-9]{32,}",
-        r"ntn_[A-Za-z0-9]{43,}",
-        r"figd_[A-Za-z0-9_-]{38,}",
-        r"gl(?:sa|c)_[A-Za-z0-9+/=]{30,}(?:_[0-9a-f]{8})?",
-        r"NRAK-[A-Z0-9]{27}",
-        r"sntry(?:s|u)_[A-Za-z0-9+/=_]{40,}",
-        r"PMAK-[0-9a-f]{24}-[0-9a-f]{34}",
-        r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}",
-        r"sq0(?:atp|csp|idp)-[A-Za-z0-9_-]{22,}",
-        r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}",
-        r"tskey-(?:api|auth|client|webhook)-[A-Za-z0-9]{8,}-[A-Za-z0-9]{20,}",
-    ),
-    "a token of a model provider": (
-        r"sk-(?:proj|svcacct|admin|None)-[A-Za-z0-9_-]{20,}",
-        r"sk-ant-[A-Za-z0-9_-]{10,}",
-        r"sk-or-v1-[0-9a-f]{32,}",
-        r"sk-[A-Za-z0-9]{32,}",
-        r"sk_[0-9a-f]{48}",
-        r"hf_[A-Za-z0-9]{30,}",
-        r"r8_[A-Za-z0-9]{37,}",
-        r"gsk_[A-Za-z0-9]{40,}",
-        r"csk-[a-z0-9]{40,}",
-        r"xai-[A-Za-z0-9]{40,}",
-        r"pplx-[A-Za-z0-9]{40,}",
-        r"nvapi-[A-Za-z0-9_-]{60,}",
-        r"tgp_v1_[A-Za-z0-9_-]{43}",
-        r"fw_[A-Za-z0-9]{22,24}",
-        r"tvly-(?:[a-z]{3,4}-)?[A-Za-z0-9]{30,}",
-        r"jina_[A-Za-z0-9_-]{60,}",
-        r"pcsk_[A-Za-z0-9]{5,}_[A-Za-z0-9]{50,}",
-        r"lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}",
-        r"vc[kp]_[A-Za-z0-9]{50,}",
-    ),
-    "a JSON web token": (r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}",),
-    "a private key": (r"AGE-SECRET-KEY-1[0-9A-Z]{50,}",),
-}
-# Known by something in their middle.
-_MARKED = re.compile(
-    rf"{_START}(?:[A-Za-z0-9_~.]{{3}}\dQ~[A-Za-z0-9_~.-]{{31,34}}|[A-Za-z0-9]{{14}}\.atlasv1\.[A-Za-z0-9_=-]{{60,}}){_END}"
-)
-_PRIVATE_KEY = re.compile(
-    r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----.*?"
-    r"(?:-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----|\Z)",
-    re.DOTALL,
-)
+PRIVATE_KEY_BEGINS = r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
+PRIVATE_KEY_ENDS = r"-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
+_PRIVATE_KEY = re.compile(rf"{PRIVATE_KEY_BEGINS}.*?(?:{PRIVATE_KEY_ENDS}|\Z)", re.DOTALL)
 _WEBHOOK = re.compile(r"(https://hooks\.slack\.com/(?:services|workflows)/)[A-Za-z0-9/_-]{20,}")
 _URL_PASSWORD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s/:@'\"<>]{0,200}:)([^\s/@'\"<>]{1,500})(?=@)")
 _URL_PARAMETER = re.compile(
@@ -157,13 +63,12 @@ _PATTERNS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (_URL_PARAMETER, ("sig=", "key=", "code=", "signature=", "token=")),
     (_HEADER, ("authorization", "api-key", "private-token")),
     (_BEARER, ("bearer",)),
-    (_MARKED, ("q~", ".atlasv1.")),
 )
 # What `credentials` does not count: a marker that is only mentioned, an example's password, a value that a person would
 # write.
 _KEY_MATERIAL = re.compile(
-    r"(?m)(?:^[ \t]*-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----[ \t]*\r?$"
-    r"|-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:\\[nr]|[\s\"'+,])*[A-Za-z0-9+/=]{12})"
+    rf"(?m)(?:^[ \t]*{PRIVATE_KEY_BEGINS}[ \t]*\r?$"
+    rf"|{PRIVATE_KEY_BEGINS}(?:\\[nr]|[\s\"'+,])*[A-Za-z0-9+/=]{{12}})"
 )
 _EXAMPLE_PASSWORD = re.compile(
     r"(?i)(?:p|pw|pwd|pass|passwd|user(?:name)?|admin|root|guest|test|foo|bar|baz|example|change[_-]?me|postgres|mysql"
@@ -223,11 +128,10 @@ def credentials(text: str) -> Iterator[Credential]:
     """What is certainly a credential: tokens, private keys with content after the marker, passwords in URLs that are no
     example's, and long values that look random and are assigned to the name of a secret."""
     for found in _token().finditer(text):
-        yield Credential(_kind(found[0]), found.start())
+        from git_agentos import secret_forms
+
+        yield Credential(secret_forms.group_of(found[0]), found.start())
     folded = text.casefold()
-    if "q~" in folded or ".atlasv1." in folded:
-        for found in _MARKED.finditer(text):
-            yield Credential("a token of a cloud provider", found.start())
     if "private key" in folded:
         for found in _KEY_MATERIAL.finditer(text):
             yield Credential("a private key", found.start())
@@ -298,11 +202,9 @@ def _is_secret(name: str, join: str, value: str) -> bool:
 @cache
 def _token() -> re.Pattern[str]:
     """Any of the tokens; compiled when it is first needed, since that would take a third of this module's import."""
-    return re.compile(f"{_START}(?:{'|'.join(each for group in _TOKENS.values() for each in group)}){_END}")
+    from git_agentos import secret_forms
 
-
-def _kind(token: str) -> str:
-    return next(kind for kind, group in _TOKENS.items() if re.fullmatch("|".join(group), token))
+    return secret_forms.any_token()
 
 
 def _is_example(before: str, password: str) -> bool:

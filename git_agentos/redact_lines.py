@@ -14,8 +14,8 @@ MASK = redact.MASK.encode()
 
 _SHORTEST_SECRET = 8
 _NO_SECRETS = ("PWD", "OLDPWD")  # not secret, although their names look so
-_KEY_BEGINS = re.compile(rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")
-_KEY_ENDS = re.compile(rb"-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")
+_KEY_BEGINS = re.compile(redact.PRIVATE_KEY_BEGINS.encode())
+_KEY_ENDS = re.compile(redact.PRIVATE_KEY_ENDS.encode())
 # A line of a key: base64, a header, or empty; the last line and a checksum are shorter.
 _KEY_LINE = re.compile(
     rb"(?:.*[^A-Za-z0-9+/])?[A-Za-z0-9+/]{32,}={0,2}\W*|.*(?:Proc-Type|DEK-Info|Version|Comment|Hash): .*|"
