@@ -4,7 +4,7 @@ A file has to be a regular one, without the name of a secret, and not too large:
 
     path      relative to the project's root, without '..'; a link may lead elsewhere in the project, but not out of it
     kind      a regular file: no folder, device, pipe or socket
-    name      no component has the name of a secret (SECRET_NAMES), none is '.git' or '.agentos'
+    name      no component has the name of a secret (`secrets.file_names`), none is '.git' or '.agentos'
     size      at most 102,400 bytes each
     text      UTF-8 without NUL; anything else is binary
     tokens    at most 200,000 in all (`tokens`)
@@ -22,33 +22,16 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from git_agentos.errors import ContextError, system_reason
+from git_agentos.secrets import file_names
 from git_agentos.tdd.context import secrets, tokens
 from git_agentos.util.values import count
 
 MAX_FILE_BYTES = 102_400
 MAX_TOKENS = 200_000  # of all files together
 
-# Patterns for every component of a path, in lower case: on some file systems `.ENV` is `.env`, and a key is a key
-# wherever it lies. A pattern that matches too much (`secretary.md`) costs a rename, a missing one costs a key.
-SECRET_NAMES = (
-    # settings of an application
-    ".env*", "*.env", "*secret*", "*credentials*", "*.tfstate", "*.tfstate.*", "*.tfvars", "*.tfvars.json",
-    "application_default_credentials*", "service-account*.json", "service_account*.json", "*.publishsettings",
-    # keys and certificates
-    "*.pem", "*.key", "*.p12", "*.pfx", "*.pkcs12", "*.p8", "*.jks", "*.keystore", "*.ppk", "*.ovpn", "*.agekey",
-    "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "identity.age", "*.mobileprovision",
-    # stores of passwords
-    "*.kdb", "*.kdbx", "*.agilekeychain", "*.opvault", "*.keychain", "*.keychain-db", "*.gpg", "*.pgp",
-    # what tools remember of their users
-    ".netrc", "_netrc", ".pypirc", ".npmrc", ".yarnrc*", ".pgpass", ".my.cnf", ".mylogin.cnf", ".htpasswd", "htpasswd",
-    ".git-credentials", ".dockercfg", ".docker", ".s3cfg", ".boto", ".terraformrc", "terraform.rc", ".vault-token",
-    "kubeconfig*", "*.kubeconfig", ".kube", ".aws", ".azure", ".gcloud", ".ssh", ".gnupg", ".password-store",
-    ".*_history", ".lesshst",
-)  # fmt: skip
 _PRIVATE_FOLDERS = (".git", ".agentos")
 
 _LEAVE_OUT = "leave it out; write what a model has to know of it into the design document"
@@ -240,14 +223,8 @@ def _check_names(path: str, given: str) -> None:
     shown = f"'{given}'" if path == given else f"'{given}', which is '{path}',"
     if (folder := private_folder(path)) is not None:
         raise ContextError(f"{shown} lies in '{folder}', which is not part of the project", _LEAVE_OUT)
-    if (pattern := secret_pattern(path)) is not None:
+    if (pattern := file_names.pattern_of(path)) is not None:
         raise ContextError(f"{shown} may hold secrets: its name matches '{pattern}'", _LEAVE_OUT)
-
-
-def secret_pattern(path: str) -> str | None:
-    """The pattern of a secret's name that a component of `path` matches; None if none does."""
-    parts = [part.casefold() for part in path.split("/")]
-    return next((each for part in parts for each in SECRET_NAMES if fnmatchcase(part, each)), None)
 
 
 def private_folder(path: str) -> str | None:

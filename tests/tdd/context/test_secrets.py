@@ -13,6 +13,7 @@ import pytest
 
 from git_agentos.errors import ContextError
 from git_agentos.redact import MASK
+from git_agentos.secrets import detectors
 from git_agentos.tdd.context import secrets
 from tests.support.env import PROJECT_ROOT
 
@@ -165,7 +166,7 @@ def test_hostile_texts_take_no_time(piece: str) -> None:
 
 @pytest.fixture
 def without_detect_secrets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    secrets._detectors.cache_clear()
+    detectors.installed.cache_clear()
     real: Callable[..., Any] = builtins.__import__
 
     def refuse(name: str, *rest: Any) -> Any:
@@ -177,7 +178,7 @@ def without_detect_secrets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(builtins, "__import__", refuse)
     yield
-    secrets._detectors.cache_clear()
+    detectors.installed.cache_clear()
 
 
 @pytest.mark.usefixtures("without_detect_secrets")
@@ -188,4 +189,4 @@ def test_missing_detect_secrets_still_refuses_known_secrets() -> None:
 
 
 def test_needed_detectors_exist() -> None:
-    assert len(secrets._detectors()) == len(secrets._DETECTORS)
+    assert len(detectors.installed()) == len(detectors.NAMES)

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from git_agentos.errors import ContextError
+from git_agentos.secrets import file_names
 from git_agentos.tdd import validate_context_limits, validate_context_path
 from git_agentos.tdd.context import source_files, tokens
 
@@ -144,8 +145,8 @@ def test_text_that_only_looks_like_a_secret_is_accepted(path: str, project: Path
 
 @given(st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=30), st.sampled_from(["", "d/", "d/e/"]))
 def test_secret_name_is_found_in_any_path(name: str, folder: str) -> None:
-    assert source_files.secret_pattern(f"{folder}{name}secret{name}/x") is not None
-    assert source_files.secret_pattern(f"{folder}{name}.pem") is not None
+    assert file_names.pattern_of(f"{folder}{name}secret{name}/x") is not None
+    assert file_names.pattern_of(f"{folder}{name}.pem") is not None
     assert source_files.private_folder(f"{folder}.git/{name}") == ".git"
 
 
