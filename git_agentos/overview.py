@@ -64,7 +64,7 @@ def examine(workspace: Workspace, watch: WatchStatus | None, *, fix: bool = Fals
     """The problems of the repository, its runs, workflows and watch daemon (as `watch` describes it); with `fix`, those
     are fixed that can be fixed safely."""
     context = workspace.context
-    found = (*workspace.doctor(fix=fix), *_examine_watch(context, watch))
+    found = (*workspace.doctor(fix=fix), *_examine_captured(context), *_examine_watch(context, watch))
     if not _has_runs(context):
         return found
     from git_agentos import findings
@@ -73,6 +73,12 @@ def examine(workspace: Workspace, watch: WatchStatus | None, *, fix: bool = Fals
 
     checks = itertools.chain(runs.examine(context), workflows.examine(context, os.environ))
     return (*found, *findings.report(checks, fix=fix))
+
+
+def _examine_captured(context: OpenWorktree) -> Iterator[Finding]:
+    from git_agentos.secrets import captured_files
+
+    return captured_files.examine(context.repository, context.settings)
 
 
 def _examine_watch(context: OpenWorktree, watch: WatchStatus | None) -> Iterator[Finding]:

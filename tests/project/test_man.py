@@ -28,6 +28,7 @@ from git_agentos.cli.command_tree import Command
 from git_agentos.guard.diagnosis import checks as guard
 from git_agentos.guard.policy import command_table
 from git_agentos.run import query as runs
+from git_agentos.secrets import captured_files
 from git_agentos.tdd import doctor as workflows
 from git_agentos.worktree import entry_checks, index_repair, pruned, repair
 from tests.support.env import PROJECT_ROOT
@@ -156,7 +157,7 @@ def test_findings_are_described() -> None:
     reported: set[str] = set()
     # Which argument is the code, of what makes a finding.
     makers = {"Finding": 0, "fixable": 0, "repairable": 1}
-    for module in (doctor, guard, runs, workflows, repair, entry_checks, index_repair, pruned):
+    for module in (doctor, captured_files, guard, runs, workflows, repair, entry_checks, index_repair, pruned):
         calls = [node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.Call)]
         named = [(call.func.id, call.args) for call in calls if isinstance(call.func, ast.Name)]
         codes = [arguments[makers[name]] for name, arguments in named if name in makers]
