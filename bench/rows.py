@@ -15,6 +15,7 @@ import measure
 import rows_guard
 import rows_large
 import rows_run
+import rows_secrets
 import rows_tdd
 import rows_watch
 import rows_worktree
@@ -555,6 +556,7 @@ ROWS: dict[str, Callable[[Bench], None]] = {
     "many": rows_watch.many,
     "rollback": rows_run.rollback,
     "tdd": rows_tdd.tdd,
+    "secrets": rows_secrets.secrets,
 }
 
 
