@@ -68,7 +68,8 @@ _EXAMPLE_PASSWORD = re.compile(
 _NAMES = (
     rb"pass(?:word|wd|phrase|code)|pwd|(?:client|app|consumer|shared|webhook|oauth|jwt)?[_-]?secret"
     rb"|(?:secret|access|api|account|auth|private|signing|encryption|master|storage|service|license|app|admin|user|bot)"
-    rb"[_-]?(?:access[_-]?)?key(?:[_-]?base)?|apikey|authorization|credentials?|_auth"
+    rb"[_-]?(?:access[_-]?)?key(?:[_-]?base)?|(?:aws|azure|gcp|google|s3|twilio|sendgrid|stripe|slack|openai|anthropic"
+    rb"|github|gitlab|npm|pypi|heroku|cloudflare|datadog|mailgun)[A-Za-z0-9_.-]{0,20}[_-]?key|apikey|authorization|credentials?|_auth"
     rb"|(?:auth|access|refresh|bearer|session|api|bot|deploy|personal|private|secret|user|admin|service|oauth|ci|id)?"
     rb"[_-]?token"
 )
@@ -89,6 +90,11 @@ _OTHER_NAMES = re.compile(
 _OTHER_WORDS = (b"page ", b"next ", b"sync ", b"public ")
 _ATTRIBUTES = re.compile(rb"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\Z")
 _AWS_SECRET = re.compile(rb"(?<![A-Za-z0-9+/_-])(?![0-9a-f]{40})[A-Za-z0-9+/]{40}(?![A-Za-z0-9+/=_-])")
+# 64 bytes in base64 (not a hash of a lock file), and a bot's token with another beginning: where the text says whose.
+_AZURE_ALONE = re.compile(rb"(?<![A-Za-z0-9+/=:-])[A-Za-z0-9+/]{86}==(?![A-Za-z0-9+/=])")
+_OF_AZURE = (b"azure", b"core.windows.net", b"accountkey", b"storage_account", b"storageaccount")
+_TELEGRAM = re.compile(rb"(?<![A-Za-z0-9])\d{8,10}:[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])")
+_OF_TELEGRAM = (b"telegr", b"bot_token", b"bottoken")
 _TWILIO_ACCOUNT = re.compile(rb"(?<![A-Za-z0-9])AC[0-9a-f]{32}(?![A-Za-z0-9])")
 _TWILIO_KEY = re.compile(rb"(?<![A-Za-z0-9])SK[0-9a-f]{32}(?![A-Za-z0-9])")
 _HEX_TOKEN = re.compile(rb"(?<![A-Za-z0-9_.+/=-])[0-9a-f]{32}(?![A-Za-z0-9_.+/=-])")
@@ -199,6 +205,15 @@ def _neighbours(data: bytes, runs: bytes, tokens: list[Match]) -> Iterator[Match
     for token in tokens:
         if token.kind == "AWS access key":
             yield from _near(data, token.start, _AWS_SECRET, "AWS secret key")
+    folded = data.lower()
+    if any(word in folded for word in _OF_AZURE) and _AZURE_ALONE.search(runs) is not None:
+        for found in _AZURE_ALONE.finditer(data):
+            if placeholders.is_random(found[0][:86]):
+                yield Match("Azure storage key", found.start(), found.end(), found[0])
+    if any(word in folded for word in _OF_TELEGRAM):
+        for found in _TELEGRAM.finditer(data):
+            if placeholders.is_random(found[0].partition(b":")[2]):
+                yield Match("Telegram bot token", found.start(), found.end(), found[0])
     if _TWILIO_KEY.search(runs) is not None:
         for found in _TWILIO_KEY.finditer(data):
             if not placeholders.is_placeholder(found[0], found[0][2:]):
@@ -238,7 +253,8 @@ def _name_before(before: bytes) -> bytes | None:
         return None
     rest = before[: join.start()].rstrip(_NAME_BYTES)
     name = before[len(rest) : join.start()]
-    if _SECRET_NAME.search(name) is None or _OTHER_NAMES.match(name):
+    parameter = name.lower() == b"key" and rest.endswith((b"?", b"&"))
+    if (_SECRET_NAME.search(name) is None and not parameter) or _OTHER_NAMES.match(name):
         return None
     return None if rest.lower().endswith(_OTHER_WORDS) else name
 
@@ -282,6 +298,8 @@ def _in_urls(data: bytes) -> Iterator[Match]:
 
 
 def _is_password(user: bytes, password: bytes, host: bytes) -> bool:
+    if placeholders.is_random(password):
+        return True
     if user == password or _EXAMPLE_HOST.match(host) or _EXAMPLE_PASSWORD.match(password):
         return False
     kinds = sum(bool(re.search(each, password)) for each in (rb"[a-z]", rb"[A-Z]", rb"[0-9]", rb"[^A-Za-z0-9]"))

@@ -65,6 +65,12 @@ def test_a_tracked_file_is_not_ignored(ignoring: Repo, cli: Cli) -> None:
     assert findings(ignoring, cli) == []
 
 
+def test_an_untracked_file_that_no_rule_ignores_is_not_ignored(repo: Repo, cli: Cli) -> None:
+    repo.write(".env", "PASSWORD=hunter2")
+    repo.config("agentos.includeIgnored", ".env")
+    assert findings(repo, cli) == []
+
+
 def test_timelines_that_were_pushed_with_them() -> None:
     pushed = [Pushed("dev-1", "origin", [b"a/.env", b"notes.txt"]), Pushed("dev-2", "origin", [b"build/x.o"])]
     assert [(each.code, each.severity, each.message, each.hint) for each in captured_files.examine_pushed(pushed)] == [
