@@ -298,6 +298,7 @@ def test_the_worktree_is_another_one(tmp_path: Path, what: str) -> None:
         os.rename(moved, tmp_path / "moved")
         shutil.copytree(tmp_path / "moved", moved, symlinks=True)
         assert watch.changed() is None
+        assert not watch.repository.is_there()
 
 
 class Losing(InotifyWatcher):
