@@ -421,3 +421,6 @@ def test_remembered_changes_are_bounded() -> None:
     assert changes.since(second) == [b"b", b"d", b"c"]
     changes.begin_anew()
     assert changes.since(second) is None
+    changes.note(b"e")
+    changes.note(b"f")
+    assert changes.since(second) is None  # also where as much has changed since
