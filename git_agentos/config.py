@@ -13,6 +13,7 @@ from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.util.values import parse_boolean, parse_days, parse_duration, parse_size
 
 DEFAULT_MAX_FILE_SIZE = 100 << 20
+DEFAULT_MAX_UNTRACKED = 50_000
 LONGEST_ID = 64
 AGENT_ID = rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_ID - 1}}}"
 _LONGEST_RETENTION = 1000 * 365  # days; a longer time means forever
@@ -56,6 +57,19 @@ def settings(values: ConfigValues, environment: Mapping[str, str]) -> Settings:
 def max_file_size(values: Mapping[str, Sequence[str]]) -> int:
     """agentos.maxFileSize in bytes, 0 for no limit."""
     return _size(values, "agentos.maxfilesize", DEFAULT_MAX_FILE_SIZE)
+
+
+def max_untracked(values: ConfigValues) -> int:
+    """agentos.maxUntracked: the number of untracked files above which `checkpoint` warns; 0 for never."""
+    text = values.get("agentos.maxuntracked", [""])[-1].strip()
+    if not text:
+        return DEFAULT_MAX_UNTRACKED
+    if text.isascii() and text.isdigit() and len(text) < 10:
+        return int(text)
+    # Only a warning: a bad value must not prevent a checkpoint.
+    message = f"bad value '{text[:40]}' for 'agentos.maxUntracked': give a number, 0 for no warning"
+    warnings.warn(AgentosWarning(message), stacklevel=2)
+    return DEFAULT_MAX_UNTRACKED
 
 
 def boolean(values: ConfigValues, key: str, *, default: bool) -> bool:

@@ -30,6 +30,7 @@ from git_agentos.git.scan import Scan
 from git_agentos.guard import authorize
 
 if TYPE_CHECKING:
+    from git_agentos.checkpoint.capture.observer import Progress
     from git_agentos.checkpoint.model import Skipped
     from git_agentos.checkpoint.pick import Pick
     from git_agentos.checkpoint.queries import Diff, FileChange, FileContent, Interrupted, Status
@@ -105,7 +106,7 @@ class Workspace:
     # -- saving ---------------------------------------------------------------------------------------------
 
     @authorize.entry("checkpoint")
-    def checkpoint(
+    def checkpoint(  # noqa: PLR0913 - the options of the command, documented
         self,
         description: str = "",
         *,
@@ -114,15 +115,20 @@ class Workspace:
         meta: Mapping[str, str] | None = None,
         run_id: str | None = None,
         session_id: str | None = None,
+        observer: Progress | None = None,
     ) -> Checkpoint:
         """Save the complete working state; nothing in it changes.
 
         With an automatic `trigger` (any but `manual` and `milestone`), if nothing has changed, the newest checkpoint is
-        returned, with `unchanged` set.
+        returned, with `unchanged` set. `observer` is told how it goes on.
         """
         from git_agentos.checkpoint import creation
+        from git_agentos.checkpoint.capture.observer import CaptureObserver
+        from git_agentos.checkpoint.capture.request import CaptureRequest
 
         self._record_pending(None, every=False)
+        watching = CaptureObserver(config.max_untracked(self._settings.values), os.path.expanduser("~"), observer)
+        request = CaptureRequest(observer=watching)
         metadata = self.context.metadata(
             trigger=trigger,
             description=description,
@@ -131,7 +137,8 @@ class Workspace:
             session_id=session_id,
             meta=dict(meta or {}),
         )
-        return creation.create_checkpoint(self.context, metadata, scan=self._started()).checkpoint
+        created = creation.create_checkpoint(self.context, metadata, scan=self._started(), request=request)
+        return created.checkpoint
 
     # -- reading --------------------------------------------------------------------------------------------
 

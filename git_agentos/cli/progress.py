@@ -1,8 +1,7 @@
 """The progress of runs and workflows, and the prompt of a workflow's review.
 
-On a terminal, each part that has ended stays as a line. Below them one line is overwritten: the current part, its
-duration and the last line of its output. A thread redraws it, since an agent may print nothing for minutes. If stderr
-is a log or a pipe, only plain lines are printed.
+On a terminal, each part that has ended stays as a line. Below them is the status line (`status_line`). If stderr is a
+log or a pipe, only plain lines are printed.
 """
 
 from __future__ import annotations
@@ -10,99 +9,22 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
-import unicodedata
 from collections.abc import Callable
-from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Self
+from types import FrameType
+from typing import TYPE_CHECKING
 
 from git_agentos.cli import authorization, quote
 from git_agentos.cli.render.text import run as run_text
 from git_agentos.cli.render.text import tdd as tdd_text
-from git_agentos.cli.render.text.layout import clock
+from git_agentos.cli.status_line import StatusLine
 from git_agentos.errors import PolicyError
 
 if TYPE_CHECKING:
     from git_agentos.cli.invocation import Invocation
-    from git_agentos.cli.output import Output
     from git_agentos.run.events import Run, Step
     from git_agentos.tdd.state import Record, Review, Workflow
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_REDRAW = 0.5  # seconds
-
-
-class StatusLine:
-    """The lines of progress; a context manager, so that its thread ends with it."""
-
-    def __init__(self, output: Output) -> None:
-        self._output = output
-        self._width = output.terminal_width()
-        self._lock = threading.Lock()
-        self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._label: str | None = None
-        self._started = 0.0
-        self._last = ""
-
-    def __enter__(self) -> Self:
-        if self._width is not None and not self._output.json and not self._output.quiet:
-            self._thread = threading.Thread(target=self._redraw, daemon=True)
-            self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ended.set()
-        if self._thread is not None:
-            self._thread.join()
-        self._output.clear_status_line()
-
-    @property
-    def is_live(self) -> bool:
-        """Whether there is a line that is overwritten."""
-        return self._width is not None
-
-    def print(self, line: str) -> None:
-        """Print a line that stays."""
-        with self._lock:
-            self._output.progress(line)
-
-    def start(self, label: str, last: str) -> None:
-        """Start a part: `label` names it, `last` is shown until it has output."""
-        with self._lock:
-            self._label, self._last = label, last
-            self._started = time.monotonic()
-            self._draw()
-
-    def update(self, line: str) -> None:
-        """Show a line of output. The thread draws it: a flood of lines must not slow down the process that writes."""
-        if line.strip():
-            self._last = line.expandtabs(4)
-
-    def finish(self, line: str) -> None:
-        """End the part, and print the line that stays of it."""
-        with self._lock:
-            self._label = None
-        self.print(line)
-
-    def pause(self) -> None:
-        """Stop drawing until the next part: a prompt follows."""
-        with self._lock:
-            self._label = None
-            self._output.clear_status_line()
-
-    def _redraw(self) -> None:
-        while not self._ended.wait(_REDRAW):
-            with self._lock:
-                self._draw()
-
-    def _draw(self) -> None:
-        if self._label is None or self._width is None:
-            return
-        line = f"{self._label}  {clock(time.monotonic() - self._started)}  {self._last}".rstrip()
-        self._output.progress(truncate(line, self._width - 1), transient=True)
 
 
 class RunProgress(StatusLine):
@@ -205,15 +127,3 @@ def interruptible(prompt: Callable[[], str | None]) -> str | None:
             signal.signal(number, handler)
         if caught is not None:
             os.kill(os.getpid(), caught)
-
-
-def truncate(line: str, width: int) -> str:
-    """As much of a line as fits into `width` columns: some characters take two columns, and some none."""
-    used = 0
-    for at, char in enumerate(line):
-        if unicodedata.combining(char):
-            continue
-        used += 2 if unicodedata.east_asian_width(char) in "WF" else 1
-        if used > width:
-            return line[:at]
-    return line

@@ -11,6 +11,7 @@ from git_agentos.util.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from git_agentos.checkpoint.capture.listing import Listing
+    from git_agentos.checkpoint.capture.observer import CaptureObserver
 
 
 class CaptureRequest(NamedTuple):
@@ -22,7 +23,7 @@ class CaptureRequest(NamedTuple):
     that are read even if git calls them unmodified. `listing` is a listing of the worktree's directories that was just
     made, `permissions` the bits that files had before they were made readable for this capture.
 
-    `nested` says how repositories inside are treated.
+    `nested` says how repositories inside are treated. `observer` is told how the capture goes on.
     """
 
     ignored: frozenset[bytes] = frozenset()
@@ -34,6 +35,7 @@ class CaptureRequest(NamedTuple):
     listing: Listing | None = None
     permissions: Mapping[bytes, int] = MappingProxyType({})
     nested: NestedOptions = NestedOptions()
+    observer: CaptureObserver | None = None
 
     def for_inner(self) -> CaptureRequest:
         """The request for a repository inside the worktree."""
@@ -45,5 +47,6 @@ class CaptureRequest(NamedTuple):
             reread=none,
             listing=None,
             permissions={},
+            observer=None,
             nested=self.nested._replace(inside_another=True),
         )

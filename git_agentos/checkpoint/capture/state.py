@@ -55,6 +55,8 @@ def capture_state(
         if time.monotonic() > deadline:
             raise IncompleteCaptureError("HEAD keeps moving while the state is being read", "try again")
         time.sleep(os.urandom(1)[0] / 255 * 0.02 * (attempt + 1))  # random, so that processes do not retry in step
+    if request.observer is not None:
+        request.observer.scanned(repository, head.commit, scanned.untracked)
     return _Capture(repository, writer, settings, scanned, request).state(head)
 
 
@@ -88,6 +90,7 @@ class _Capture:
         self.scanned = scanned
         self.request = request
         self.contents = Contents(repository, writer, scanned.config, tracks_attributes=scanned.tracks_attributes)
+        self.contents.observer = request.observer
         self.contents.cache.grows = not request.nested.git_dir_goes  # the cache is in that directory
         self.outside = ignore.outside(repository.location, scanned.config)
         self.selection = Selection(self.contents, settings, scanned, request, self.outside)

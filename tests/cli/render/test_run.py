@@ -10,7 +10,7 @@ from datetime import datetime
 import pytest
 
 from git_agentos.checkpoint.model import Skipped
-from git_agentos.cli import progress
+from git_agentos.cli import status_line
 from git_agentos.cli.output import Output
 from git_agentos.cli.progress import RunProgress
 from git_agentos.cli.render.text import layout, run_end
@@ -468,7 +468,7 @@ def test_quiet_prints_nothing_while_the_run_goes(kind: type[io.TextIOWrapper], m
 def test_on_a_terminal_one_line_is_written_over_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setattr(progress, "_REDRAW", 0.01)
+    monkeypatch.setattr(status_line, "_REDRAW", 0.01)
     output, err = streams(_Terminal)
     with RunProgress(output) as watcher:
         watcher.step_begins(RUN, AGENT)
@@ -506,7 +506,7 @@ def test_a_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> No
     [("plain", 10, "plain"), ("plain", 3, "pla"), ("日本語", 5, "日本"), ("e\u0301e\u0301", 1, "e\u0301"), ("", 0, "")],
 )
 def test_a_line_is_cut_by_columns(line: str, columns: int, kept: str) -> None:
-    assert progress.truncate(line, columns) == kept
+    assert status_line.truncate(line, columns) == kept
 
 
 @pytest.mark.parametrize(
