@@ -39,10 +39,11 @@ _MODULES = {
     "git_agentos.api.log": "Log",
     "git_agentos.api.repository": "OpenRepository open_repository",
     "git_agentos.api.results": (
-        "AcceptResult ApprovalStatus ChangeCounts CheckpointSummary ConflictReport GuardDecision LogEntry "
+        "AcceptResult ApprovalStatus ArchivedWorktree ChangeCounts CheckpointSummary CleanupResult ConflictReport "
+        "GuardDecision LogEntry "
         "MergeConflict MergeResult MergeSource ProcessInfo RecoverResult RemovalResult RepositoryStatus "
-        "RestoreResult RollbackResult RunResult RunStep SavedCheckpoint Unreadable VerifyResult "
-        "WorktreeStatus"
+        "RestoreResult RollbackResult RunResult RunStep SavedCheckpoint SyncConflict SyncedWorktree Unreadable "
+        "VerifyResult WorktreeReason WorktreeStatus WorktreeSyncResult"
     ),
     "git_agentos.api.runs": "RunObserver RunOptions Runs",
     "git_agentos.api.worktrees": "Worktrees",
@@ -65,20 +66,20 @@ _MODULES = {
 _HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 __all__ = [
-    "AcceptResult", "AgentosError", "AgentosWarning", "ApprovalStatus", "Approvals", "ChangeCounts", "Checkpoint",
-    "CheckpointFormatError", "CheckpointNotFound", "CheckpointSummary", "Checkpoints", "ConfigurationError",
-    "ConflictError", "ConflictReport", "ContextError", "DamagedDatabase", "DamagedFile", "DatabaseError", "Diff",
-    "FileChange", "FileContent", "Finding", "GitCommandError", "GitWorktreeWorkspaceService", "Guard",
-    "GuardDecision", "GuardError", "IncompleteCaptureError", "Interrupted", "InterruptedRestore", "LockedError",
-    "Log", "LogEntry", "MergeConflict", "MergeResult", "MergeSource", "MissingObjectsError", "NullWorkspaceService",
-    "OpenRepository", "PolicyError", "ProcessInfo", "RecoverResult", "RemovalResult", "RepositoryError",
-    "RepositoryStatus", "RestoreError", "RestoreResult", "RollbackResult", "RunError", "RunObserver", "RunOptions",
-    "RunResult",
-    "RunStep", "Runs", "SavedCheckpoint", "Skipped", "StorageError", "TddError", "Unreadable",
-    "UnreadableConfiguration", "UnsupportedRepository", "UsageError", "VerifyResult", "WorkflowConfigurationError",
-    "Workspace", "WorkspaceContext", "WorkspaceService", "WorkspaceSnapshot", "WorktreeError", "WorktreeStatus",
-    "Worktrees", "__version__", "ensure_agentos_dir", "get_checkpoint_db_path", "get_repo_root", "open_repository",
-    "open_workspace",
+    "AcceptResult", "AgentosError", "AgentosWarning", "ApprovalStatus", "Approvals", "ArchivedWorktree",
+    "ChangeCounts", "Checkpoint", "CheckpointFormatError", "CheckpointNotFound", "CheckpointSummary", "Checkpoints",
+    "CleanupResult", "ConfigurationError", "ConflictError", "ConflictReport", "ContextError", "DamagedDatabase",
+    "DamagedFile", "DatabaseError", "Diff", "FileChange", "FileContent", "Finding", "GitCommandError",
+    "GitWorktreeWorkspaceService", "Guard", "GuardDecision", "GuardError", "IncompleteCaptureError", "Interrupted",
+    "InterruptedRestore", "LockedError", "Log", "LogEntry", "MergeConflict", "MergeResult", "MergeSource",
+    "MissingObjectsError", "NullWorkspaceService", "OpenRepository", "PolicyError", "ProcessInfo", "RecoverResult",
+    "RemovalResult", "RepositoryError", "RepositoryStatus", "RestoreError", "RestoreResult", "RollbackResult",
+    "RunError", "RunObserver", "RunOptions", "RunResult", "RunStep", "Runs", "SavedCheckpoint", "Skipped",
+    "StorageError", "SyncConflict", "SyncedWorktree", "TddError", "Unreadable", "UnreadableConfiguration",
+    "UnsupportedRepository", "UsageError", "VerifyResult", "WorkflowConfigurationError", "Workspace",
+    "WorkspaceContext", "WorkspaceService", "WorkspaceSnapshot", "WorktreeError", "WorktreeReason", "WorktreeStatus",
+    "WorktreeSyncResult", "Worktrees", "__version__", "ensure_agentos_dir", "get_checkpoint_db_path", "get_repo_root",
+    "open_repository", "open_workspace",
 ]  # fmt: skip
 
 

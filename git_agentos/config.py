@@ -149,6 +149,11 @@ def pool(values: ConfigValues) -> int:
     return int(text)
 
 
+def cleanup_after(values: ConfigValues) -> float | None:
+    """agentos.cleanupAfter: after how many idle seconds `worktree cleanup` archives a worktree; None for never."""
+    return _time(values, "agentos.cleanupAfter", "30d", none="never")
+
+
 def watch(values: ConfigValues) -> str:
     """agentos.watch: whether the watch daemon is started by commands (`auto`: by those that say so)."""
     text = values.get("agentos.watch", ["auto"])[-1].strip().lower()

@@ -133,7 +133,7 @@ def collect(context: OpenWorktree, agent: str | None, limit: int | None) -> Hist
 
 
 def _range(context: OpenWorktree, name: str) -> tuple[str | None, str | None]:
-    """The agent's commit, and the one at which its worktree started (None: the beginning of history)."""
+    """The agent's commit, and the one of its base that its own work began at (None: the beginning of history)."""
     location = context.location
     if name == timeline.MAIN:
         return refs.read_head(location.worktree(location.root, location.common_dir)).commit, None
@@ -142,7 +142,7 @@ def _range(context: OpenWorktree, name: str) -> tuple[str | None, str | None]:
     except (WorktreeError, UsageError):
         return None, None
     if found.record is not None:
-        return found.commit, found.record.base_sha
+        return found.commit, found.record.base_commits[0]
     return found.commit, _first_commit(context, name)
 
 

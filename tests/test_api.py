@@ -114,11 +114,45 @@ def test_results_of_worktrees(repo: Repo) -> None:
     report = opened.worktrees.conflicts()
     merge = opened.worktrees.merge(["dev-1"], dry_run=True)
     assert [source.state for source in merge.sources] == ["up-to-date"]
+    synced = opened.worktrees.sync(["dev-1"], dry_run=True)
+    assert [each.id for each in synced.skipped] == ["dev-1"]
+    cleaned = opened.worktrees.cleanup(dry_run=True)
+    assert [each.id for each in cleaned.kept] == ["main", "dev-1"]
+    check(synced)
+    check(cleaned)
     archived = opened.worktrees.archive("dev-1")
     for result in (made, report, merge, archived, opened.worktrees.list(), opened.worktrees.revive("dev-1")):
         check(result)
     with pytest.raises(UsageError):
         opened.worktrees.merge("dev-1")
+    with pytest.raises(UsageError):
+        opened.worktrees.sync("dev-1")
+
+
+def test_a_sync_and_a_cleanup(repo: Repo) -> None:
+    opened = open_repository(repo.path)
+    made = opened.worktrees.create("dev-1", fetch=False)
+    assert (made.base_follows, made.base_behind) == (None, None)
+    there = Repo(Path(made.path or ""))
+    there.write("readme.txt", "theirs\n")
+    there.commit("theirs")
+    repo.write("base.txt", "new\n")
+    base = repo.commit("the base moves on")
+    synced = opened.worktrees.sync(all_worktrees=True, rebase=True)
+    check(synced)
+    assert [(each.id, each.after) for each in synced.synced] == [("dev-1", there.oid())]
+    assert there.oid("HEAD~1") == base
+    repo.write("readme.txt", "ours\n")
+    repo.commit("a conflict")
+    conflicting = opened.worktrees.sync(["dev-1"])
+    check(conflicting)
+    assert [(each.id, each.files, each.uncommitted) for each in conflicting.conflicts] == [
+        ("dev-1", ("readme.txt",), False)
+    ]
+    repo.git("merge", "-q", "-s", "ours", "--no-edit", "agent/dev-1")
+    cleaned = opened.worktrees.cleanup()
+    check(cleaned)
+    assert [(each.id, each.branch_deleted) for each in cleaned.archived] == [("dev-1", True)]
 
 
 class Recorder:

@@ -193,7 +193,8 @@ class WorktreeStatus:
     folder.
 
     `ahead` and `behind` count commits, compared with the current tip of the base; `integrated` says how its commits are
-    in the base (None: they are not); `process` is one that uses it. `guard` is `on`, `off` or `broken`.
+    in the base (None: they are not); `process` is one that uses it. `guard` is `on`, `off` or `broken`. After `create`,
+    `base_behind` counts the commits of the remote's branch `base_follows` that the base does not have.
     """
 
     id: str
@@ -212,6 +213,8 @@ class WorktreeStatus:
     locked: bool
     process: ProcessInfo | None
     guard: str | None
+    base_follows: str | None
+    base_behind: int | None
 
 
 @dataclass(frozen=True)
@@ -268,6 +271,64 @@ class MergeResult:
     saved: str | None
     dry_run: bool
     warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SyncedWorktree:
+    """A worktree whose branch was brought up to its base, from `before` to `after`; `saved` is the checkpoint of the
+    state before. In a dry run, `after` and `saved` are None."""
+
+    id: str
+    before: str
+    after: str | None
+    saved: str | None
+
+
+@dataclass(frozen=True)
+class SyncConflict:
+    """A worktree that is as it was, because the base conflicts with its commits, or with what is `uncommitted` in
+    it."""
+
+    id: str
+    files: tuple[str, ...]
+    uncommitted: bool
+
+
+@dataclass(frozen=True)
+class WorktreeReason:
+    """A worktree that was left alone, and why, for people."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class WorktreeSyncResult:
+    """What became of each worktree that was to be brought up to its base."""
+
+    synced: tuple[SyncedWorktree, ...]
+    conflicts: tuple[SyncConflict, ...]
+    skipped: tuple[WorktreeReason, ...]
+    dry_run: bool
+
+
+@dataclass(frozen=True)
+class ArchivedWorktree:
+    """A worktree that was archived, and why; `archive` is the checkpoint with everything in it (None in a dry run)."""
+
+    id: str
+    archive: str | None
+    reason: str
+    branch_deleted: bool
+
+
+@dataclass(frozen=True)
+class CleanupResult:
+    """The worktrees that were archived, and all others, with the reasons."""
+
+    archived: tuple[ArchivedWorktree, ...]
+    kept: tuple[WorktreeReason, ...]
+    dry_run: bool
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from git_agentos.api.conversion import convert
-from git_agentos.api.results import ConflictReport, MergeResult, RemovalResult, WorktreeStatus
+from git_agentos.api.results import (
+    CleanupResult,
+    ConflictReport,
+    MergeResult,
+    RemovalResult,
+    WorktreeStatus,
+    WorktreeSyncResult,
+)
 from git_agentos.errors import UsageError
 from git_agentos.workspace import Workspace
 
@@ -24,15 +31,19 @@ class Worktrees:
         task_id: str | None = None,
         sparse: Sequence[str] = (),
         guard: bool = True,
+        fetch: bool | None = None,
     ) -> WorktreeStatus:
         """Create a worktree on its branch `agent/<id>`, at `from_ref` or HEAD, with a first checkpoint.
 
-        `sparse` are the folders to check out, all by default. After an error, nothing is left behind.
+        `sparse` are the folders to check out, all by default. `fetch`: whether the base is fetched first, if it follows
+        a branch of a remote; None: if the last fetch is 15 minutes old. After an error, nothing is left behind.
         """
         from git_agentos.worktree import creation
 
         context = self._workspace.context
-        made = creation.create(context, worktree_id, from_ref=from_ref, task=task_id, sparse=list(sparse), guard=guard)
+        made = creation.create(
+            context, worktree_id, from_ref=from_ref, task=task_id, sparse=list(sparse), guard=guard, fetch=fetch
+        )
         return convert(WorktreeStatus, made)
 
     def revive(self, worktree_id: str, *, guard: bool = True) -> WorktreeStatus:
@@ -74,6 +85,32 @@ class Worktrees:
             raise UsageError("'worktree_ids' is a sequence of ids")
         done = agent_merge.merge(self._workspace.context, worktree_ids, into=into, squash=squash, dry_run=dry_run)
         return convert(MergeResult, done)
+
+    def sync(
+        self,
+        worktree_ids: Sequence[str] = (),
+        *,
+        all_worktrees: bool = False,
+        rebase: bool = False,
+        dry_run: bool = False,
+    ) -> WorktreeSyncResult:
+        """Bring agents' branches up to their bases, by a merge or a rebase: those named, all, or this worktree's.
+
+        A worktree with a conflict stays as it was. `undo` in a worktree undoes its sync.
+        """
+        from git_agentos.worktree import base_update
+
+        if isinstance(worktree_ids, str):
+            raise UsageError("'worktree_ids' is a sequence of ids")
+        context = self._workspace.context
+        done = base_update.sync(context, worktree_ids, all_=all_worktrees, rebase=rebase, dry_run=dry_run)
+        return convert(WorktreeSyncResult, done)
+
+    def cleanup(self, *, dry_run: bool = False) -> CleanupResult:
+        """Archive the worktrees that are merged, complete or idle; branches that are in their base are deleted."""
+        from git_agentos.worktree import cleanup
+
+        return convert(CleanupResult, cleanup.cleanup(self._workspace.context, dry_run=dry_run))
 
     def archive(self, worktree_id: str) -> RemovalResult:
         """Remove a worktree after a checkpoint of everything in it; its branch is kept, and `revive` restores it."""

@@ -28,6 +28,7 @@ index           editing the index; index_damage: whether it can be read
 ignore          ignore rules
 filters         every byte that crosses the working tree through a filter
 merge_tree      merging commits in memory
+remote_branch   the branch of a remote that a branch follows, and fetching it in a limited time
 user_hooks      the hooks and the fsmonitor that a user has set up
 authorship      who commits, for programs that do not get the user's environment
 dates           times as people write them, read by git

@@ -32,9 +32,6 @@ from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.util.values import is_hex
 
 _HEADS = "refs/heads/"
-# How reflog messages begin for commits that were made there, and not only checked out.
-_MADE = ("commit", "cherry-pick", "revert", "am", "rebase (pick", "rebase (squash", "rebase (fixup", "rebase (reword")
-_MERGED = "Merge made by"
 _OURS = "agentos"
 _USUAL = ("main", "master")
 
@@ -121,7 +118,7 @@ class _BranchCheck:
         self._made = {
             each.new
             for each in (_reflog_of_head(location.worktree("", own)) if own is not None else ())
-            if each.message.startswith(_MADE) or _MERGED in each.message
+            if reflog.is_made_there(each)
         }
         self._others = [each for each in worktrees.list_existing(location) if each.git_dir != own]
 

@@ -6,6 +6,7 @@ base               which commit a new one begins at; whether its commits are in 
 status             the state of all worktrees
 guarded            the guard of a worktree, by its id
 
+base_fetch         fetching the base of a new worktree first, where that follows a branch of a remote
 creation           the commands that create one; `new_worktree` does it, `creation_recovery` aborts it
 setup              what a checkout does not bring: copied files, submodules, the set-up command
 pool               worktrees that are prepared in advance; `pool_filling` does that in the background
@@ -14,9 +15,12 @@ revival            creating one again in its last state
 agent_branch       what an agent has committed
 agent_merge        merging that into a branch; `conflicts`: which branches conflict
 fast_forward       moving a branch, with the worktree that has it checked out; `local_changes`: what is in the way
+                   `fast_forward_recovery`: aborting it, and finishing one that was killed
+base_update        `worktree sync`: branches are brought up to a moved base; `replay` does it by rebasing
 completion         `worktree complete`: the merge request
 
 removal            archive and remove: `removal_checks`, then `final_checkpoint`, which saves `losses` as well
+cleanup            `worktree cleanup`: which worktrees are not needed any more
 submodules, trash  what happens to submodules; where removed folders go
 
 repair             back to a sound state after a kill, a move or a power cut

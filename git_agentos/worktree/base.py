@@ -46,14 +46,19 @@ def base_of(context: OpenWorktree, from_ref: str | None) -> tuple[str, str]:
 def _base_name(context: OpenWorktree, from_ref: str) -> str | None:
     """The short name of the branch or tag that `from_ref` names, in full where that is ambiguous; None for everything
     else: an expression like `HEAD~1` means another commit in another worktree."""
-    args = ["rev-parse", "--symbolic-full-name", "--verify", "--quiet", "--end-of-options", from_ref]
-    full = os.fsdecode(context.repository.git(*args, ok=(0, 1, 128)).strip().removeprefix(b"--end-of-options").strip())
+    full = symbolic_name(context, from_ref)
     for prefix in (layout.HEADS, "refs/remotes/", "refs/tags/"):
         if full.startswith(prefix):
             short = full.removeprefix(prefix)
             found = find_base_ref(context, short)
             return from_ref if from_ref == full else short if found == full else full
     return None
+
+
+def symbolic_name(context: OpenWorktree, name: str) -> str:
+    """The full name of the ref that `name` is; empty for everything else."""
+    args = ["rev-parse", "--symbolic-full-name", "--verify", "--quiet", "--end-of-options", name]
+    return os.fsdecode(context.repository.git(*args, ok=(0, 1, 128)).strip().removeprefix(b"--end-of-options").strip())
 
 
 def folders(context: OpenWorktree, base: str, paths: Sequence[str]) -> tuple[str, ...]:
@@ -84,6 +89,12 @@ def target_commit(context: OpenWorktree, made: Record) -> str | None:
     with contextlib.suppress(AgentosError):
         return refs.read_head(main).commit
     return None
+
+
+def tip(context: OpenWorktree, made: Record) -> str | None:
+    """The commit that the base of a worktree is at now; None where it was not created from a branch or a tag, or where
+    that is gone."""
+    return _commit(context, made.base_ref) if made.base_ref != made.base_sha else None
 
 
 def find_base_ref(context: OpenWorktree, name: str) -> str | None:

@@ -108,7 +108,7 @@ def _complete(context: OpenWorktree, id_: str, *, push: bool) -> Completion:
     with converted_storage_errors():
         record.write(worktree.git_dir, replace(known, state=record.COMPLETE, completed_at=times.now_text()))
     branch = head.branch or known.branch
-    base = inner.repository.merge_base(known.base_sha, head.commit) or known.base_sha
+    base = inner.repository.merge_base(known.base_commits[0], head.commit) or known.base_sha
     commits = _commits(inner, base, head.commit)
     checkpoint, uncommitted = saved
     done = Completion(

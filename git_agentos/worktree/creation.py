@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -11,10 +12,10 @@ from git_agentos.checkpoint import format, operation
 from git_agentos.checkpoint.creation import create_checkpoint
 from git_agentos.checkpoint.model import Checkpoint
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.errors import UNCHANGED, AgentosError, RestoreError, UsageError, WorktreeError
+from git_agentos.errors import UNCHANGED, AgentosError, AgentosWarning, RestoreError, UsageError, WorktreeError
 from git_agentos.guard import authorize
 from git_agentos.watch import automatic
-from git_agentos.worktree import base, layout, new_worktree
+from git_agentos.worktree import base, base_fetch, layout, new_worktree
 from git_agentos.worktree.new_worktree import ReadyWorktree, WorktreeSpec
 
 if TYPE_CHECKING:
@@ -33,11 +34,13 @@ def create(  # noqa: PLR0913 - the options of the command, documented
     lock: bool = False,
     revive: bool = False,
     guard: bool = True,
+    fetch: bool | None = None,
 ) -> Worktree:
     """Create the worktree `id_` on its branch `agent/<id_>`, ready for work, with a first checkpoint in it.
 
     `from_ref` is the commit to begin at, by default HEAD of `context`; `sparse` are folders. `revive` brings an
-    archived worktree back instead. `guard` enables the guard in it. On any error nothing is left.
+    archived worktree back instead. `guard` enables the guard in it. `fetch`: whether the base is fetched first, if it
+    follows a branch of a remote; None: if the last fetch is 15 minutes old. On any error nothing is left.
     """
     layout.check_id(id_)
     if revive:
@@ -45,17 +48,27 @@ def create(  # noqa: PLR0913 - the options of the command, documented
             raise UsageError("--from and --revive cannot be used together: the branch is the one that was archived")
         if sparse:
             raise UsageError("--sparse and --revive cannot be used together: the worktree comes back as it was")
+        if fetch:
+            raise UsageError("--fetch and --revive cannot be used together: the worktree comes back as it was")
         from git_agentos.worktree import revival, status
 
         ended = revival.revive(context, id_, task=task, lock=lock, guard=guard).ended
         source = None if ended.as_left else status.describe_checkpoint(ended.source)
         return replace(_status_of(context, id_), revived_from=source)
+    follows = base_fetch.followed(context, from_ref)
+    if follows is not None and fetch is not False:
+        base_fetch.refresh(context, follows, always=fetch is True)
+    elif fetch:
+        warnings.warn(AgentosWarning("the base follows no branch of a remote: nothing was fetched"), stacklevel=2)
     base_ref, base_sha = base.base_of(context, from_ref)
     spec = WorktreeSpec(id_, base_ref, base_sha, task, base.folders(context, base_sha, sparse), lock, guard=guard)
     with new_worktree.creating(context, spec) as made:
         first = _first_checkpoint(made)
     automatic.start_for(context.location, context.settings.values, os.environ)
-    return _status_of(context, id_, first)
+    made_status = _status_of(context, id_, first)
+    if follows is None:
+        return made_status
+    return replace(made_status, base_follows=follows.name, base_behind=base_fetch.behind(context, follows, base_sha))
 
 
 def _status_of(context: OpenWorktree, id_: str, saved: Checkpoint | None = None) -> Worktree:

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from git_agentos.checkpoint import journal as restore_journal
 from git_agentos.checkpoint import operation
 from git_agentos.checkpoint.capture import contents
 from git_agentos.checkpoint.capture.state import capture_state
@@ -26,26 +26,26 @@ from git_agentos.checkpoint.creation import capture_worktree, write_checkpoint
 from git_agentos.checkpoint.model import Metadata, State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.restore import commands
-from git_agentos.checkpoint.restore.request import RestoreOptions
 from git_agentos.errors import (
     UNCHANGED,
     AgentosError,
+    AgentosWarning,
     LockedError,
     WorktreeError,
     converted_storage_errors,
     storage_error,
 )
-from git_agentos.git import ignore, index, lockfile, process, refs, state_dir, trees, worktrees
+from git_agentos.git import index, lockfile, process, refs, state_dir, trees, worktrees
 from git_agentos.git.location import Location, locate
 from git_agentos.git.repository import Writer
-from git_agentos.git.trees import Entry
 from git_agentos.git.worktrees import BranchUser
 from git_agentos.util import files
 from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.worktree import journal
+from git_agentos.worktree.fast_forward_recovery import abort_fast_forward, record_sync
 from git_agentos.worktree.journal import WorktreeJournal
 from git_agentos.worktree.layout import HEADS, describe_use
-from git_agentos.worktree.local_changes import Delta, mode_of, parents, refuse_in_the_way, refuse_obstacles
+from git_agentos.worktree.local_changes import Delta, refuse_in_the_way, refuse_obstacles
 
 
 @dataclass(frozen=True)
@@ -119,12 +119,17 @@ def _checked_out(context: OpenWorktree, users: Sequence[BranchUser]) -> list[str
 
 
 class Move(NamedTuple):
-    """A branch (`ref`) that moves from the commit `old` to `new`; `reason` is for its reflog."""
+    """A branch (`ref`) that moves from the commit `old` to `new`; `reason` is for its reflog.
+
+    `base` is the base's commit that an agent's branch is brought up to: the record of its worktree names it then, and
+    `undo` there takes the move back. Without one, `undo` still restores the state before the user's last restore.
+    """
 
     ref: str
     old: str
     new: str
     reason: str = ""
+    base: str = ""
 
 
 def fast_forward(context: OpenWorktree, move: Move, *, description: str, meta: Mapping[str, str]) -> FastForward:
@@ -168,7 +173,7 @@ class _FastForward:
         self.inner = inner
         self.repository = inner.repository
         self.location = inner.location
-        self.ref, self.old, self.new, self.reason = move
+        self.ref, self.old, self.new, self.reason, self.base = move
         self.who = os.fsdecode(inner.settings.committer)
         self.journal: WorktreeJournal | None = None
         self.moved = False
@@ -189,7 +194,7 @@ class _FastForward:
                 self._abort(self.journal, saved or "", error)
             raise
         assert self.journal is not None
-        journal.remove(self.journal)
+        self._finish(self.journal)
         with contextlib.suppress(OSError, AgentosError, refs.RefMoved):
             # As after any merge: for `git reset --keep ORIG_HEAD`.
             refs.update(location, "ORIG_HEAD", self.old, refs.resolve(location, "ORIG_HEAD"))
@@ -262,6 +267,7 @@ class _FastForward:
                     git_dir=location.git_dir,
                     root=location.root,
                     saved=saved,
+                    base=self.base,
                 )
                 self._read_tree(new_index, owner=self.journal.owner)
                 wrong = set(index.differences(self.repository, new_index, self.repository.commit_tree(self.new)))
@@ -281,6 +287,20 @@ class _FastForward:
         status, _, err = process.finish(child)
         if status != 0:
             raise process.failure(args, status, err)
+
+    def _finish(self, entry: WorktreeJournal) -> None:
+        """Remove the journal of a move that is made; it stays where what it is for could not be recorded."""
+        if self.base:
+            try:
+                record_sync(self.inner, entry)
+            except (OSError, AgentosError) as error:
+                journal.release(entry)
+                reason = storage_error(error).message if isinstance(error, OSError) else error.message
+                words = f"'{entry.id}' is synced, but that could not be recorded for undo ({reason})"
+                advice = f"git agentos worktree repair {entry.id} finishes it"
+                warnings.warn(AgentosWarning(f"{words}: {advice}"), stacklevel=2)
+                return
+        journal.remove(entry)
 
     def _abort(self, entry: WorktreeJournal, saved: str, error: BaseException) -> None:
         try:
@@ -318,106 +338,3 @@ def _refuse_interrupted(inner: OpenWorktree) -> None:
                 f"an interrupted {each.operation} is waiting in '{inner.location.root}'",
                 f"git agentos worktree repair {each.id} finishes or aborts it; {UNCHANGED}",
             )
-
-
-# -- aborting ------------------------------------------------------------------------------------------------------
-
-
-def recover(context: OpenWorktree, interrupted: WorktreeJournal) -> str:
-    """Finish or abort a killed fast-forward; what was done, in words. The journal, which must have been taken over, is
-    removed.
-
-    Where the branch has moved, everything was in place; where it is at its old tip, what was changed is restored from
-    the checkpoint; where it was moved elsewhere meanwhile, nothing is touched.
-    """
-    fields = interrupted.fields
-    try:
-        ref, old, new, saved = (str(fields[key]) for key in ("ref", "old", "new", "saved"))
-        location = context.location.worktree(str(fields["root"]), str(fields["git_dir"]))
-    except KeyError as error:
-        path = interrupted.path
-        raise WorktreeError(f"the record of an interrupted merge '{path}' is damaged", "remove it") from error
-    location = _present_location(context, location)
-    inner = context.in_worktree(location)
-    lockfile.remove_stale(location)
-    state_dir.remove_abandoned(location)
-    tip = refs.resolve(location, ref)
-    target = ref.removeprefix(HEADS)
-    words = f"'{target}' was moved elsewhere meanwhile, nothing had to be changed"
-    if tip == new or (tip is not None and tip != old and context.repository.is_ancestor(new, tip)):
-        words = f"the merge into '{target}' is complete"
-    elif tip == old and refs.read_head(location).ref == ref:
-        with converted_storage_errors():
-            abort_fast_forward(inner, saved, old, new)
-        words = f"'{target}' is as it was before the merge"
-    journal.remove(interrupted)
-    return words
-
-
-def _present_location(context: OpenWorktree, location: Location) -> Location:
-    """The worktree may have been moved since; its git directory has not."""
-    if location.git_dir == context.location.git_dir:
-        return context.location
-    if not os.path.isdir(location.root) and location.git_dir != location.common_dir:
-        location = location._replace(root=worktrees.root_of(location.git_dir))
-    if not os.path.isdir(location.root):
-        raise WorktreeError(
-            f"the worktree '{location.root}', in which a merge was interrupted, is not there",
-            "bring the folder back and try again",
-        )
-    return location
-
-
-def abort_fast_forward(inner: OpenWorktree, saved: str, old: str, new: str) -> None:
-    """Restore what differs between two commits from the checkpoint `saved`, in index and files."""
-    location = inner.location
-    with inner.repository.writer() as writer:
-        delta = trees.diff(writer, inner.repository.commit_tree(old), inner.repository.commit_tree(new))
-    root = os.fsencode(location.root)
-    created = [path for path, (before, _) in delta.items() if before is None]
-    left = [path for path in created if mode_of(os.path.join(root, path))]
-    _remove_hidden(inner, left, delta)
-    gone = {path for path in created if not mode_of(os.path.join(root, path))}
-    paths = [path for path in delta if path not in gone]
-    staged = _staged(inner, gone)
-    last = restore_journal.read_last(location)
-    if paths or staged:
-        options = RestoreOptions(paths=[*paths, *staged])
-        commands.restore(inner, inner.metadata(), saved, options)
-    # `undo` restores the state before the user's last restore, not one in the middle of a merge.
-    if last is not None:
-        restore_journal.write_last(location, last)
-    else:
-        restore_journal.forget_last(location)
-
-
-def _remove_hidden(inner: OpenWorktree, paths: Sequence[bytes], delta: Delta) -> None:
-    """Remove new files that are not in the index yet and that ignore rules hide: a restore would not see them."""
-    if not paths:
-        return
-    root = os.fsencode(inner.location.root)
-    for path in ignore.ignored_among(inner.repository, paths):
-        after = delta[path][1]
-        with contextlib.suppress(OSError):
-            if after is not None and _holds(inner, path, after):
-                os.unlink(os.path.join(root, path))
-                for parent in parents(path):
-                    os.rmdir(os.path.join(root, parent))  # ends at the first that is not empty
-
-
-def _holds(inner: OpenWorktree, path: bytes, entry: Entry) -> bool:
-    """Whether the file on disk is what git has written there, whole or up to where it was killed."""
-    full = os.path.join(os.fsencode(inner.location.root), path)
-    wanted = inner.repository.blob(entry[1])
-    if os.path.islink(full):
-        return os.readlink(full) == wanted
-    with open(full, "rb") as file:
-        return wanted.startswith(file.read(len(wanted) + 1))
-
-
-def _staged(inner: OpenWorktree, paths: set[bytes]) -> list[bytes]:
-    """Those of `paths` that the index has."""
-    if not paths:
-        return []
-    entries = inner.repository.git("ls-files", "-z").split(b"\0")
-    return sorted(paths.intersection(entries))

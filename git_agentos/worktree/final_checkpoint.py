@@ -15,17 +15,17 @@ from typing import Any
 from git_agentos import log
 from git_agentos.checkpoint import format
 from git_agentos.checkpoint.capture.request import CaptureRequest
-from git_agentos.checkpoint.creation import capture_worktree, write_checkpoint
+from git_agentos.checkpoint.creation import capture_worktree, preview_worktree, write_checkpoint
 from git_agentos.checkpoint.model import Skipped, SkipReason, State
 from git_agentos.checkpoint.nested import NestedOptions
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import UNCHANGED, IncompleteCaptureError
-from git_agentos.git import state_dir, trees
+from git_agentos.git import merge_tree, state_dir, trees
 from git_agentos.git.repository import Writer
 from git_agentos.git.scan import Scan
 from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.worktree import journal, layout, losses, record, revival
-from git_agentos.worktree.losses import Losses
+from git_agentos.worktree.losses import Inventory, Losses
 from git_agentos.worktree.record import AgentWorktree
 
 _TRIGGERS = {journal.REMOVE: "before_remove", journal.ARCHIVE: "archive"}
@@ -68,19 +68,17 @@ class FinalCheckpoint:
         """One checkpoint of everything in the folder."""
         inner = self.inner
         with inner.repository.writer() as writer:
-            started = Scan(inner.location)  # git scans meanwhile
-            try:
-                stock = losses.take_stock(inner.location.root)
-            except BaseException:
-                started.discard()
-                raise
-            state = self._capture(inner, writer, started)
-            discarded = self._check_unsaved(inner, state, losses.unsaved(state, stock))
+            state, stock, discarded = self._read(writer)
             state, commits = self._with_own_commits(inner, state)
             attachments = self._attachments(inner, writer, without_folder=False)
             id_ = self._write(inner, writer, state, f"worktree {self.worktree.id} {self.operation}d", attachments)
         not_saved = [Skipped(os.fsdecode(path), "a socket, pipe or device") for path in stock.special]
         return Saved(id_, id_, state.head.commit, losses.of_state(state, commits), discarded, not_saved)
+
+    def check(self) -> None:
+        """IncompleteCaptureError where `save` would refuse; nothing is written."""
+        with merge_tree.discarding_writer(self.inner.repository) as writer:
+            self._read(writer, preview=True)
 
     def save_without_folder(self) -> Saved:
         """What there is of a worktree whose folder is gone: HEAD, index and commits, in a checkpoint that is not its
@@ -112,10 +110,23 @@ class FinalCheckpoint:
 
     # -- the state ---------------------------------------------------------------------------------------------------
 
-    def _capture(self, inner: OpenWorktree, writer: Writer, started: Scan) -> State:
-        request = CaptureRequest(everything_ignored=True, nested=NestedOptions(git_dir_goes=True))
-        metadata = inner.metadata(trigger=_TRIGGERS[self.operation])
+    def _read(self, writer: Writer, *, preview: bool = False) -> tuple[State, Inventory, list[Skipped]]:
+        """The state, what else is in the folder, and what of it will be lost."""
+        started = Scan(self.inner.location)  # git scans meanwhile
         try:
+            stock = losses.take_stock(self.inner.location.root)
+        except BaseException:
+            started.discard()
+            raise
+        state = self._capture(self.inner, writer, started, preview=preview)
+        return state, stock, self._check_unsaved(self.inner, state, losses.unsaved(state, stock))
+
+    def _capture(self, inner: OpenWorktree, writer: Writer, started: Scan, *, preview: bool = False) -> State:
+        request = CaptureRequest(everything_ignored=True, nested=NestedOptions(git_dir_goes=True))
+        try:
+            if preview:
+                return preview_worktree(inner, writer, request=request, scan=started)
+            metadata = inner.metadata(trigger=_TRIGGERS[self.operation])
             return capture_worktree(inner, writer, metadata, request=request, scan=started)
         except IncompleteCaptureError as error:
             raise IncompleteCaptureError(

@@ -22,27 +22,37 @@ Delta = Mapping[bytes, tuple[Entry | None, Entry | None]]
 _MAX_LISTED = 5
 
 
+class InTheWayError(WorktreeError):
+    """Files that are not committed are in the way; `paths` are all of them."""
+
+    def __init__(self, message: str, hint: str, paths: Iterable[bytes]) -> None:
+        super().__init__(message, hint)
+        self.paths = sorted(paths)
+
+
 def refuse_in_the_way(location: Location, store: trees.TreeSource, now: State, old_tree: str, delta: Delta) -> None:
-    """WorktreeError where the change from `old_tree` by `delta` would touch what is not committed: local changes,
+    """InTheWayError where the change from `old_tree` by `delta` would touch what is not committed: local changes,
     untracked files, ignored ones."""
     changed = _changed_locally(store, now, old_tree, delta)
     if changed:
-        raise WorktreeError(
+        raise InTheWayError(
             f"local changes in '{location.root}' would be overwritten by the merge: {_name(changed)}",
             f"commit or stash them, or merge into another branch; {UNCHANGED}",
+            changed,
         )
     refuse_obstacles(location, store, now, old_tree, delta)
 
 
 def refuse_obstacles(location: Location, store: trees.TreeSource, now: State, old_tree: str, delta: Delta) -> None:
-    """WorktreeError where an untracked file or folder is where `delta` puts something new; StorageError where it would
+    """InTheWayError where an untracked file or folder is where `delta` puts something new; StorageError where it would
     change something on a read-only file system."""
     refuse_read_only(location.root, delta)
     obstacles = _obstacles(location, now, old_tree, store, delta)
     if obstacles:
-        raise WorktreeError(
+        raise InTheWayError(
             f"files in '{location.root}' that git does not track are in the way of the merge: {_name(obstacles)}",
             f"move them away, or commit them; {UNCHANGED}",
+            obstacles,
         )
 
 

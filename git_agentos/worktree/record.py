@@ -45,6 +45,7 @@ class Record:
     been moved since); `state` is `active` or `complete`; `copied` are the ignored files that set-up brought in (paths
     relative to the root, text), `setup` the command that ran in it, `sparse` the folders of a sparse checkout.
     `run_id` is the run that it was created for, `protected` the patterns of branches that this run may not change.
+    `synced_sha` is the base's commit that `worktree sync` has last brought it up to.
     """
 
     id: str
@@ -62,6 +63,12 @@ class Record:
     completed_at: str | None = None
     protected: list[str] = field(default_factory=list)
     run_id: str | None = None
+    synced_sha: str | None = None
+
+    @property
+    def base_commits(self) -> list[str]:
+        """The commits of the base that its own work began at, the latest first."""
+        return [self.base_sha] if self.synced_sha is None else [self.synced_sha, self.base_sha]
 
 
 @dataclass(frozen=True)

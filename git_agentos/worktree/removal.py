@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from shlex import quote
 
@@ -98,10 +98,17 @@ def archive(context: OpenWorktree, id_: str) -> Removal:
 
 
 def end_worktree(
-    context: OpenWorktree, id_: str, operation: str, *, delete_branch: bool = False, discard_ignored: bool = False
+    context: OpenWorktree,
+    id_: str,
+    operation: str,
+    *,
+    delete_branch: bool = False,
+    discard_ignored: bool = False,
+    recheck: Callable[[], None] | None = None,
 ) -> Removal:
     """Save everything in the agent's worktree `id_`, and remove it, without asking the guard.
 
+    `recheck` raises an error where it is not to be removed any more; it is called when everything is saved.
     WorktreeError where something prevents that, IncompleteCaptureError where something cannot be saved: then nothing
     has changed (but for a checkpoint that may have been taken).
     """
@@ -111,14 +118,21 @@ def end_worktree(
     with converted_storage_errors():
         with worktrees.lock(context.location):
             begun = journal.start(context.location, id_, operation)
-        return _Removal(context, begun, RemovalRequest(operation, delete_branch, discard_ignored)).run()
+        return _Removal(context, begun, RemovalRequest(operation, delete_branch, discard_ignored), recheck).run()
 
 
 class _Removal:
     """One removal that is going on."""
 
-    def __init__(self, context: OpenWorktree, begun: WorktreeJournal, request: RemovalRequest) -> None:
+    def __init__(
+        self,
+        context: OpenWorktree,
+        begun: WorktreeJournal,
+        request: RemovalRequest,
+        recheck: Callable[[], None] | None = None,
+    ) -> None:
         self.context = context
+        self.recheck = recheck
         self.location = context.location
         self.journal = begun
         self.request = request
@@ -196,6 +210,8 @@ class _Removal:
         worktree = self.worktree
         with worktrees.lock(self.location):
             self._check()
+            if self.recheck is not None:
+                self.recheck()
             entry = trash.choose_entry(self.location, worktree.root, self.id)
             self.journal = journal.update(
                 self.journal,

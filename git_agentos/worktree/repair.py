@@ -206,9 +206,9 @@ class _Repair:
             journal.remove(taken)
             return "run it again"
         if taken.operation == journal.MERGE:
-            from git_agentos.worktree import fast_forward  # it takes long to load
+            from git_agentos.worktree import fast_forward_recovery  # it takes long to load
 
-            return fast_forward.recover(self.context, taken)
+            return fast_forward_recovery.recover(self.context, taken)
         raise WorktreeError(
             f"'{taken.operation}' is not an operation that this version knows", "use the version that was interrupted"
         )

@@ -96,6 +96,8 @@ class Worktree:
     disk_bytes: int | None  # of folder and git directory
     revived_from: LastCheckpoint | None = None  # `create --revive`: from where, if that is not its last state
     guard: str | None = None  # on, off, or broken: set, and does not act
+    base_follows: str | None = None  # `create`: the branch of a remote that the base follows
+    base_behind: int | None = None  # `create`: the commits of that branch that the base does not have
 
 
 @dataclass(frozen=True)

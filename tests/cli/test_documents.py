@@ -29,7 +29,7 @@ from tests.support.repo import Repo
 ELSEWHERE = [
     *"merge conflicts log-timeline log-review log-entry log-list log-rebuild memory-item memory-list db".split(),
     *"worktree worktree-list worktree-path".split(),
-    *"worktree-complete worktree-archive worktree-remove worktree-repair".split(),
+    *"worktree-complete worktree-archive worktree-remove worktree-repair worktree-sync cleanup".split(),
     *"decision guard-integrate confirm".split(),
     *"approval approval-list".split(),
     *"guard-status hooks-status".split(),
@@ -245,7 +245,8 @@ def test_the_result_classes_are_the_reference() -> None:
     from git_agentos.run import cleanup, events, rollback
     from git_agentos.run import workspace as run_workspace
     from git_agentos.tdd import state as tdd
-    from git_agentos.worktree import status
+    from git_agentos.worktree import base_update, status
+    from git_agentos.worktree import cleanup as worktree_cleanup
 
     for cls, section in (
         (status.Worktree, "worktree"),
@@ -253,6 +254,13 @@ def test_the_result_classes_are_the_reference() -> None:
         (status.LastCheckpoint, "last checkpoint"),
         (status.LastEntry, "last entry"),
         (status.ActiveProcess, "process inside"),
+        (base_update.WorktreeSync, "worktree-sync"),
+        (base_update.Synced, "synced worktree"),
+        (base_update.SyncConflict, "sync conflict"),
+        (base_update.NotSynced, "skipped worktree"),
+        (worktree_cleanup.WorktreeCleanup, "cleanup"),
+        (worktree_cleanup.Archived, "archived worktree"),
+        (worktree_cleanup.KeptWorktree, "kept worktree"),
         (log.Entry, "log-entry"),
         (log.Rebuilt, "log-rebuild"),
         (memory.Item, "memory-item"),

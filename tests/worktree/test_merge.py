@@ -15,7 +15,7 @@ from git_agentos import open_workspace
 from git_agentos.errors import AgentosError, StorageError, WorktreeError
 from git_agentos.git import index
 from git_agentos.worktree import agent_merge as merging
-from git_agentos.worktree import fast_forward, journal
+from git_agentos.worktree import fast_forward, fast_forward_recovery, journal
 from tests.support import ref_storage
 from tests.support.agents import agent_commit, agent_worktree
 from tests.support.dirty import racily_changed, status
@@ -860,7 +860,7 @@ def test_recovery_of_a_merge_says_what_it_did(repo: Repo) -> None:
             git_dir=context.location.git_dir, root=context.location.root, saved=done["saved"],
         )  # fmt: skip
         before = complete_state(repo.path, strict=True)
-        words = fast_forward.recover(context, entry)
+        words = fast_forward_recovery.recover(context, entry)
         if words != aborted:
             assert_unchanged(before, complete_state(repo.path, strict=True), words)
         assert journal.find_all(context.location) == []
@@ -900,7 +900,7 @@ def test_recovery_of_a_merge_without_its_folder_fails(repo: Repo, tmp_path: Path
     )
     os.rename(there, tmp_path / "gone")
     with pytest.raises(WorktreeError, match="not there"):
-        fast_forward.recover(context, entry)
+        fast_forward_recovery.recover(context, entry)
     assert journal.find_all(context.location) != []
     journal.release(entry)
     git(repo.path, "worktree", "list")

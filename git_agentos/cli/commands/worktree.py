@@ -8,6 +8,7 @@ from git_agentos.cli.options import DryRun, Id, OptionalId, Squash, TaskId
 from git_agentos.cli.parameters import Argument, Option
 from git_agentos.cli.render.text import layout
 from git_agentos.cli.render.text import worktree as render
+from git_agentos.cli.render.text import worktree_upkeep as render_upkeep
 from git_agentos.errors import ConflictError
 
 
@@ -22,6 +23,10 @@ class Create(NamedTuple):
     lock: Annotated[bool, Option("--lock", help="Lock the worktree against removal.")] = False
     revive: Annotated[bool, Option("--revive", help="Restore the archived worktree ID.")] = False
     guard: Annotated[bool, Option("--guard/--no-guard", help="Enable the guard (default).")] = True
+    fetch: Annotated[
+        bool | None,
+        Option("--fetch/--no-fetch", help="Fetch the base first (default: if the last fetch is 15 minutes old)."),
+    ] = None
 
 
 @group()
@@ -145,6 +150,20 @@ def remove(
 
 
 @worktree.command()
+def cleanup(ctx: Invocation, dry_run: DryRun = False) -> None:
+    """Archive the worktrees that are merged, complete or idle.
+
+    Merged: all commits that were made in it are in its base, and nothing is uncommitted. Complete: 'complete' was
+    called, and nothing has changed since. Idle: unused for agentos.cleanupAfter (default: 30 days). Everything is saved
+    first, as by 'archive', which also says what is refused. Branches that are in their base are deleted.
+    """
+    from git_agentos.worktree import cleanup as cleaning
+
+    result = cleaning.cleanup(ctx.workspace().context, dry_run=dry_run)
+    ctx.output.show("cleanup", result, lambda style: render_upkeep.cleaned(result, style))
+
+
+@worktree.command()
 def repair(ctx: Invocation, id_: OptionalId = None) -> None:
     """Repair worktrees after a crash or move.
 
@@ -179,6 +198,29 @@ def merge(
 
     result = merging.merge(ctx.workspace().context, ids, into=into, squash=squash, dry_run=dry_run)
     ctx.output.show("merge", result, lambda style: render.merged(result, style))
+    if result.conflicts:
+        raise Exit(ConflictError.exit_code)
+
+
+@worktree.command()
+def sync(
+    ctx: Invocation,
+    ids: Annotated[list[str] | None, Argument(metavar="[ID...]")] = None,
+    all_: Annotated[bool, Option("--all", help="Sync all agents' worktrees.")] = False,
+    rebase: Annotated[bool, Option("--rebase/--merge", help="Rebase onto the base; or merge it (default).")] = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Bring agents' branches up to a base that has moved on.
+
+    Merges the base into each branch, or replays the branch's commits onto it, in memory first; then updates the
+    worktree, after a checkpoint. Changes that are not committed are kept. A worktree with a conflict stays as it was,
+    and the exit code is 4; one in which a process works is left alone. 'git agentos undo' in a worktree undoes it.
+    Without ID, syncs the current worktree.
+    """
+    from git_agentos.worktree import base_update
+
+    result = base_update.sync(ctx.workspace().context, ids or (), all_=all_, rebase=rebase, dry_run=dry_run)
+    ctx.output.show("worktree-sync", result, lambda style: render_upkeep.synced(result, style))
     if result.conflicts:
         raise Exit(ConflictError.exit_code)
 

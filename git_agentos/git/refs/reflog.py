@@ -8,6 +8,10 @@ from collections.abc import Iterable
 from git_agentos.git.hash_algorithm import is_any_oid
 from git_agentos.util.named_tuple import NamedTuple
 
+# How the messages begin of entries for commits that were made there, and not only checked out.
+_MADE = ("commit", "cherry-pick", "revert", "am", "rebase (pick", "rebase (squash", "rebase (fixup", "rebase (reword")
+_MERGED = "Merge made by"
+
 
 class Entry(NamedTuple):
     """A line of a reflog."""
@@ -15,6 +19,11 @@ class Entry(NamedTuple):
     old: str
     new: str
     message: str
+
+
+def is_made_there(entry: Entry) -> bool:
+    """Whether an entry of HEAD's reflog is of a commit that was made in that worktree, and not only checked out."""
+    return entry.message.startswith(_MADE) or _MERGED in entry.message
 
 
 def parse(lines: Iterable[bytes]) -> list[Entry]:

@@ -48,7 +48,7 @@ restore | here | agentos | agentos-change | --no-branch --branch= --worktree= --
 undo | here | agentos | agentos-change | --dry-run | --dry-run:!agentos
 recover | here | agentos | agentos-change | --abort |
 pick | here | agentos | agentos-change | --continue --abort |
-worktree create | repository | agentos | agentos | --from= --task= --sparse= --lock --revive --guard --no-guard | --no-guard:guard-change --revive:agentos-change
+worktree create | repository | agentos | agentos | --from= --task= --sparse= --lock --revive --guard --no-guard --fetch --no-fetch | --no-guard:guard-change --revive:agentos-change
 worktree list | repository | look | look | |
 worktree show | repository | look | look | |
 worktree path | repository | look | look | |
@@ -56,8 +56,10 @@ worktree refill | repository | agentos | agentos | |
 worktree complete | worktree | agentos | agentos-change | --push | --push:push
 worktree archive | worktree | agentos-change | agentos-change | |
 worktree remove | worktree | agentos-change | agentos-change | --delete-branch --discard-ignored |
+worktree cleanup | repository | agentos-change | agentos-change | --dry-run | --dry-run:!agentos
 worktree repair | worktree | agentos | agentos | |
 worktree merge | worktree | agentos-change | agentos-change | --into= --squash --dry-run | --dry-run:!agentos
+worktree sync | worktree | agentos | agentos-change | --all --rebase --merge --dry-run | --all:agentos-change --dry-run:!agentos
 worktree conflicts | repository | look | look | --dirty |
 run start | repository | agentos-change | agentos-change | --task= --from= --agent= --validate= --max-attempts= --on-failure= --retry-from= --timeout= --protected= --guard --no-guard --cleanup --no-cleanup --id= --file= | --no-guard:guard-change
 run resume | run | agentos | agentos-change | |

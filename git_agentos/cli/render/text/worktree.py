@@ -54,7 +54,7 @@ def created(worktree: Worktree, style: Style, *, revived: bool) -> Text:
     if not revived:
         rows = [
             f"Created worktree '{id_}' {head}: {path}",
-            f"It starts at {abbrev(worktree.base_sha)} ({quote.line(worktree.base_ref or '')}).",
+            f"It starts at {abbrev(worktree.base_sha)} ({quote.line(worktree.base_ref or '')}){_behind(worktree)}.",
         ]
     elif (saved := worktree.revived_from) is None:
         rows = [
@@ -69,6 +69,13 @@ def created(worktree: Worktree, style: Style, *, revived: bool) -> Text:
         ]
     hints = (f'cd "$(git agentos worktree path {id_})"',) if style.terminal else ()
     return Text(lines(rows), raw_path(worktree.path or "").result, hints=hints)
+
+
+def _behind(worktree: Worktree) -> str:
+    """How far the base of a new worktree is behind the branch that it follows."""
+    if not worktree.base_behind:
+        return ""
+    return f", {count(worktree.base_behind, 'commit')} behind {quote.line(worktree.base_follows or '')}"
 
 
 def listing(worktrees: Sequence[Worktree], style: Style) -> Text:
