@@ -91,7 +91,9 @@ def readable_agents(context: OpenWorktree) -> tuple[list[AgentBranch], list[Unre
             continue
         try:
             known = record.read(git_dir)
-            if known is not None:
+            if known is None:
+                left_out.append(UnreadableAgent(id_, "its record is missing"))
+            else:
                 found.append(_at(id_, context.location.worktree(worktrees.root_of(git_dir), git_dir), known))
         except NothingCommittedError:
             continue
@@ -106,6 +108,8 @@ def _at(id_: str, location: Location, known: Record | None) -> AgentBranch:
         if unreadable is not None:
             raise WorktreeError(f"'{unreadable}' is not a file")
         head = refs.read_head(location)
+        if not refs.has_head(location):
+            raise WorktreeError(f"HEAD names no branch: '{head.ref}'")
         under_way = operation.name_of(operation.read(location))
     except (AgentosError, OSError) as error:
         reason = error.message if isinstance(error, AgentosError) else f"HEAD cannot be read: {error.strerror}"

@@ -285,7 +285,16 @@ def set_head(location: Location, head: Head, reflog: ReflogEntry) -> None:
 
 
 def has_head(location: Location) -> bool:
-    return is_head_file(os.path.join(location.git_dir, "HEAD"))
+    path = os.path.join(location.git_dir, "HEAD")
+    return is_head_file(path) and not _names_no_branch(path)
+
+
+def _names_no_branch(path: str) -> bool:
+    """Whether a HEAD is a symbolic ref to anything but a branch, as the beginning of one is."""
+    target = os.fsencode(os.readlink(path)) if os.path.islink(path) else files.read(path, limit=_LONGEST).strip()
+    return target.startswith((b"ref:", b"refs/")) and not target.removeprefix(b"ref:").strip().startswith(
+        b"refs/heads/"
+    )
 
 
 def is_head_file(path: str) -> bool:
