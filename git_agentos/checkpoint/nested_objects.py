@@ -34,8 +34,7 @@ from git_agentos.util import files
 
 _LIMIT = 1 << 30
 _WHO = "git-agentos <git-agentos@localhost>"
-_LOG_NAME = re.compile(r"[A-Z][A-Z_]*|refs/.+")
-_BAD_NAME = re.compile(r"(^|/)(\.|$)|\.\.|\.lock(/|$)|[\x00-\x20\x7f~^:?*\[\\]|@\{")
+_ROOT_LOG = re.compile(r"[A-Z][A-Z_]*")
 _INFO = ("exclude", "attributes")
 
 
@@ -272,7 +271,7 @@ def recreate(repository: Repository, path: bytes, record: Mapping[str, Any]) -> 
 
 def _is_safe(name: str, *, log: bool = False) -> bool:
     """Whether a ref (a reflog) can have this name: a checkpoint may be from another repository."""
-    return (name.startswith("refs/") or (log and _LOG_NAME.fullmatch(name) is not None)) and not _BAD_NAME.search(name)
+    return refs.is_well_formed(name) or (log and _ROOT_LOG.fullmatch(name) is not None)
 
 
 def _target(record: Mapping[str, Any], oid: str) -> str:

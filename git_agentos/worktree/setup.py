@@ -4,10 +4,8 @@
     .worktreeinclude   gitignore patterns in the source worktree's root: files that match and are ignored are copied
     agentos.setup      a command that runs in the new worktree
 
-`agentos.setup` comes from the user's own configuration (system, global, the repository's `config`, the command line),
-never from a file that a repository could contain: not from a worktree's `config.worktree`, which agents can write, and
-not from a file inside of a worktree that the configuration includes. Files are cloned where the
-file system can, links stay links, and modes and times are kept.
+`agentos.setup` comes from the user's own configuration (`git.own_configuration`). Files are cloned where the file
+system can, links stay links, and modes and times are kept.
 """
 
 from __future__ import annotations
@@ -20,8 +18,8 @@ from dataclasses import replace
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.config import SETUP
-from git_agentos.errors import ConfigurationError, GitCommandError, WorktreeError
-from git_agentos.git import configuration, ignore, process, untracked, worktrees
+from git_agentos.errors import GitCommandError, WorktreeError
+from git_agentos.git import configuration, ignore, own_configuration, process, untracked
 from git_agentos.git.location import Location, locate
 from git_agentos.process import programs
 from git_agentos.util import system
@@ -30,7 +28,6 @@ from git_agentos.worktree.record import Record
 
 INCLUDE = ".worktreeinclude"
 _MAX_OUTPUT_LINES = 20
-_OWN_SCOPES = ("system", "global", "local", "command")
 
 
 def prepare(source: OpenWorktree, inner: OpenWorktree, made: Record, *, owner: int) -> Record:
@@ -50,21 +47,8 @@ def prepare(source: OpenWorktree, inner: OpenWorktree, made: Record, *, owner: i
 def command_of(location: Location) -> str | None:
     """agentos.setup, from the user's own configuration; ConfigurationError where it was set in a place from which it is
     not taken."""
-    args = ["config", "--null", "--show-scope", "--show-origin", "--get-all", SETUP]
-    out = process.run(args, cwd=location.root, env=location.environment(), neutral_config=False, ok=(0, 1))
-    fields = out.split(b"\0")
-    found: str | None = None
-    for n in range(0, len(fields) - 2, 3):
-        scope, origin, value = (os.fsdecode(field) for field in fields[n : n + 3])
-        if scope not in _OWN_SCOPES or not worktrees.is_trusted_config_origin(
-            origin, location.root, location.common_dir
-        ):
-            raise ConfigurationError(
-                f"'{SETUP}' is set in '{origin.removeprefix('file:')}', which is not your own configuration",
-                f"no command is taken from there; if you trust it: git config {SETUP} COMMAND",
-            )
-        found = value
-    return found or None
+    hint = f"no command is taken from there; if you trust it: git config {SETUP} COMMAND"
+    return own_configuration.value(location, SETUP, hint, command_line=True)
 
 
 def _run(command: str, inner: OpenWorktree, made: Record) -> None:

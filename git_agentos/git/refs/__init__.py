@@ -8,7 +8,7 @@ reflog      the lines of reflogs
 model       the values: HEAD, the reason of a move, a ref that was moved by another process
 """
 
-from git_agentos.git.refs.model import PER_WORKTREE, Head, ReflogEntry, RefMoved
+from git_agentos.git.refs.model import PER_WORKTREE, Head, ReflogEntry, RefMoved, is_well_formed
 from git_agentos.git.refs.port import (
     are_locked_by_caller,
     check_spelling,
@@ -48,6 +48,7 @@ __all__ = [
     "has_head",
     "is_file",
     "is_symbolic",
+    "is_well_formed",
     "list_refs",
     "logs",
     "own_refs",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from git_agentos.util.named_tuple import NamedTuple
 
 
@@ -31,6 +33,14 @@ class ReflogEntry(NamedTuple):
 
     reason: str
     who: str
+
+
+_ILL_FORMED = re.compile(r"(^|/)(\.|$)|\.\.|\.lock(/|$)|[\x00-\x20\x7f~^:?*\[\\]|@\{")
+
+
+def is_well_formed(name: str) -> bool:
+    """Whether git allows a full name of a ref (git-check-ref-format(1)): for names that come from elsewhere."""
+    return name.startswith("refs/") and not name.endswith(".") and not _ILL_FORMED.search(name)
 
 
 # Where each worktree has refs for itself; git never packs them.

@@ -1,0 +1,32 @@
+"""Settings that are read only from the user's own configuration: system, global, the repository's `config`, and, where
+that is said, the command line. Never from a file that a repository could contain: not from a worktree's
+`config.worktree`, which agents can write, and not from a file inside of a worktree that the configuration includes."""
+
+from __future__ import annotations
+
+import os
+
+from git_agentos.errors import ConfigurationError
+from git_agentos.git import process, worktrees
+from git_agentos.git.location import Location
+
+_SCOPES = ("system", "global", "local")
+_COMMAND_LINE = "command"
+
+
+def value(location: Location, key: str, hint: str, *, command_line: bool = False) -> str | None:
+    """The value of a key, None if it has none; ConfigurationError, with `hint`, if it was set in a place from which it
+    is not taken. With `command_line`, `git -c` counts as well."""
+    args = ["config", "--null", "--show-scope", "--show-origin", "--get-all", key]
+    out = process.run(args, cwd=location.root, env=location.environment(), neutral_config=False, ok=(0, 1))
+    fields = out.split(b"\0")
+    scopes = (*_SCOPES, _COMMAND_LINE) if command_line else _SCOPES
+    found: str | None = None
+    for n in range(0, len(fields) - 2, 3):
+        scope, origin, text = (os.fsdecode(field) for field in fields[n : n + 3])
+        trusted = worktrees.is_trusted_config_origin(origin, location.root, location.common_dir)
+        if scope not in scopes or not trusted:
+            where = origin.removeprefix("file:")
+            raise ConfigurationError(f"'{key}' is set in '{where}', which is not your own configuration", hint)
+        found = text
+    return found or None
