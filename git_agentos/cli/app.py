@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from git_agentos import __version__
@@ -26,8 +26,9 @@ from git_agentos.cli.command import (
     Group,
 )
 from git_agentos.cli.invocation import Invocation
-from git_agentos.cli.parameters import Option, Parameter
+from git_agentos.cli.parameters import Argument, Option, Parameter
 from git_agentos.cli.text import Text
+from git_agentos.guard.policy import command_table
 from git_agentos.guard.policy.command_table import COMMON_VALUED
 
 
@@ -98,7 +99,8 @@ def _add(parent: typer.Typer, command_: Command) -> None:
     if not isinstance(command_, Group):
         parent.command(command_.name, hidden=command_.hidden, cls=_PARSERS.get(command_.rest))(_function(command_))
         return
-    app = typer.Typer(name=command_.name, rich_markup_mode=None)
+    takes_words = any(isinstance(each.declaration, Argument) for each in command_.signature.parameters)
+    app = typer.Typer(name=command_.name, rich_markup_mode=None, cls=_OperandGroup if takes_words else None)
     app.callback(invoke_without_command=command_.runs_alone)(_function(command_))
     for subcommand in command_.subcommands.values():
         _add(app, subcommand)
@@ -127,6 +129,26 @@ class _CommandParser(TyperCommand):
         return super().parse_args(ctx, own)
 
 
+class _OperandGroup(TyperGroup):
+    """A group that has operands of its own: the first word is one unless it names a subcommand."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        row = command_table.table()[tuple(ctx.command_path.split()[2:])]
+        first = next(iter(command_table.read([*row.path, *args]).request.path[len(row.path) :]), None)
+        if first is not None:
+            ctx.meta[_WITHOUT_OPERANDS] = True
+        else:
+            ctx.allow_interspersed_args = True
+        return list(super().parse_args(ctx, args))
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        found = super().get_params(ctx)
+        if _WITHOUT_OPERANDS not in ctx.meta:
+            return list(found)
+        return [each for each in found if each.param_type_name != "argument"]
+
+
+_WITHOUT_OPERANDS = "git_agentos.without_operands"
 _PARSERS: dict[str | None, type[TyperCommand]] = {AFTER_DASHES: _DashesParser, COMMAND_LINE: _CommandParser}
 
 

@@ -49,12 +49,18 @@ def find(line: Line) -> Call | None:
         if not isinstance(command, Group):
             return None
         command = command.subcommands[word]
-    if isinstance(command, Group) and (not command.runs_alone or line.request.operands or line.has_dashes):
+    if isinstance(command, Group) and not _can_run(command, line):
         return None
     if command.rest is not None and (line.has_dashes or (command.rest == COMMAND_LINE and line.request.operands)):
         return None
     values = _values(command.signature.parameters, line)
     return None if values is None else Call(command, line, values)
+
+
+def _can_run(group: Group, line: Line) -> bool:
+    """Whether a group runs without a subcommand; its operands are its own only if it takes some."""
+    own = any(isinstance(each.declaration, Argument) for each in group.signature.parameters)
+    return group.runs_alone and not line.has_dashes and (own or not line.request.operands)
 
 
 def _values(parameters: Sequence[Parameter], line: Line) -> dict[str, Any] | None:
