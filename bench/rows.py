@@ -16,6 +16,7 @@ import rows_guard
 import rows_large
 import rows_run
 import rows_secrets
+import rows_sync
 import rows_tdd
 import rows_watch
 import rows_worktree
@@ -554,6 +555,7 @@ ROWS: dict[str, Callable[[Bench], None]] = {
     "watch": rows_watch.watch,
     "served": rows_watch.served,
     "many": rows_watch.many,
+    "sync": rows_sync.sync,
     "rollback": rows_run.rollback,
     "tdd": rows_tdd.tdd,
     "secrets": rows_secrets.secrets,

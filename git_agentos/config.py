@@ -20,6 +20,8 @@ _LONGEST_RETENTION = 1000 * 365  # days; a longer time means forever
 
 # A command: `worktree.setup` reads it, with its origin.
 SETUP = "agentos.setup"
+# What is pushed without being asked for: taken from the user's own configuration, as well.
+SYNC_AUTO = "agentos.sync.auto"
 
 ConfigValues = Mapping[str, list[str]]
 
@@ -173,6 +175,24 @@ def watch_idle(values: ConfigValues) -> float | None:
 def periodic(values: ConfigValues) -> float | None:
     """agentos.auto.periodic: after how many seconds of changes the watch daemon saves them; None for never."""
     return _time(values, "agentos.auto.periodic", "5m", none="off")
+
+
+def sync_remote(values: ConfigValues) -> str | None:
+    """agentos.sync.remote, the remote of `sync`; None if it is unset or empty."""
+    return values.get("agentos.sync.remote", [""])[-1].strip() or None
+
+
+def sync_host(values: ConfigValues) -> str | None:
+    """agentos.sync.host, the name of this clone among those that `sync` knows; None if it is unset or empty."""
+    return values.get("agentos.sync.host", [""])[-1].strip() or None
+
+
+def sync_auto(values: ConfigValues) -> str:
+    """agentos.sync.auto: when checkpoints are pushed without a command: `off`, `complete` or `periodic`."""
+    text = values.get(SYNC_AUTO.lower(), ["off"])[-1].strip().lower() or "off"
+    if text not in ("off", "complete", "periodic"):
+        raise ConfigurationError(f"bad value '{text}' for '{SYNC_AUTO}'", "give off, complete or periodic")
+    return text
 
 
 def _time(values: ConfigValues, key: str, default: str, *, none: str) -> float | None:

@@ -343,9 +343,18 @@ def archive_files(context: OpenWorktree, writer: Writer) -> Mapping[bytes, trees
     return files
 
 
-def revive(context: OpenWorktree) -> None:
+def revive(context: OpenWorktree, fetched: str | None = None) -> None:
     """Restore log and memory of a revived worktree: the database of its newest archive, if it has one, and all rows
-    that its checkpoints carry."""
+    that its checkpoints carry.
+
+    With `fetched`, the timeline of another host, only the rows: they are then in this worktree's own next checkpoint.
+    No database is opened that somebody else has made.
+    """
+    if fetched is not None:
+        log_sync.with_database(
+            context, lambda connection, owner: log_sync.import_rows(connection, context, owner, fetched), make=True
+        )
+        return
     variable = context.settings.workflow_db
     path = database_path.prepare(context.location, variable)
     if database_path.shared_file(variable) is None and not os.path.lexists(path):

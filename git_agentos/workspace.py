@@ -142,7 +142,7 @@ class Workspace:
 
     # -- reading --------------------------------------------------------------------------------------------
 
-    def checkpoints(
+    def checkpoints(  # noqa: PLR0913 - the options of the command, documented
         self,
         *,
         limit: int | None = None,
@@ -151,9 +151,11 @@ class Workspace:
         trigger: str | None = None,
         agent: str | None = None,
         all_timelines: bool = False,
+        host: str | None = None,
     ) -> list[Checkpoint]:
         """Checkpoints, newest first: this worktree's; with `agent`, those it created (if none: its worktree's); or all.
 
+        With `host`, here and below: of the timelines that were fetched from that host.
         `since` is a time as git reads it (`2 hours ago`, ISO 8601).
         """
         after = None if since is None else self.moment(since)
@@ -161,7 +163,7 @@ class Workspace:
             format.check_trigger(trigger)
         found: list[Checkpoint] = []
         _check_limit(limit)
-        for item in self._walk(agent, all_timelines):
+        for item in self._walk(agent, all_timelines, host):
             if limit is not None and len(found) >= limit:
                 break
             if after is not None and datetime.fromisoformat(item.created_at) < after:
@@ -170,12 +172,20 @@ class Workspace:
                 found.append(item)
         return found
 
-    def find(self, spec: str, *, agent: str | None = None, all_timelines: bool = False) -> Checkpoint:
+    def find(
+        self, spec: str, *, agent: str | None = None, all_timelines: bool = False, host: str | None = None
+    ) -> Checkpoint:
         """The checkpoint that `spec` names: `latest`, `@{N}`, or at least 4 digits of its id."""
-        return format.read(self._repository, self._link(spec, agent, all_timelines).checkpoint)
+        return format.read(self._repository, self._link(spec, agent, all_timelines, host).checkpoint)
 
     def search(
-        self, text: str, *, limit: int | None = None, agent: str | None = None, all_timelines: bool = False
+        self,
+        text: str,
+        *,
+        limit: int | None = None,
+        agent: str | None = None,
+        all_timelines: bool = False,
+        host: str | None = None,
     ) -> list[Checkpoint]:
         """Checkpoints in whose description, task, metadata or changed paths `text` occurs (case does not matter)."""
         from git_agentos.checkpoint import queries
@@ -183,7 +193,7 @@ class Workspace:
         _check_limit(limit)
         wanted = text.casefold()
         found: list[Checkpoint] = []
-        for item in self._walk(agent, all_timelines):
+        for item in self._walk(agent, all_timelines, host):
             if limit is not None and len(found) >= limit:
                 break
             if any(wanted in part.casefold() for part in queries.search_text(item)):
@@ -198,24 +208,28 @@ class Workspace:
         *,
         agent: str | None = None,
         all_timelines: bool = False,
+        host: str | None = None,
     ) -> Diff:
         """The changes of the visible worktree from checkpoint `older` to `newer`, or to the current state."""
         from git_agentos.checkpoint import queries
 
-        first = self._link(older, agent, all_timelines)
+        first = self._link(older, agent, all_timelines, host)
         inner = [os.fsdecode(path) for path in self._inside(paths)]
         if newer is None:
             return queries.diff_with_now(self._repository, self._settings, first, inner, self._started())
-        return queries.diff(self._repository, first, self._link(newer, agent, all_timelines), inner)
+        return queries.diff(self._repository, first, self._link(newer, agent, all_timelines, host), inner)
 
-    def read_file(self, spec: str, *, agent: str | None = None, all_timelines: bool = False) -> FileContent:
+    def read_file(
+        self, spec: str, *, agent: str | None = None, all_timelines: bool = False, host: str | None = None
+    ) -> FileContent:
         """The file that `ID:PATH` names, with the bytes that it had in the worktree."""
         from git_agentos.checkpoint import queries
 
         name, colon, path = spec.partition(":")
         if not colon or not path:
             raise UsageError(f"'{spec}' does not name a file", "give ID:PATH")
-        return queries.read_file(self._repository, self._settings, self._link(name, agent, all_timelines), path)
+        link = self._link(name, agent, all_timelines, host)
+        return queries.read_file(self._repository, self._settings, link, path)
 
     # -- restoring ------------------------------------------------------------------------------------------
 
@@ -232,6 +246,7 @@ class Workspace:
         dry_run: bool = False,
         agent: str | None = None,
         all_timelines: bool = False,
+        host: str | None = None,
     ) -> Restoration:
         """Restore the state of a checkpoint, on a new branch; with `no_branch` or `paths`, HEAD does not move.
 
@@ -247,7 +262,7 @@ class Workspace:
             from git_agentos.worktree import layout
 
             layout.check_branch_name(self.context, branch)
-        checkpoint = self._link(spec, agent, all_timelines).checkpoint
+        checkpoint = self._link(spec, agent, all_timelines, host).checkpoint
         if worktree is not None:
             if no_branch or paths or branch is not None or keep_new or dry_run:
                 raise UsageError("--worktree cannot be combined with other options or paths")
@@ -402,7 +417,11 @@ class Workspace:
             if every or timeline.worktree_id(location) == agent:
                 pending.record(location)
 
-    def _link(self, spec: str, agent: str | None, every: bool) -> TimelineEntry:
+    def _link(self, spec: str, agent: str | None, every: bool, host: str | None) -> TimelineEntry:
+        if host is not None:
+            from git_agentos.sync import fetched
+
+            return fetched.find(self.context, spec, host, agent, every=every)
         self._record_pending(agent, every)
         if agent is not None and agent not in timeline.all_names(self._location):
             from git_agentos.checkpoint import queries
@@ -410,9 +429,15 @@ class Workspace:
             raise queries.unknown_agent(agent)
         return timeline.find(self._repository, spec, self._timelines(agent, every))
 
-    def _walk(self, agent: str | None, every: bool) -> Iterator[Checkpoint]:
+    def _walk(self, agent: str | None, every: bool, host: str | None) -> Iterator[Checkpoint]:
         from git_agentos.checkpoint import queries
 
+        if host is not None:
+            from git_agentos.sync import fetched
+
+            known = fetched.of_host(self.context, host)
+            own = fetched.one(self.context, host, self._timeline) if agent is None and not every else ""
+            return queries.list_checkpoints(self._repository, own, agent, every=every, among=known)
         self._record_pending(agent, every)
         return queries.list_checkpoints(self._repository, self._timeline, agent, every=every)
 

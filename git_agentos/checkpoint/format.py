@@ -246,7 +246,7 @@ def _meta(repository: Repository, oid: str, extra: str) -> Mapping[str, Any]:
     try:
         meta = json.loads(repository.blob(entry[1]).decode("ascii"))
         found = meta["format"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointFormatError(f"the metadata of checkpoint {oid[:8]} is damaged") from error
     _check_version(oid, found)
     return dict(meta)

@@ -203,6 +203,15 @@ def take_over(connection: Connection, aside: str) -> int:
     return count
 
 
+def import_rows(connection: Connection, worktree: OpenWorktree, owner: RowOwner, name: str) -> None:
+    """Import the rows of another timeline, those that stand for its checkpoints included. No checkpoint of this one
+    carries them yet, so the next one will."""
+    with database.transaction(connection):
+        for part in parts_of(worktree.repository, name, problems=[]):
+            rows.insert_entries(connection, owner, [*part.log, part.own], None)
+            rows.insert_items(connection, owner, part.memory, None)
+
+
 def catch_up(
     connection: Connection,
     worktree: OpenWorktree,

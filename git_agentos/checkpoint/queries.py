@@ -84,10 +84,18 @@ class Status(NamedTuple):
     interrupted_worktrees: Sequence[str] = ()
 
 
-def list_checkpoints(repository: Repository, own: str, agent: str | None, *, every: bool) -> Iterator[Checkpoint]:
+def list_checkpoints(
+    repository: Repository,
+    own: str,
+    agent: str | None,
+    *,
+    every: bool,
+    among: Mapping[str, str] | None = None,
+) -> Iterator[Checkpoint]:
     """Checkpoints, newest first: of the timeline `own`; with `agent`, those that it created; with `every`, all, or with
     both, those that `agent` created or that were created in its worktree.
 
+    `among` are other timelines than those of this repository, by worktree id; `own` is then one of them.
     Agents may share a worktree: an agent that has created no checkpoint is given those of its worktree.
     CheckpointNotFound if neither a timeline nor a checkpoint has the name `agent`.
     """
@@ -95,11 +103,11 @@ def list_checkpoints(repository: Repository, own: str, agent: str | None, *, eve
         for link in timeline.walk(repository, own):
             yield format.read(repository, link.checkpoint)
         return
-    names = timeline.all_names(repository.location)
+    names = among if among is not None else {name: name for name in timeline.all_names(repository.location)}
     found = []
-    for name in names:
+    for name, chain in names.items():
         try:
-            for n, link in enumerate(timeline.walk(repository, name)):
+            for n, link in enumerate(timeline.walk(repository, chain)):
                 item = format.read(repository, link.checkpoint)
                 if agent is None or agent in (item.created_by, item.timeline):
                     found.append((item.created_at, -n, item))

@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from git_agentos.checkpoint import deferred, format
 from git_agentos.config import AGENT_ID
@@ -26,11 +26,12 @@ from git_agentos.errors import (
 from git_agentos.git import consolidation, gc, refs, state_dir
 from git_agentos.git.location import Location
 from git_agentos.git.objects.pack import remove_keep
-from git_agentos.git.repository import Repository, Writer
+from git_agentos.git.repository import CommitData, Repository, Writer
 from git_agentos.util import files
 from git_agentos.util.named_tuple import NamedTuple
 
 PREFIX = "refs/agentos/timelines/"
+FETCHED = "refs/agentos/remotes/"  # timelines of other clones (`sync`), which are named by their refs, in full
 MAIN = "main"
 _SHORTEST = 4
 _ATTEMPTS = 1000
@@ -68,9 +69,14 @@ def _recorded(location: Location) -> str | None:
     return text if re.fullmatch(AGENT_ID, text) else None
 
 
+def refname(timeline: str) -> str:
+    """The ref of a timeline."""
+    return timeline if timeline.startswith(FETCHED) else PREFIX + timeline
+
+
 def tip(location: Location, timeline: str) -> str | None:
     """The newest timeline commit; None before the first checkpoint."""
-    return refs.resolve(location, PREFIX + timeline)
+    return refs.resolve(location, refname(timeline))
 
 
 def all_names(location: Location) -> list[str]:
@@ -240,14 +246,37 @@ def _publish_one(repository: Repository, found: deferred.Append) -> None:
 
 
 def walk(repository: Repository, timeline: str) -> Iterator[TimelineEntry]:
-    """The entries of a timeline, newest first."""
-    oid = tip(repository.location, timeline)
+    """The entries of a timeline, newest first. In one that was fetched, an earlier checkpoint may come later: what was
+    held back when it was pushed."""
+    links = (
+        TimelineEntry(timeline, commit.oid, commit.parents[1])
+        for commit in chain(repository, tip(repository.location, timeline))
+    )
+    return _by_time(repository, links) if timeline.startswith(FETCHED) else links
+
+
+def chain(repository: Repository, oid: str | None) -> Iterator[CommitData]:
+    """The commits of a timeline from `oid` on, each before the one that it is on top of, without the first of all."""
     while oid is not None:
         commit = repository.commit(oid)
         if len(commit.parents) < 2:
             return
-        yield TimelineEntry(timeline, oid, commit.parents[1])
+        yield commit
         oid = commit.parents[0]
+
+
+def _by_time(repository: Repository, links: Iterable[TimelineEntry]) -> Iterator[TimelineEntry]:
+    """Entries by the time of their checkpoints, newest first. Commits have whole seconds: within one, the metadata is
+    read."""
+    groups: dict[int, list[TimelineEntry]] = {}
+    for link in links:
+        groups.setdefault(repository.commit(link.commit).time, []).append(link)
+
+    def created_at(link: TimelineEntry) -> str:
+        return str(format.open_checkpoint(repository, link.checkpoint).meta.get("created_at"))
+
+    for _, group in sorted(groups.items(), reverse=True):
+        yield from sorted(group, key=created_at, reverse=True) if len(group) > 1 else group
 
 
 def newest(repository: Repository, timeline: str) -> TimelineEntry | None:

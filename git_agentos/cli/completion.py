@@ -26,6 +26,8 @@ def value_type(option: command_tree.Option) -> str:
         return "trigger"
     if option.names[0] in ("--agent", "--as", "--source") and option.metavar not in ("COMMAND", "MODEL"):
         return "agent"
+    if option.metavar == "HOST":
+        return "host"
     return "path" if option.metavar == "PATH" else "text"
 
 
@@ -41,7 +43,7 @@ def argument_types(command_: command_tree.Command) -> list[str]:
     if command_.path[:1] == ("tdd",):
         return ["workflow"] if any(each.metavar == "ID" for each in arguments) else []
     known = {"ID": "id", "ID2": "id", "ID:PATH": "id", "PATH": "path", "COMMIT": "commit", "SHELL": "shell"}
-    known |= {"SOURCE": "worktree", "AGENT": "agent", "RUN": "run"}
+    known |= {"SOURCE": "worktree", "AGENT": "agent", "RUN": "run", "REMOTE": "remote"}
     return list(dict.fromkeys(known[each.metavar] for each in arguments if each.metavar in known))
 
 
@@ -73,6 +75,9 @@ _SOURCES = {
     "workflow": "git-agentos tdd list -q 2>/dev/null",
     "agent": "git for-each-ref --format='%(refname:lstrip=3)' refs/agentos/timelines/ 2>/dev/null",
     "commit": "git for-each-ref --format='%(refname:short)' refs/heads refs/remotes refs/tags 2>/dev/null",
+    "remote": "git remote 2>/dev/null",
+    "host": "git for-each-ref --format='%(refname:rstrip=2)' refs/agentos/remotes/ 2>/dev/null"
+    " | sed 's|.*/||' | sort -u",
 }
 _SHELL_NAMES = " ".join(SHELLS)
 
@@ -191,6 +196,7 @@ def _fish_lines(program: str, at: command_tree.Command) -> list[str]:
     value = {
         "trigger": " -x -a '@TRIGGERS@'",
         "agent": " -x -a '(__git_agentos_agent)'",
+        "host": " -x -a '(__git_agentos_host)'",
         "path": " -r -F",
         "text": " -x",
     }
@@ -215,6 +221,7 @@ def _fill(shell: str, **parts: list[str]) -> str:
     for name, text in (
         ("PROGRAMS", _PROGRAMS),
         ("AGENT_SOURCE", _SOURCES["agent"]),
+        ("HOST_SOURCE", _SOURCES["host"]),
         ("TRIGGERS", _triggers()),
     ):
         template = template.replace(f"@{name}@", text)

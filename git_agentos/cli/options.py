@@ -27,6 +27,14 @@ class Timelines(NamedTuple):
     all_timelines: Annotated[bool, Option("--all", help="Read the timelines of all worktrees.")] = False
 
 
+class CheckpointTimelines(NamedTuple):
+    """The same, of this clone or of another host."""
+
+    agent: Annotated[str | None, Option("--agent", metavar="ID", help="Read the timeline of agent ID.")] = None
+    all_timelines: Annotated[bool, Option("--all", help="Read the timelines of all worktrees.")] = False
+    host: Annotated[str | None, Option("--host", metavar="HOST", help="Read those fetched from HOST.")] = None
+
+
 def number(text: str | None, option: str = "-n") -> int | None:
     """The value of an option that takes a number of at most nine digits."""
     if text is None:

@@ -49,7 +49,7 @@ rebase | y | rebase, replay, history | rewrites the branch's commits | git merge
 cherry-pick | y | cherry-pick | copies commits from elsewhere to the branch | git agentos pick COMMIT
 pull | y | pull | merges or rebases onto commits of a remote | git fetch, and look at it
 am | y | am, quiltimport | makes commits from mails | git apply --check, git apply
-push | n | push, send-pack, svn dcommit | publishes commits | git push --dry-run
+push | n | push, send-pack, svn dcommit; git agentos sync | publishes commits | git push --dry-run
 commit-amend | y | commit --amend | replaces the last commit | git commit --fixup=HEAD
 reset-soft | y | reset --soft | moves the branch | git revert, or a new branch there: git branch NAME COMMIT
 reset-mixed | y | reset COMMIT, reset --mixed | moves the branch | git revert, or a new branch there: git branch NAME COMMIT

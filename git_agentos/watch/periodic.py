@@ -16,6 +16,7 @@ from git_agentos import config
 from git_agentos.errors import AgentosError
 from git_agentos.git import configuration, worktrees
 from git_agentos.git.location import Location
+from git_agentos.watch.pushing import Pushing
 from git_agentos.watch.repository import WatchedRepository
 from git_agentos.watch.service import Service
 
@@ -47,6 +48,7 @@ class Periodic:
         self._stamp: tuple[int, ...] | None = None
         self._every: float | None = None
         self._is_everywhere = False
+        self._pushing = Pushing(service, log)
 
     @property
     def roots(self) -> frozenset[str]:
@@ -95,6 +97,7 @@ class Periodic:
             there = worktrees.list_existing(self._location)
             if there:
                 self._read_configuration(there[0])
+                self._pushing.turn(there[0])
             wanted = {each.root for each in there if self._is_everywhere or self._service.is_guarded(each)}
             if self._every is None:
                 wanted.clear()

@@ -20,6 +20,7 @@ from git_agentos.git import process, refs, user_hooks, worktrees
 from git_agentos.guard import authorize
 from git_agentos.guard.configuration import settings
 from git_agentos.process import programs
+from git_agentos.sync import automatic
 from git_agentos.util import times
 from git_agentos.util.values import count
 from git_agentos.worktree import agent_branch, journal, layout, record, removal_checks
@@ -126,6 +127,7 @@ def _complete(context: OpenWorktree, id_: str, *, push: bool) -> Completion:
         uncommitted=uncommitted,
     )
     done = replace(done, document=_document(inner, done, base))
+    automatic.push_complete(inner)
     return _send(inner, known, head.branch, done) if push else done
 
 

@@ -33,16 +33,20 @@ def create(  # noqa: PLR0913 - the options of the command, documented
     sparse: Sequence[str] = (),
     lock: bool = False,
     revive: bool = False,
+    host: str | None = None,
     guard: bool = True,
     fetch: bool | None = None,
 ) -> Worktree:
     """Create the worktree `id_` on its branch `agent/<id_>`, ready for work, with a first checkpoint in it.
 
     `from_ref` is the commit to begin at, by default HEAD of `context`; `sparse` are folders. `revive` brings an
-    archived worktree back instead. `guard` enables the guard in it. `fetch`: whether the base is fetched first, if it
-    follows a branch of a remote; None: if the last fetch is 15 minutes old. On any error nothing is left.
+    archived worktree back instead; with `host`, one of that host, as it was fetched. `guard` enables the guard in it.
+    `fetch`: whether the base is fetched first, if it follows a branch of a remote; None: if the last fetch is 15
+    minutes old. On any error nothing is left.
     """
     layout.check_id(id_)
+    if host is not None and not revive:
+        raise UsageError("--host is for --revive", f"git agentos worktree create {id_} --revive --host {host}")
     if revive:
         if from_ref is not None:
             raise UsageError("--from and --revive cannot be used together: the branch is the one that was archived")
@@ -52,7 +56,7 @@ def create(  # noqa: PLR0913 - the options of the command, documented
             raise UsageError("--fetch and --revive cannot be used together: the worktree comes back as it was")
         from git_agentos.worktree import revival, status
 
-        ended = revival.revive(context, id_, task=task, lock=lock, guard=guard).ended
+        ended = revival.revive(context, id_, task=task, lock=lock, guard=guard, host=host).ended
         source = None if ended.as_left else status.describe_checkpoint(ended.source)
         return replace(_status_of(context, id_), revived_from=source)
     follows = base_fetch.followed(context, from_ref)

@@ -124,11 +124,11 @@ def record_from_checkpoint(repository: Repository, checkpoint: str) -> Record | 
     return _parse(data, f"{checkpoint[:8]}:worktree.json") if data is not None else None
 
 
-def record_from_timeline(repository: Repository, id_: str) -> Record | None:
-    """The newest record that a checkpoint of the worktree carries; where none does, one that is derived from its first
-    checkpoint; None where that is not possible."""
+def record_from_timeline(repository: Repository, id_: str, name: str | None = None) -> Record | None:
+    """The newest record that a checkpoint of the worktree carries, in the timeline `name`, by default its own; where
+    none does, one that is derived from its first checkpoint; None where that is not possible."""
     first: Checkpoint | None = None
-    for link in timeline.walk(repository, id_):
+    for link in timeline.walk(repository, name or id_):
         known = record_from_checkpoint(repository, link.checkpoint)
         if known is not None:
             return known

@@ -5,6 +5,8 @@ after a restore          what was restored; where that was a part, the state bef
 destroyed otherwise      the last checkpoint. One that is created when the folder is found to be missing names it
                          (`STATE_OF`): it holds that state again, and the record of the worktree
 
+A worktree of another host comes from what was fetched of it, in the same way; what was made up there is checked first.
+
 The last checkpoint of an archived or removed worktree carries, beside its state, `worktree.json` (its record) and
 `database/…` (log, memory, what the workflow database held).
 """
@@ -22,10 +24,11 @@ from git_agentos.checkpoint.model import Checkpoint, State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.restore import commands
 from git_agentos.checkpoint.restore.request import Restoration, RestoreOptions
-from git_agentos.errors import AgentosError, RestoreError, WorktreeError
-from git_agentos.git import trees
+from git_agentos.errors import AgentosError, CheckpointNotFound, RestoreError, WorktreeError
+from git_agentos.git import refs, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
+from git_agentos.sync import fetched
 from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.worktree import layout, new_worktree, record, submodules
 from git_agentos.worktree.new_worktree import WorktreeSpec
@@ -69,11 +72,11 @@ class Ended:
     as_left: bool
 
 
-def find_last_state(context: OpenWorktree, id_: str, location: Location | None = None) -> Saved | None:
-    """The newest state that is saved of a worktree; None where there is none. `location` is the worktree's, where it
+def find_last_state(context: OpenWorktree, name: str, location: Location | None = None) -> Saved | None:
+    """The newest state that is saved in a timeline; None where there is none. `location` is the worktree's, where it
     has an entry still: that tells whether its last restore came to an end."""
     repository = context.repository
-    newest = timeline.newest(repository, id_)
+    newest = timeline.newest(repository, name)
     if newest is None:
         return None
     meta = format.open_checkpoint(repository, newest.checkpoint).meta
@@ -111,9 +114,10 @@ def _was_interrupted(location: Location) -> bool:
         return True
 
 
-def ended(context: OpenWorktree, id_: str) -> Ended:
-    """What is known of a worktree that was archived, removed or destroyed; WorktreeError where nothing is."""
-    saved = find_last_state(context, id_)
+def ended(context: OpenWorktree, id_: str, name: str | None = None) -> Ended:
+    """What is known of a worktree that was archived, removed or destroyed, by the timeline `name`, by default its own;
+    WorktreeError where nothing is."""
+    saved = find_last_state(context, name or id_)
     if saved is None:
         raise WorktreeError(
             f"there is nothing to revive: no worktree '{id_}' has left checkpoints",
@@ -125,12 +129,13 @@ def ended(context: OpenWorktree, id_: str) -> Ended:
         with contextlib.suppress(AgentosError):
             first = format.read(context.repository, saved.source)
     as_left = last.trigger in _ENDINGS and last.meta.get(FOLDER) != MISSING
-    return Ended(last_record(context, id_), last, saved, first, as_left)
+    return Ended(last_record(context, id_, name), last, saved, first, as_left)
 
 
-def last_record(context: OpenWorktree, id_: str) -> Record:
-    """The newest record that a checkpoint of the worktree carries; made up from its checkpoints where none does."""
-    known = record.record_from_timeline(context.repository, id_)
+def last_record(context: OpenWorktree, id_: str, name: str | None = None) -> Record:
+    """The newest record that a checkpoint of the worktree carries, in the timeline `name`; made up from its checkpoints
+    where none does."""
+    known = record.record_from_timeline(context.repository, id_, name)
     if known is None:
         raise WorktreeError(
             f"nothing is known of the worktree '{id_}'", "git agentos worktree list shows what there is"
@@ -149,17 +154,27 @@ class Revived(NamedTuple):
 
 
 def revive(
-    context: OpenWorktree, id_: str, *, task: str | None = None, lock: bool = False, guard: bool = True
+    context: OpenWorktree,
+    id_: str,
+    *,
+    task: str | None = None,
+    lock: bool = False,
+    guard: bool = True,
+    host: str | None = None,
 ) -> Revived:
     """Create the ended worktree `id_` again, in its last state, with ignored files, log and memory; `guard` enables the
-    guard in it.
+    guard in it. With `host`, it is made here as it is on that host, where it may go on.
 
     It is on its branch if that is where it was left, or gone; else on a new branch, as after a restore. On any error
     nothing is left.
     """
     layout.check_id(id_)
-    known = ended(context, id_)
+    name = None if host is None else fetched.one(context, host, id_)
+    known = ended(context, id_, name)
     saved = known.saved
+    if name is not None:
+        _check_fetched(context, id_, saved)
+        known = replace(known, record=_sound(context, id_, known.record))
     target = format.read_state(context.repository, saved.state)
     if target.head.commit is None:
         raise RestoreError(
@@ -180,14 +195,35 @@ def revive(
     with new_worktree.creating(context, spec) as made:
         inner = made.inner
         metadata = inner.metadata()._replace(created_by=context.agent)
-        submodules.put_back(inner.location, id_, inner.location.git_dir)
+        if name is None:
+            submodules.put_back(inner.location, id_, inner.location.git_dir)
         restored = commands.restore_new_worktree(inner, metadata, saved.state, target, move)
         if saved.part is not None and saved.of is not None:
             commands.restore(inner, metadata, saved.of, RestoreOptions.of_part(saved.part))
-        log.revive(inner)
+        log.revive(inner, name)
         log.try_add(inner, "action", f"worktree {id_} revived", checkpoint_id=known.source.id, task_id=spec.task)
-    submodules.forget(context.location, id_)
+    if name is None:
+        submodules.forget(context.location, id_)
     return Revived(known, restored)
+
+
+def _check_fetched(context: OpenWorktree, id_: str, saved: Saved) -> None:
+    """Check the checkpoints that a fetched timeline leads to; CheckpointNotFound if one of them was not pushed."""
+    for oid in dict.fromkeys(filter(None, (saved.newest, saved.state, saved.of))):
+        if not context.repository.exists(oid):
+            raise CheckpointNotFound(
+                f"the last state of '{id_}' is that of checkpoint {oid[:8]}, which its host has not pushed",
+                f"git agentos restore ID --worktree {id_} --agent {id_} --host HOST restores another one",
+            )
+        fetched.check_checkpoint(context.repository, oid, id_)
+
+
+def _sound(context: OpenWorktree, id_: str, known: Record) -> Record:
+    """A record that came from another host, as far as it can be used here."""
+    given = known.branch if refs.is_well_formed(layout.HEADS + known.branch) else record.branch_of(id_)
+    base = known.base_sha if context.repository.hash.is_oid(known.base_sha) else context.repository.hash.zero
+    base_ref = known.base_ref if refs.is_well_formed("refs/" + known.base_ref) else base
+    return replace(known, id=id_, branch=given, base_sha=base, base_ref=base_ref, setup=None, copied=[])
 
 
 def _later(context: OpenWorktree, target: State) -> frozenset[bytes]:

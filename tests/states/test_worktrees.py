@@ -56,7 +56,7 @@ def _link(repo: Repo, name: str) -> Repo:
     return Repo(path)
 
 
-@SCENARIOS.cases()
+@SCENARIOS.cases(elsewhere=False)
 def test_round_trip(scenario: Scenario, wreck: str, tool: Tool, repo: Repo) -> None:
     """The whole journey in a linked worktree leaves the main one alone."""
     repo.append("notes.txt", "dirty in the main worktree\n")

@@ -5,7 +5,7 @@ from typing import Annotated, NamedTuple
 
 from git_agentos.cli.command import AFTER_DASHES, group
 from git_agentos.cli.invocation import Invocation
-from git_agentos.cli.options import Id, Since, Stat, Timelines, number, pairs
+from git_agentos.cli.options import CheckpointTimelines, Id, Since, Stat, number, pairs
 from git_agentos.cli.parameters import Argument, Option
 from git_agentos.cli.render.text import checkpoint as render
 from git_agentos.errors import UsageError
@@ -74,7 +74,7 @@ def checkpoint(ctx: Invocation, options: Create) -> None:
 
 
 @checkpoint.command()
-def list_(ctx: Invocation, limit: Limit = None, *, filter_: Filter, timelines: Timelines) -> None:
+def list_(ctx: Invocation, limit: Limit = None, *, filter_: Filter, timelines: CheckpointTimelines) -> None:
     """List checkpoints, newest first.
 
     Lists those of this worktree unless --agent or --all is given.
@@ -91,7 +91,7 @@ def list_(ctx: Invocation, limit: Limit = None, *, filter_: Filter, timelines: T
 
 
 @checkpoint.command()
-def show(ctx: Invocation, spec: Id, timelines: Timelines) -> None:
+def show(ctx: Invocation, spec: Id, timelines: CheckpointTimelines) -> None:
     """Show what a checkpoint contains.
 
     Shows when, where and why it was taken, and which paths were changed.
@@ -110,7 +110,7 @@ def diff(
     paths: Annotated[list[str] | None, Argument(metavar="[-- PATH...]")] = None,
     stat: Stat = False,
     *,
-    timelines: Timelines,
+    timelines: CheckpointTimelines,
 ) -> None:
     """Compare a checkpoint with the working state or another.
 
@@ -126,7 +126,7 @@ def diff(
 
 
 @checkpoint.command()
-def cat(ctx: Invocation, spec: Annotated[str, Argument(metavar="ID:PATH")], timelines: Timelines) -> None:
+def cat(ctx: Invocation, spec: Annotated[str, Argument(metavar="ID:PATH")], timelines: CheckpointTimelines) -> None:
     """Print a file as a checkpoint has it.
 
     The bytes are printed unchanged; on a terminal control characters are made visible.
@@ -143,7 +143,7 @@ def search(
     text: Annotated[str, Argument(metavar="TEXT")],
     limit: Limit = None,
     *,
-    timelines: Timelines,
+    timelines: CheckpointTimelines,
 ) -> None:
     """Search descriptions, tasks, metadata, changed paths.
 

@@ -4,7 +4,7 @@ from typing import Annotated, NamedTuple
 
 from git_agentos.cli.command import command
 from git_agentos.cli.invocation import Invocation
-from git_agentos.cli.options import DryRun, Id, Timelines
+from git_agentos.cli.options import CheckpointTimelines, DryRun, Id
 from git_agentos.cli.parameters import Argument, Option
 from git_agentos.cli.render.text import restore as render
 from git_agentos.errors import UsageError
@@ -32,7 +32,7 @@ def restore(
     paths: Annotated[list[str] | None, Argument(metavar="[PATH...]")] = None,
     *,
     options: Options,
-    timelines: Timelines,
+    timelines: CheckpointTimelines,
 ) -> None:
     """Restore a checkpoint on a new branch.
 

@@ -22,6 +22,9 @@ class Create(NamedTuple):
     )
     lock: Annotated[bool, Option("--lock", help="Lock the worktree against removal.")] = False
     revive: Annotated[bool, Option("--revive", help="Restore the archived worktree ID.")] = False
+    host: Annotated[
+        str | None, Option("--host", metavar="HOST", help="With --revive: as it was fetched from HOST.")
+    ] = None
     guard: Annotated[bool, Option("--guard/--no-guard", help="Enable the guard (default).")] = True
     fetch: Annotated[
         bool | None,
@@ -49,7 +52,9 @@ def create(ctx: Invocation, id_: Id, options: Create) -> None:
 
     given = options._asdict() | {"sparse": options.sparse or ()}
     result = creation.create(ctx.workspace().context, id_, **given)
-    ctx.output.show("worktree", result, lambda style: render.created(result, style, revived=options.revive))
+    ctx.output.show(
+        "worktree", result, lambda style: render.created(result, style, revived=options.revive, host=options.host)
+    )
 
 
 @worktree.command()

@@ -27,6 +27,7 @@ __git_agentos_offer ()
 	case "$__git_agentos_kind" in
 	trigger) printf '%s\n' @TRIGGERS@; return ;;
 	agent) @AGENT_SOURCE@; return ;;
+	host) @HOST_SOURCE@; return ;;
 	path|text) return ;;
 	esac
 	case "$cur" in

@@ -37,6 +37,7 @@ _git-agentos ()
 	case $kind in
 	trigger) offered=(@TRIGGERS@); _describe -t triggers trigger offered; return ;;
 	agent) __git_agentos_agent; return ;;
+	host) __git_agentos_host; return ;;
 	path) _files; return ;;
 	text) _message value; return ;;
 	esac

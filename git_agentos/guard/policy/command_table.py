@@ -39,16 +39,16 @@ _ANSWERS = frozenset({"-h", "--help", "--version"})
 
 COMMANDS = """
 checkpoint | here | agentos | agentos | -m= --message= --trigger= --task= --meta= --run= --session= |
-checkpoint list | repository | agentos | agentos | --agent= --all -n= --max-count= --since= --task= --trigger= |
-checkpoint show | repository | agentos | agentos | --agent= --all |
-checkpoint diff | repository | agentos | agentos | --stat --agent= --all |
-checkpoint cat | repository | agentos | agentos | --agent= --all |
-checkpoint search | repository | agentos | agentos | --agent= --all -n= --max-count= |
-restore | here | agentos | agentos-change | --no-branch --branch= --worktree= --keep-new --dry-run --agent= --all | --worktree:!agentos --dry-run:!agentos
+checkpoint list | repository | agentos | agentos | --agent= --all --host= -n= --max-count= --since= --task= --trigger= |
+checkpoint show | repository | agentos | agentos | --agent= --all --host= |
+checkpoint diff | repository | agentos | agentos | --stat --agent= --all --host= |
+checkpoint cat | repository | agentos | agentos | --agent= --all --host= |
+checkpoint search | repository | agentos | agentos | --agent= --all --host= -n= --max-count= |
+restore | here | agentos | agentos-change | --no-branch --branch= --worktree= --keep-new --dry-run --agent= --all --host= | --worktree:!agentos --dry-run:!agentos
 undo | here | agentos | agentos-change | --dry-run | --dry-run:!agentos
 recover | here | agentos | agentos-change | --abort |
 pick | here | agentos | agentos-change | --continue --abort |
-worktree create | repository | agentos | agentos | --from= --task= --sparse= --lock --revive --guard --no-guard --fetch --no-fetch | --no-guard:guard-change --revive:agentos-change
+worktree create | repository | agentos | agentos | --from= --task= --sparse= --lock --revive --host= --guard --no-guard --fetch --no-fetch | --no-guard:guard-change --revive:agentos-change
 worktree list | repository | look | look | |
 worktree show | repository | look | look | |
 worktree path | repository | look | look | |
@@ -111,6 +111,8 @@ hook | here | agentos | agentos | |
 watch start | repository | agentos | agentos | --foreground --print-unit | --print-unit:!look
 watch stop | repository | agentos | agentos | |
 watch status | repository | look | look | |
+sync | repository | push | push | --push --fetch --agent= --all --last= --allow= --dry-run | --allow:!approvals --dry-run:!agentos --fetch:!agentos
+sync status | repository | agentos | agentos | |
 db path | here | look | look | |
 status | repository | look | look | |
 doctor | repository | look | look | --fix | --fix:!agentos-change

@@ -47,8 +47,8 @@ _MOST_FILES = 20
 # -- create, list, show, path ------------------------------------------------------------------------------------------
 
 
-def created(worktree: Worktree, style: Style, *, revived: bool) -> Text:
-    """`create`; the path under -q."""
+def created(worktree: Worktree, style: Style, *, revived: bool, host: str | None = None) -> Text:
+    """`create`; the path under -q. `host` is the one that a worktree was revived from."""
     id_, path = worktree.id, quote.path(worktree.path or "")
     head = f"on branch '{quote.line(worktree.branch)}'" if worktree.branch else f"at {abbrev(worktree.head_sha)}"
     if not revived:
@@ -63,9 +63,10 @@ def created(worktree: Worktree, style: Style, *, revived: bool) -> Text:
         ]
     else:
         when = f"{relative_time(saved.created_at, style.now)} ({saved.trigger})"
+        why = "Its folder was lost:" if host is None else f"From {quote.line(host)}:"
         rows = [
             f"Revived worktree '{id_}' {head}: {path}",
-            f"Its folder was lost: it is as in its last checkpoint {abbrev(saved.id)}, {when}.",
+            f"{why} it is as in its last checkpoint {abbrev(saved.id)}, {when}.",
         ]
     hints = (f'cd "$(git agentos worktree path {id_})"',) if style.terminal else ()
     return Text(lines(rows), raw_path(worktree.path or "").result, hints=hints)

@@ -1,0 +1,139 @@
+"""Refs of a remote: listed, fetched and pushed by git's own transports, with the user's credentials and settings.
+
+What a remote says is data: names and values come back as they were sent, and are for the caller to check. Nothing is
+forced, no tag or branch follows, submodules are left alone, and no hook of this repository runs. git's progress is
+given to `output`, line by line.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+
+from git_agentos.errors import RepositoryError
+from git_agentos.git import process
+from git_agentos.git.location import Location
+from git_agentos.util.named_tuple import NamedTuple
+
+Output = Callable[[str], None]
+
+_MOST_REFS = 200_000
+_LONGEST_LINE = 64 << 10
+_KEPT = 64 << 10  # bytes of stderr that are kept for the message of an error
+# Against settings of the user that would add to what is pushed or fetched, or refuse it.
+_PUSH = ("--porcelain", "--progress", "--no-verify", "--no-follow-tags", "--recurse-submodules=no", "--no-signed")
+# In a partial clone, everything is fetched: checkpoints are restored where there is no network, too.
+_FETCH = (
+    "--progress", "--no-filter", "--no-tags", "--no-prune", "--no-write-fetch-head", "--no-auto-maintenance",
+    "--refmap=", "--recurse-submodules=no", "--stdin",
+)  # fmt: skip
+_REJECTED = "!"
+
+
+class Update(NamedTuple):
+    """A ref of the remote that is to be set to `new`, which descends from its value; None deletes it if it is `old`."""
+
+    name: str
+    new: str | None
+    old: str | None = None
+
+
+def list_refs(location: Location, remote: str) -> dict[str, str]:
+    """Name -> oid of all refs of a remote; RepositoryError where it lists more than could be meant."""
+    args = ["ls-remote", "--quiet", "--", remote]
+    # Messages come in the same pipe: so neither of two can be full while the other one is read.
+    child = process.spawn(args, cwd=location.root, env=location.environment(), stderr=subprocess.STDOUT)
+    assert child.stdout is not None
+    found: dict[str, str] = {}
+    said = b""
+    try:
+        while line := child.stdout.readline(_LONGEST_LINE):
+            oid, tab, name = line.rstrip(b"\n").partition(b"\t")
+            if tab and location.hash.is_oid(oid.decode("ascii", "replace")):
+                found[name.decode("utf-8", "surrogateescape")] = oid.decode("ascii")
+            else:
+                said = (said + line)[-_KEPT:]
+            if len(found) > _MOST_REFS:
+                raise RepositoryError(f"the remote '{remote}' lists more refs than git-agentos reads ({_MOST_REFS})")
+    except BaseException:
+        child.kill()
+        raise
+    finally:
+        child.stdout.close()
+        status = child.wait()
+    if status != 0:
+        raise process.failure(args, status, said)
+    return found
+
+
+def fetch(location: Location, remote: str, names: Sequence[str], output: Output) -> None:
+    """Fetch what refs of a remote reach. No ref changes here; GitCommandError if one of them cannot be fetched."""
+    args = ["fetch", *_FETCH, "--", remote]
+    child = process.spawn(args, cwd=location.root, env=location.environment(), stdin=process.PIPE)
+    assert child.stdin is not None
+    try:
+        child.stdin.write("".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape"))
+        child.stdin.close()
+    except BrokenPipeError:
+        pass  # its exit code shows the error
+    status, _, err = _finish(child, output)
+    if status != 0:
+        raise process.failure(args, status, err)
+
+
+def push(location: Location, remote: str, updates: Sequence[Update], output: Output) -> Mapping[str, str | None]:
+    """Push: the name of each ref that the remote has answered for -> None if it is set, else the reason why not.
+
+    GitCommandError where there is no answer for any of them.
+    """
+    leases = [f"--force-with-lease={each.name}:{each.old}" for each in updates if each.new is None]
+    specs = [f"{each.new or ''}:{each.name}" for each in updates]
+    # A mirror takes no single refs, and not every server takes the user's push options.
+    settings = ["-c", f"remote.{remote}.mirror=false", "-c", "push.pushOption="]
+    args = [*settings, "push", *_PUSH, *leases, "--", remote, *specs]
+    child = process.spawn(args, cwd=location.root, env=location.environment())
+    status, out, err = _finish(child, output)
+    answers = _answers(out)
+    if status != 0 and not answers:
+        raise process.failure(args, status, err)
+    return answers
+
+
+def _answers(out: bytes) -> dict[str, str | None]:
+    """The lines of `push --porcelain`: flag, refs, and a summary with the reason in brackets (git-push(1))."""
+    found: dict[str, str | None] = {}
+    for line in out.decode("utf-8", "surrogateescape").split("\n"):
+        flag, tab, rest = line.partition("\t")
+        if not tab or len(flag) != 1:
+            continue
+        spec, _, summary = rest.partition("\t")
+        name = spec.partition(":")[2]
+        reason = re.fullmatch(r"\[[^]]*\] \((.*)\)", summary)
+        found[name] = None if flag != _REJECTED else reason[1] if reason else summary
+    return found
+
+
+def _finish(child: subprocess.Popen[bytes], output: Output) -> tuple[int, bytes, bytes]:
+    """Wait for git, and give its progress to `output`; exit code, stdout (which is short), and the end of stderr."""
+    assert child.stdout is not None and child.stderr is not None
+    kept, line = b"", b""
+    try:
+        while data := child.stderr.read1(8192):  # type: ignore[attr-defined]  # a pipe is buffered
+            kept = (kept + data)[-_KEPT:]
+            *lines, line = re.split(rb"[\r\n]", line + data)
+            line = line[-_LONGEST_LINE:]
+            for each in lines:
+                if each.strip():
+                    output(each.decode("utf-8", "replace").rstrip())
+        out = child.stdout.read()
+    except BaseException:
+        child.kill()
+        child.wait()
+        raise
+    finally:
+        child.stdout.close()
+        child.stderr.close()
+    # What is progress is no reason for a failure.
+    err = b"\n".join(each for each in re.split(rb"[\r\n]+", kept) if b"% (" not in each)
+    return child.wait(), out, err

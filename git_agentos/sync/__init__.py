@@ -1,0 +1,16 @@
+"""Timelines on remotes: pushed from this clone, fetched from others, by any git remote.
+
+commands   `sync` and `sync status`
+results    what they are given and return
+push       what a remote lacks, without what is held back, 20 refs at a time
+fetch      the timelines of other hosts
+chain      the chain of a timeline on a remote: what it lacks, and the commits that are appended
+scan       what is new to a remote, searched for secrets; which checkpoints are held back for it. The port `Scanner`
+fetched    timelines of other hosts: checked, and found by `--host`
+names      the refs, here and on remotes
+host       the name of this clone
+remotes    which remote is meant
+notes      what this clone remembers of each remote, and which findings were allowed
+scanner    the scanner that is used
+automatic  pushing without a command (`agentos.sync.auto`)
+"""

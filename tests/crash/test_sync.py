@@ -1,0 +1,146 @@
+"""A `sync` that is killed at any step: the next one completes it, and nothing is lost, here or on the remote."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import at_rest
+from tests.support.faults.server import FaultCase, Runner, assert_sound, sample_steps, snapshot
+from tests.support.remotes import clone, connect, make_bare, refs_on, sync
+from tests.support.repo import Repo, git
+from tests.support.tool import run_ok
+
+_BUDGET = 24
+
+
+class Case:
+    """A repository and its remote, made ready for a command, and made ready again for each attempt."""
+
+    def __init__(self, repo: Repo, shared: Path, *argv: str) -> None:
+        self.repo, self.shared, self.argv = repo, shared, argv
+        for path in (repo.path, shared):
+            at_rest.copy(path, self._template(path))
+
+    def _template(self, path: Path) -> Path:
+        return path.with_name(path.name + ".template")
+
+    def fresh(self) -> None:
+        shutil.rmtree(self.repo.path.with_name(self.repo.path.name + ".worktrees"), ignore_errors=True)
+        for path in (self.repo.path, self.shared):
+            at_rest.copy(self._template(path), path)
+
+    def killed(self, runner: Runner) -> Iterator[str]:
+        """Kill the command at one step after the other; where it was killed."""
+        self.fresh()
+        before = snapshot(self.repo)
+        done = runner.run_ok(self.repo.path, *self.argv)
+        case = FaultCase(self.repo.path, self.repo.path, self.argv, before, before, done.steps)
+        for step in sample_steps(case, _BUDGET):
+            self.fresh()
+            done = runner.run(self.repo.path, *self.argv, step=step, mode="kill-group" if step % 2 else "kill")
+            if done.code == 0 and len(done.steps) < step:
+                continue
+            assert done.code == -9, str(done)
+            yield f"killed before step {step}: {done.steps[-1]}"
+
+
+def assert_sound_after(runner: Runner, repo: Repo, what: str) -> None:
+    """Nothing is left of it once `recover` has removed the locks of the process that was killed."""
+    runner.run_ok(repo.path, "recover")
+    assert_sound(repo, what)
+
+
+def tips_are_whole(shared: Path) -> None:
+    git(shared, "fsck", "--connectivity-only", "--no-dangling", "--no-progress")
+
+
+@pytest.fixture
+def shared(repo: Repo, tmp_path: Path) -> Path:
+    path = make_bare(tmp_path, repo)
+    connect(repo, path, "desk")
+    return path
+
+
+def save(repo: Repo, text: str) -> str:
+    repo.write("notes.txt", text)
+    return str(run_ok(repo.path, "checkpoint", "-m", text)["id"])
+
+
+@pytest.mark.slow
+def test_a_push(runner: Runner, repo: Repo, shared: Path) -> None:
+    save(repo, "a")
+    sync(repo)
+    save(repo, "b")
+    save(repo, "c")
+    tip = repo.oid("refs/agentos/timelines/main")
+    case = Case(repo, shared, "sync", "--all")
+    for what in case.killed(runner):
+        tips_are_whole(shared)
+        runner.run_ok(repo.path, "sync", "--all")
+        assert refs_on(shared) == {"desk/timelines/main": tip}, what
+        assert repo.oid("refs/agentos/remotes/origin/desk/timelines/main") == tip, what
+        assert_sound_after(runner, repo, what)
+
+
+@pytest.mark.slow
+def test_a_new_generation(runner: Runner, repo: Repo, shared: Path) -> None:
+    """At any moment the remote has all that is left of the timeline, in one of both generations."""
+    save(repo, "a")
+    kept = [save(repo, "b"), save(repo, "c")]
+    sync(repo)
+    tip = repo.oid("refs/agentos/timelines/main")
+    made = repo.oid(f"{tip}~3")
+    for commit, oid in zip((f"{tip}~1", tip), kept, strict=True):
+        made = repo.text(
+            "commit-tree", f"{commit}^{{tree}}", "-p", made, "-p", oid, "-m", "x\n\nAgentos-Worktree: main"
+        )
+    repo.git("update-ref", "refs/agentos/timelines/main", made)
+    case = Case(repo, shared, "sync")
+    for what in case.killed(runner):
+        there = [
+            git(shared, "rev-list", "--first-parent", "--min-parents=2", "--format=%P", "--no-commit-header", oid)
+            for oid in refs_on(shared).values()
+        ]
+        assert any(all(oid.encode() in chain for oid in kept) for chain in there), what
+        runner.run_ok(repo.path, "sync")
+        assert refs_on(shared) == {"desk/timelines/main@2": made}, what
+        assert_sound_after(runner, repo, what)
+
+
+@pytest.mark.slow
+def test_a_fetch(runner: Runner, repo: Repo, shared: Path, tmp_path: Path) -> None:
+    save(repo, "a")
+    sync(repo)
+    there = clone(tmp_path, shared, "lap")
+    sync(there)
+    last = save(repo, "b")
+    sync(repo)
+    tip = repo.oid("refs/agentos/timelines/main")
+    case = Case(there, shared, "sync")
+    for what in case.killed(runner):
+        runner.run_ok(there.path, "sync")
+        assert there.oid("refs/agentos/remotes/origin/desk/timelines/main") == tip, what
+        assert run_ok(there.path, "checkpoint", "show", "latest", "--host", "desk")["id"] == last, what
+        assert_sound_after(runner, there, what)
+
+
+@pytest.mark.slow
+def test_a_revival(runner: Runner, repo: Repo, shared: Path, tmp_path: Path) -> None:
+    """Killed while it is made, the worktree of another host is made once it is asked for again."""
+    agent = Repo(Path(run_ok(repo.path, "worktree", "create", "dev-1", "--no-guard")["path"]))
+    agent.write("work", "done\n")
+    run_ok(agent.path, "checkpoint")
+    sync(repo, "--all")
+    there = clone(tmp_path, shared, "lap")
+    sync(there)
+    case = Case(there, shared, "worktree", "create", "dev-1", "--revive", "--host", "desk", "--no-guard")
+    made = there.path.with_name("lap.worktrees")
+    for what in case.killed(runner):
+        runner.run(there.path, "worktree", "repair")
+        if not (made / "dev-1" / "work").exists():
+            runner.run_ok(there.path, *case.argv)
+        assert (made / "dev-1" / "work").read_text() == "done\n", what
