@@ -14,6 +14,7 @@ from collections.abc import Callable
 import measure
 import rows_guard
 import rows_large
+import rows_retention
 import rows_run
 import rows_secrets
 import rows_sync
@@ -545,6 +546,7 @@ ROWS: dict[str, Callable[[Bench], None]] = {
     "restore": restore,
     "large": rows_large.large,
     "list": listing,
+    "forget": rows_retention.forget,
     "growth": growth,
     "memory": memory,
     "database": database,

@@ -39,11 +39,12 @@ _MODULES = {
     "git_agentos.api.log": "Log",
     "git_agentos.api.repository": "OpenRepository open_repository",
     "git_agentos.api.results": (
-        "AcceptResult ApprovalStatus ArchivedWorktree ChangeCounts CheckpointSummary CleanupResult ConflictReport "
-        "GuardDecision LogEntry "
-        "MergeConflict MergeResult MergeSource ProcessInfo RecoverResult RemovalResult RepositoryStatus "
-        "RestoreResult RollbackResult RunResult RunStep SavedCheckpoint SyncConflict SyncedWorktree Unreadable "
-        "VerifyResult WorktreeReason WorktreeStatus WorktreeSyncResult"
+        "AcceptResult ApprovalStatus ArchivedWorktree ChangeCounts CheckpointSummary CleanupResult "
+        "ConflictReport ForgetResult GuardDecision KeptCheckpoint LargeCheckpoint LargePath LogEntry "
+        "MergeConflict MergeResult MergeSource ProcessInfo ProtectedCheckpoint RecoverResult RemovalResult "
+        "RepositoryStatus RestoreResult RollbackResult RuleStorage RunResult RunStep SavedCheckpoint "
+        "StorageResult SyncConflict SyncedWorktree TimelineStorage Unreadable VerifyResult WorktreeReason "
+        "WorktreeStatus WorktreeSyncResult"
     ),
     "git_agentos.api.runs": "RunObserver RunOptions Runs",
     "git_agentos.api.worktrees": "Worktrees",
@@ -69,17 +70,18 @@ __all__ = [
     "AcceptResult", "AgentosError", "AgentosWarning", "ApprovalStatus", "Approvals", "ArchivedWorktree",
     "ChangeCounts", "Checkpoint", "CheckpointFormatError", "CheckpointNotFound", "CheckpointSummary", "Checkpoints",
     "CleanupResult", "ConfigurationError", "ConflictError", "ConflictReport", "ContextError", "DamagedDatabase",
-    "DamagedFile", "DatabaseError", "Diff", "FileChange", "FileContent", "Finding", "GitCommandError",
-    "GitWorktreeWorkspaceService", "Guard", "GuardDecision", "GuardError", "IncompleteCaptureError", "Interrupted",
-    "InterruptedRestore", "LockedError", "Log", "LogEntry", "MergeConflict", "MergeResult", "MergeSource",
-    "MissingObjectsError", "NullWorkspaceService", "OpenRepository", "PolicyError", "ProcessInfo", "RecoverResult",
+    "DamagedFile", "DatabaseError", "Diff", "FileChange", "FileContent", "Finding", "ForgetResult",
+    "GitCommandError", "GitWorktreeWorkspaceService", "Guard", "GuardDecision", "GuardError",
+    "IncompleteCaptureError", "Interrupted", "InterruptedRestore", "KeptCheckpoint", "LargeCheckpoint", "LargePath",
+    "LockedError", "Log", "LogEntry", "MergeConflict", "MergeResult", "MergeSource", "MissingObjectsError",
+    "NullWorkspaceService", "OpenRepository", "PolicyError", "ProcessInfo", "ProtectedCheckpoint", "RecoverResult",
     "RemovalResult", "RepositoryError", "RepositoryStatus", "RestoreError", "RestoreResult", "RollbackResult",
-    "RunError", "RunObserver", "RunOptions", "RunResult", "RunStep", "Runs", "SavedCheckpoint", "Skipped",
-    "StorageError", "SyncConflict", "SyncedWorktree", "TddError", "Unreadable", "UnreadableConfiguration",
-    "UnsupportedRepository", "UsageError", "VerifyResult", "WorkflowConfigurationError", "Workspace",
-    "WorkspaceContext", "WorkspaceService", "WorkspaceSnapshot", "WorktreeError", "WorktreeReason", "WorktreeStatus",
-    "WorktreeSyncResult", "Worktrees", "__version__", "ensure_agentos_dir", "get_checkpoint_db_path", "get_repo_root",
-    "open_repository", "open_workspace",
+    "RuleStorage", "RunError", "RunObserver", "RunOptions", "RunResult", "RunStep", "Runs", "SavedCheckpoint",
+    "Skipped", "StorageError", "StorageResult", "SyncConflict", "SyncedWorktree", "TddError", "TimelineStorage",
+    "Unreadable", "UnreadableConfiguration", "UnsupportedRepository", "UsageError", "VerifyResult",
+    "WorkflowConfigurationError", "Workspace", "WorkspaceContext", "WorkspaceService", "WorkspaceSnapshot",
+    "WorktreeError", "WorktreeReason", "WorktreeStatus", "WorktreeSyncResult", "Worktrees", "__version__",
+    "ensure_agentos_dir", "get_checkpoint_db_path", "get_repo_root", "open_repository", "open_workspace",
 ]  # fmt: skip
 
 

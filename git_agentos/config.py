@@ -14,6 +14,7 @@ from git_agentos.util.values import parse_boolean, parse_days, parse_duration, p
 
 DEFAULT_MAX_FILE_SIZE = 100 << 20
 DEFAULT_MAX_UNTRACKED = 50_000
+DEFAULT_RETENTION = "within=7d hourly=720 daily=365"
 LONGEST_ID = 64
 AGENT_ID = rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_ID - 1}}}"
 _LONGEST_RETENTION = 1000 * 365  # days; a longer time means forever
@@ -154,6 +155,24 @@ def pool(values: ConfigValues) -> int:
 def cleanup_after(values: ConfigValues) -> float | None:
     """agentos.cleanupAfter: after how many idle seconds `worktree cleanup` archives a worktree; None for never."""
     return _time(values, "agentos.cleanupAfter", "30d", none="never")
+
+
+def retention(values: ConfigValues) -> str:
+    """agentos.retention: the rules by which automatic checkpoints are kept (`retention.rules`)."""
+    return values.get("agentos.retention", [DEFAULT_RETENTION])[-1]
+
+
+def disk_budget(values: ConfigValues) -> int | None:
+    """agentos.diskBudget in bytes; None for no limit."""
+    text = values.get("agentos.diskbudget", ["none"])[-1].strip().lower()
+    if text in ("", "none", "0"):
+        return None
+    found = parse_size(text)
+    if found is None:
+        raise ConfigurationError(
+            f"bad value '{text}' for 'agentos.diskBudget'", "give bytes, or a number with k, m or g, or 'none'"
+        )
+    return found
 
 
 def watch(values: ConfigValues) -> str:

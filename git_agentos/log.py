@@ -181,7 +181,7 @@ def read(context: OpenWorktree, **wanted: Unpack[Filter]) -> Reading[Entry]:
         return rows.find_entries(connection, owner, query)
 
     def carried(part: CheckpointLog, worktree: str) -> Iterator[Entry]:
-        return (entry for entry in (*part.log, part.own) if _matches(entry, query, worktree))
+        return (entry for entry in part.entries if _matches(entry, query, worktree))
 
     reader = RowReader(context, "log", find, carried)
     found = reader.read(every=agent is not None or wanted.get("every", False))
@@ -233,7 +233,7 @@ def last(context: OpenWorktree, location: Location) -> Entry | None:
             return found[0] if found else None
     with contextlib.suppress(AgentosError, OSError):
         part = next(log_sync.parts_of(context.repository, name, problems=[]), None)
-        return None if part is None else max((*part.log, part.own), key=rows.order)
+        return None if part is None else max(part.entries, key=rows.order, default=None)
     return None
 
 
@@ -325,7 +325,7 @@ def archive_files(context: OpenWorktree, writer: Writer) -> Mapping[bytes, trees
     for part in log_sync.parts_of(
         context.repository, context.worktree_id
     ):  # rows that agentos.logRetention has deleted
-        log = {**{entry.id: entry for entry in (*part.log, part.own)}, **log}
+        log = {**{entry.id: entry for entry in part.entries}, **log}
         memory = {**{item.id: item for item in part.memory}, **memory}
     files = {}
     for name, every in ((log_sync.LOG, log), (log_sync.MEMORY, memory)):

@@ -64,7 +64,12 @@ def examine(workspace: Workspace, watch: WatchStatus | None, *, fix: bool = Fals
     """The problems of the repository, its runs, workflows and watch daemon (as `watch` describes it); with `fix`, those
     are fixed that can be fixed safely."""
     context = workspace.context
-    found = (*workspace.doctor(fix=fix), *_examine_captured(context), *_examine_watch(context, watch))
+    found = (
+        *workspace.doctor(fix=fix),
+        *_examine_captured(context),
+        *_examine_watch(context, watch),
+        *_examine_budget(context),
+    )
     if not _has_runs(context):
         return found
     from git_agentos import findings
@@ -86,6 +91,17 @@ def _examine_watch(context: OpenWorktree, watch: WatchStatus | None) -> Iterator
     from git_agentos.watch.control import WatchStatus
 
     return diagnosis.examine(context.location, context.settings.values, watch or WatchStatus(running=False))
+
+
+def _examine_budget(context: OpenWorktree) -> Iterator[Finding]:
+    from git_agentos.checkpoint import upkeep
+
+    taken = upkeep.over_budget(context.location)
+    if taken is not None:
+        from git_agentos.findings import Finding
+
+        message = f"checkpoints and what belongs to them take {taken} bytes, more than agentos.diskBudget"
+        yield Finding("over-budget", "warning", message, upkeep.BUDGET_HINT)
 
 
 def file_systems(workspace: Workspace) -> tuple[FileSystem, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from git_agentos.api import served
 from git_agentos.api.conversion import convert
-from git_agentos.api.results import SavedCheckpoint
+from git_agentos.api.results import ForgetResult, SavedCheckpoint, StorageResult
 from git_agentos.errors import UsageError
 from git_agentos.workspace import Workspace
 
@@ -85,3 +85,31 @@ class Checkpoints:
         if not path:
             raise UsageError("the path of the file is empty")
         return self._workspace.read_file(f"{checkpoint}:{path}")
+
+    def forget(
+        self,
+        names: Sequence[str] = (),
+        *,
+        keep: Mapping[str, str | int] | None = None,
+        agent: str | None = None,
+        all_worktrees: bool = False,
+        dry_run: bool = False,
+    ) -> ForgetResult:
+        """Forget the checkpoints that are named, or those that no rule in `keep` keeps, and free what they take.
+
+        `keep` has numbers for `last`, `hourly`, `daily`, `weekly` and `monthly`, and a time such as `7d` for `within`.
+        What is protected is forgotten only by its name. PolicyError in an agent's process, unless it is a dry run.
+        """
+        from git_agentos.retention import commands
+
+        context = self._workspace.context
+        done = commands.forget(
+            context, *names, keep=keep or {}, agent=agent, all_timelines=all_worktrees, dry_run=dry_run
+        )
+        return convert(ForgetResult, done)
+
+    def storage(self, *, agent: str | None = None, all_worktrees: bool = False) -> StorageResult:
+        """What the checkpoints take on disk, what could be freed, and what else there is of git-agentos."""
+        from git_agentos.retention import commands
+
+        return convert(StorageResult, commands.measure(self._workspace.context, agent, all_timelines=all_worktrees))

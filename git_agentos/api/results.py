@@ -437,3 +437,88 @@ class VerifyResult:
     files: int
     commits: int
     problems: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ProtectedCheckpoint:
+    """A checkpoint that no rule forgets, and why: `manual`, `newest`, `run` …"""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class KeptCheckpoint:
+    """A checkpoint that rules keep: `last`, `daily` …"""
+
+    id: str
+    rules: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ForgetResult:
+    """What was forgotten. `kept` are all other checkpoints of these worktrees, the protected ones among them;
+    `unreachable` says what could not be deleted from the object store."""
+
+    forgotten: tuple[str, ...]
+    kept: tuple[str, ...]
+    protected: tuple[ProtectedCheckpoint, ...]
+    reasons: tuple[KeptCheckpoint, ...]
+    freed_bytes: int
+    unreachable: tuple[str, ...]
+    dry_run: bool
+
+
+@dataclass(frozen=True)
+class TimelineStorage:
+    """What the checkpoints of one worktree take; `freeable_bytes` are of those that nothing protects."""
+
+    timeline: str
+    checkpoints: int
+    bytes: int
+    freeable_bytes: int
+    oldest: datetime | None
+    newest: datetime | None
+
+
+@dataclass(frozen=True)
+class RuleStorage:
+    """What rules would free."""
+
+    rule: str
+    freeable_bytes: int
+
+
+@dataclass(frozen=True)
+class LargePath:
+    """What all contents of a path take, and the oldest checkpoint with the largest of them."""
+
+    path: str
+    bytes: int
+    checkpoint: str
+
+
+@dataclass(frozen=True)
+class LargeCheckpoint:
+    """What a checkpoint has and no older one of its worktree."""
+
+    id: str
+    timeline: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class StorageResult:
+    """Bytes on disk; those of archives are among those of timelines, all others are apart."""
+
+    total_bytes: int
+    timelines: tuple[TimelineStorage, ...]
+    archives_bytes: int
+    runs_bytes: int
+    databases_bytes: int
+    kept_bytes: int
+    pool_bytes: int
+    rules: tuple[RuleStorage, ...]
+    largest: tuple[LargePath, ...]
+    largest_checkpoints: tuple[LargeCheckpoint, ...]
+    budget_bytes: int | None

@@ -6,6 +6,8 @@ capture/        worktree -> state; nothing is changed
 creation        capture, write, append: the only place where a checkpoint is created
 format          state <-> commits; its docstring specifies the on-disk format. state_fields: <-> meta.json
 timeline        the chain of a worktree's checkpoints: append, list, find
+upkeep          starting `git agentos storage upkeep` from time to time
+carrier         what a timeline keeps of checkpoints that were forgotten
 deferred        notes of checkpoints that hooks created while git had locked all refs: `timeline` appends them later
 restore/        state -> worktree, as one transaction: restore, undo, rollback, recover
 journal         the record of a restore that is going on: a killed one is finished or aborted by it

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from git_agentos import __version__
-from git_agentos.checkpoint import format, nested, state_fields, timeline
+from git_agentos.checkpoint import format, nested, state_fields, timeline, upkeep
 from git_agentos.checkpoint.capture.request import CaptureRequest
 from git_agentos.checkpoint.capture.state import capture_state
 from git_agentos.checkpoint.model import Checkpoint, Metadata, State
@@ -45,8 +45,9 @@ def create_checkpoint(
     scan: Scan | None = None,
     request: CaptureRequest | None = None,
     attach: Attach | None = None,
+    with_upkeep: bool = True,
 ) -> Created:
-    """Save the complete state of the worktree; nothing in it changes.
+    """Save the complete state of the worktree; nothing in it changes. Then upkeep is started, if it is due.
 
     With an automatic trigger, no checkpoint is created if the newest one holds the same state, no log entry is pending
     and nothing is attached: the newest one is returned, with `unchanged` set.
@@ -57,7 +58,10 @@ def create_checkpoint(
     with checkpoint_writer(worktree) as writer:
         attachments = attach(writer) if attach is not None else {}
         state = capture_worktree(worktree, writer, metadata, request=request, scan=scan)
-        return write_checkpoint(worktree, writer, state, metadata, attachments=attachments)
+        created = write_checkpoint(worktree, writer, state, metadata, attachments=attachments)
+    if with_upkeep:
+        upkeep.start_if_due(worktree)
+    return created
 
 
 @contextlib.contextmanager
@@ -182,7 +186,7 @@ def _create_nested(
         trigger=metadata.trigger if metadata.trigger not in format.EVEN_IF_UNCHANGED else "periodic",
         restores=None,
     )
-    created = create_checkpoint(inner, own, scan=scan, request=request)
+    created = create_checkpoint(inner, own, scan=scan, request=request, with_upkeep=False)
     return _nested_checkpoint(created.checkpoint.id, inner, created.state)
 
 

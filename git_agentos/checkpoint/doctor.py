@@ -119,6 +119,18 @@ def _worktrees(repository: Repository, settings: Settings) -> list[Location]:
 
 
 def _keep_files(repository: Repository, settings: Settings) -> Iterator[Fixable]:
+    for path in stale_keep_files(repository, settings):
+
+        def remove(path: str = path) -> str:
+            os.unlink(path)
+            return ""
+
+        message = f"'{path}' was left by a killed checkpoint: git gc skips this pack"
+        yield fixable("stale-keep", "warning", message, remove)
+
+
+def stale_keep_files(repository: Repository, settings: Settings) -> Iterator[str]:
+    """The keep files of packs that killed processes have left, and that no note of a hook needs."""
     needed = {name for where in _worktrees(repository, settings) for name in deferred.kept_packs(where)}
     folder = os.path.join(repository.objects_dir, "pack")
     names = os.listdir(folder) if os.path.isdir(folder) else []
@@ -130,13 +142,7 @@ def _keep_files(repository: Repository, settings: Settings) -> Iterator[Fixable]
         except OSError:
             continue
         os.close(descriptor)
-
-        def remove(path: str = path) -> str:
-            os.unlink(path)
-            return ""
-
-        message = f"'{path}' was left by a killed checkpoint: git gc skips this pack"
-        yield fixable("stale-keep", "warning", message, remove)
+        yield path
 
 
 def _names_in_the_way(repository: Repository) -> Iterator[Finding]:

@@ -15,11 +15,11 @@ This module is imported only if there is a database, or one is needed.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from git_agentos.checkpoint import format, timeline
+from git_agentos.checkpoint import carrier, format, timeline
 from git_agentos.checkpoint.model import Checkpoint
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.timeline import TimelineEntry
@@ -44,8 +44,7 @@ from git_agentos.util.named_tuple import NamedTuple
 
 T = TypeVar("T")
 
-LOG = b"log.jsonl"
-MEMORY = b"memory.jsonl"
+LOG, MEMORY = carrier.LOG, carrier.MEMORY
 ARCHIVE = b"database"
 MOST_FILES = 1000
 
@@ -89,13 +88,21 @@ class PendingLog(NamedTuple):
 
 
 class CheckpointLog(NamedTuple):
-    """The rows of one checkpoint: its own entry, those that it carries, and whether these include all earlier ones."""
+    """The rows of one checkpoint: its own entry, those that it carries, and whether these include all earlier ones.
+
+    A carrier has no entry of its own.
+    """
 
     link: TimelineEntry
-    own: Entry
+    own: Entry | None
     log: list[Entry]
     memory: list[Item]
     whole: bool
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All entries."""
+        return self.log if self.own is None else [*self.log, self.own]
 
 
 def lines(rows: Any) -> bytes:
@@ -208,7 +215,7 @@ def import_rows(connection: Connection, worktree: OpenWorktree, owner: RowOwner,
     carries them yet, so the next one will."""
     with database.transaction(connection):
         for part in parts_of(worktree.repository, name, problems=[]):
-            rows.insert_entries(connection, owner, [*part.log, part.own], None)
+            rows.insert_entries(connection, owner, part.entries, None)
             rows.insert_items(connection, owner, part.memory, None)
 
 
@@ -233,7 +240,7 @@ def catch_up(
             checkpoint = part.link.checkpoint
             rows.mark_saved(connection, rows.LOG, owner, (each.id for each in part.log), checkpoint)
             rows.mark_saved(connection, rows.MEMORY, owner, (each.id for each in part.memory), checkpoint)
-            kept = [each for each in (*part.log, part.own) if each.timestamp >= oldest]
+            kept = [each for each in part.entries if each.timestamp >= oldest]
             rows.insert_entries(connection, owner, kept, checkpoint)
             rows.insert_items(connection, owner, part.memory, checkpoint)
         if complete:
@@ -293,7 +300,7 @@ def parts_of(
     A checkpoint that cannot be read is left out and added to `problems`. Without `problems`, that is a warning, and a
     timeline that cannot be read to its end is an error.
     """
-    links = timeline.walk(repository, worktree)
+    links = timeline.walk(repository, worktree, carriers=True)
     while True:
         try:
             link = next(links, None)
@@ -325,7 +332,10 @@ def _left_out(problems: Problems | None, link: TimelineEntry, error: AgentosErro
 
 
 def part_of(repository: Repository, link: TimelineEntry) -> CheckpointLog:
-    """The rows of one checkpoint."""
+    """The rows of one checkpoint, or of a carrier."""
+    if link.is_carrier:
+        held = carrier.read(repository, link.checkpoint)
+        return CheckpointLog(link, None, _parsed([held.log], Entry), _parsed([held.memory], Item), False)
     found = format.open_checkpoint(repository, link.checkpoint)
     top = repository.entries(repository.commit(found.metadata_commit).tree)
     kept = repository.entries(top[ARCHIVE][1]) if ARCHIVE in top else {}
@@ -339,9 +349,13 @@ def _rows(
     repository: Repository, within: Sequence[Mapping[bytes, trees.Entry]], name: bytes, kind: type[rows.Row]
 ) -> list[rows.Row]:
     """The rows in the files of this name in some trees, each once; where trees differ, as the last has it."""
+    return _parsed((repository.blob(tree[name][1]) for tree in within if name in tree), kind)
+
+
+def _parsed(contents: Iterable[bytes], kind: type[rows.Row]) -> list[rows.Row]:
     found = {}
-    for tree in within:
-        for line in repository.blob(tree[name][1]).split(b"\n") if name in tree else ():
+    for data in contents:
+        for line in data.split(b"\n"):
             row = rows.parse(kind, line)
             if row is not None:
                 found[row.id] = row

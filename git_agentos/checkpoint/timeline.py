@@ -1,7 +1,8 @@
 """The timeline: one append-only chain of checkpoints for each worktree, `refs/agentos/timelines/<worktree id>`.
 
 It begins with a parentless commit of the empty tree; each commit J after it has the parents previous J and C (the
-checkpoint), so a first-parent walk never runs into the project's history. It moves only by compare-and-swap.
+checkpoint), so a first-parent walk never runs into the project's history. It moves only by compare-and-swap. Where
+checkpoints were forgotten, a J has a carrier in C's place (`carrier`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from git_agentos.checkpoint import deferred, format
+from git_agentos.checkpoint import carrier, deferred, format
 from git_agentos.config import AGENT_ID
 from git_agentos.errors import (
     AgentosError,
@@ -39,11 +40,12 @@ _NTH = r"@\{([0-9]{1,9})\}"
 
 
 class TimelineEntry(NamedTuple):
-    """One step of a timeline: the timeline commit and its checkpoint."""
+    """One step of a timeline: the timeline commit and its checkpoint (with `is_carrier`, its carrier)."""
 
     timeline: str
     commit: str
     checkpoint: str
+    is_carrier: bool = False
 
 
 def worktree_id(location: Location) -> str:
@@ -87,9 +89,10 @@ def all_names(location: Location) -> list[str]:
 def rebuild(repository: Repository, name: str) -> str | None:
     """Point a timeline whose ref is damaged at its newest commit in the object store, or delete it if there is none.
 
-    Returns the commit. This reads every object in the store, so it is only for repairs.
+    Returns the commit. This reads every object in the store, so it is only for repairs. Of two that are as new, it is
+    the one that was written later: `forget` writes timeline commits again.
     """
-    found: dict[str, int] = {}
+    found: dict[str, tuple[int, int]] = {}
     followed: set[str] = set()
     line = f"\nAgentos-Worktree: {name}\n".encode()
     out = repository.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objecttype)", "--unordered")
@@ -98,8 +101,8 @@ def rebuild(repository: Repository, name: str) -> str | None:
             commit = repository.commit(oid)
             if line not in commit.message + b"\n" or len(commit.parents) < 2:
                 continue
-            if format.version(repository.commit(commit.parents[1])) is not None:
-                found[oid] = commit.time
+            if carrier.is_carrier(commit) or format.version(repository.commit(commit.parents[1])) is not None:
+                found[oid] = (commit.time, repository.authored(oid))
                 followed.add(commit.parents[0])
     newest = max(found.keys() - followed, key=lambda oid: (found[oid], oid), default=None)
     refs.repair(repository.location, PREFIX + name, newest)
@@ -117,7 +120,9 @@ def append(
     location = repository.location
     if refs.are_locked_by_caller(location):
         commit = make(_previous(writer, timeline, tip(location, timeline), committer, seconds))
-        deferred.note(location, timeline, commit, committer, writer.keep_without_ref())
+        with gc.objects_in_use(location):
+            writer.rewrite_missing()
+            deferred.note(location, timeline, commit, committer, writer.keep_without_ref())
         return None
     with _turn(location, writer):
         _publish(repository)
@@ -162,7 +167,8 @@ def _append(
         new = make(_previous(writer, timeline, old, committer, seconds))
         writer.flush()
         try:
-            refs.update(location, name, new, old, ready=whole)
+            with gc.objects_in_use(location):
+                refs.update(location, name, new, old, ready=whole)
         except (refs.RefMoved, MissingObjectsError):
             continue
         writer.rewrite_missing()
@@ -245,18 +251,20 @@ def _publish_one(repository: Repository, found: deferred.Append) -> None:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def walk(repository: Repository, timeline: str) -> Iterator[TimelineEntry]:
-    """The entries of a timeline, newest first. In one that was fetched, an earlier checkpoint may come later: what was
-    held back when it was pushed."""
+def walk(repository: Repository, timeline: str, *, carriers: bool = False) -> Iterator[TimelineEntry]:
+    """The entries of a timeline, newest first; with `carriers`, those too that stand for forgotten checkpoints. In one
+    that was fetched, an earlier checkpoint may come later: what was held back when it was pushed."""
     links = (
-        TimelineEntry(timeline, commit.oid, commit.parents[1])
-        for commit in chain(repository, tip(repository.location, timeline))
+        TimelineEntry(timeline, commit.oid, commit.parents[1], carrier.is_carrier(commit))
+        for commit in commits(repository, tip(repository.location, timeline))
     )
-    return _by_time(repository, links) if timeline.startswith(FETCHED) else links
+    wanted = (link for link in links if carriers or not link.is_carrier)
+    return _by_time(repository, wanted) if timeline.startswith(FETCHED) else wanted
 
 
-def chain(repository: Repository, oid: str | None) -> Iterator[CommitData]:
-    """The commits of a timeline from `oid` on, each before the one that it is on top of, without the first of all."""
+def commits(repository: Repository, newest: str | None) -> Iterator[CommitData]:
+    """The commits of a timeline (J) that ends at `newest`, newest first, without its root."""
+    oid = newest
     while oid is not None:
         commit = repository.commit(oid)
         if len(commit.parents) < 2:
@@ -273,10 +281,21 @@ def _by_time(repository: Repository, links: Iterable[TimelineEntry]) -> Iterator
         groups.setdefault(repository.commit(link.commit).time, []).append(link)
 
     def created_at(link: TimelineEntry) -> str:
+        if link.is_carrier:
+            return ""
         return str(format.open_checkpoint(repository, link.checkpoint).meta.get("created_at"))
 
     for _, group in sorted(groups.items(), reverse=True):
         yield from sorted(group, key=created_at, reverse=True) if len(group) > 1 else group
+
+
+def is_link(repository: Repository, oid: str) -> bool:
+    """Whether a commit is one of a timeline (J): not whether it still is on it. False if it cannot be read."""
+    with contextlib.suppress(RepositoryError, MissingObjectsError):
+        commit = repository.commit(oid)
+        if len(commit.parents) > 1 and b"\nAgentos-" in commit.message:
+            return carrier.is_carrier(commit) or repository.commit(commit.parents[1]).message == commit.message
+    return False
 
 
 def newest(repository: Repository, timeline: str) -> TimelineEntry | None:
@@ -338,6 +357,12 @@ def _too_few(timelines: list[str], n: int) -> Exception:
 
 
 def _unknown(repository: Repository, spec: str, prefix: str, timelines: list[str]) -> Exception:
+    mark = b'"checkpoint_id":"' + prefix.encode()
+    for link in (each for name in timelines for each in walk(repository, name, carriers=True) if each.is_carrier):
+        if mark in carrier.read(repository, link.checkpoint).log:
+            return CheckpointNotFound(
+                f"checkpoint '{spec}' was forgotten", "git agentos log list shows what is still known of it"
+            )
     others = [name for name in all_names(repository.location) if name not in timelines]
     for name in others:
         if any(link.checkpoint.startswith(prefix) for link in walk(repository, name)):

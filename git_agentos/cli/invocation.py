@@ -57,6 +57,7 @@ class Invocation:
         self._is_scan_given = True
         self._warn_of_interruption(workspace)
         self._warn_of_tampering(workspace)
+        self._warn_of_budget(workspace)
         self._restore_harness_settings(workspace)
         self._keep_watching(workspace)
         return workspace
@@ -105,6 +106,13 @@ class Invocation:
         message = tampering.report(location, workspace.agent, os.environ)
         if message is not None and self._command not in _REPORTING:
             self.output.warn(message, tampering.HINT)
+
+    def _warn_of_budget(self, workspace: Workspace) -> None:
+        """Warn if more room is taken than agentos.diskBudget allows."""
+        from git_agentos.checkpoint import upkeep  # `creation` has it
+
+        if self._command not in _REPORTING and upkeep.over_budget(workspace.context.location) is not None:
+            self.output.warn("checkpoints take more room than agentos.diskBudget allows", upkeep.BUDGET_HINT)
 
     def _keep_watching(self, workspace: Workspace) -> None:
         """Start the watch daemon again if one is wanted and has ended."""

@@ -14,6 +14,8 @@ objects         a package: reading objects, by one of two backends; writing them
                 checkpoint is reported
 consolidation   packing together what many checkpoints have written
 gc              whether a `git gc` runs, and saving beside it
+reachability    which objects nothing needs any more; links: which objects an object names
+object_removal  deleting objects while others read and write; object_sizes: what objects take on disk
 filesystem      which names the file system takes for one, by a probe; filesystem_limits: what else it cannot do
 trees           trees as mappings: parse, edit, walk, compare
 refs            reading refs, and moving them by compare-and-swap

@@ -102,7 +102,7 @@ class _Notes:
 
 def _pack(repository: Repository, folder: str) -> None:
     """Pack what is recorded; LockedError if another process does so."""
-    with locks.hold(os.path.join(folder, "pack.turn"), wait=False):
+    with locks.hold(os.path.join(folder, gc.PACKING), wait=False):
         taken = os.path.join(folder, _TAKEN)
         found = _Notes.read(repository, taken)  # left by a process that was killed here
         os.replace(os.path.join(folder, _NOTES), taken)

@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from git_agentos.git import gitfile
 from git_agentos.git.location import Location
 from git_agentos.process import table
-from git_agentos.util import files
+from git_agentos.util import directories, files, locks
+
+PACKING = "pack.turn"
 
 _PRUNE_PATIENCE = 10.0  # seconds
 _LONGEST = 12 * 3600  # seconds that a gc takes
 _PRUNES_NOW = ("--prune=now", "--prune=all", "--prune=0")
+
+
+# -- while objects of forgotten checkpoints are deleted ---------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def objects_in_use(location: Location) -> Iterator[None]:
+    """Keep `forget` from deleting objects meanwhile: hold this while missing objects are written again and a ref moves
+    to them."""
+    with _objects_lock(location, shared=True):
+        yield
+
+
+@contextlib.contextmanager
+def deleting_objects(location: Location) -> Iterator[None]:
+    """Keep checkpoints from being appended meanwhile, and loose objects from being packed."""
+    folder = directories.make_own(location.shared_state_dir)
+    with locks.hold(os.path.join(folder, PACKING)), _objects_lock(location, shared=False):
+        yield
+
+
+def _objects_lock(location: Location, *, shared: bool) -> contextlib.AbstractContextManager[None]:
+    folder = directories.make_own(location.shared_state_dir)
+    return locks.hold(os.path.join(folder, "objects.turn"), shared=shared)
+
+
+# -- while `git gc --prune=now` runs --------------------------------------------------------------------------------
 
 
 def wait_for_prune(location: Location, rewrite_missing: Callable[[], None]) -> None:

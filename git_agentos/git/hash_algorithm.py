@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +76,11 @@ BY_NAME = {each.name: each for each in (SHA1, SHA256)}
 def is_any_oid(text: str) -> bool:
     """Whether `text` is an object id of some algorithm: for records that more than one repository can have written."""
     return any(each.is_oid(text) for each in BY_NAME.values())
+
+
+def oids_in(text: str) -> list[str]:
+    """The words of a text that are complete object ids of some algorithm."""
+    return [word for word in re.findall(r"(?<![0-9a-f])[0-9a-f]+(?![0-9a-f])", text) if is_any_oid(word)]
 
 
 def of_oid(oid: str) -> HashAlgorithm:

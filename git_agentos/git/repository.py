@@ -128,6 +128,11 @@ class Repository:
             raise RepositoryError(f"object {oid} is a {kind}, not a commit")
         return parse_commit(oid, data)
 
+    def authored(self, oid: str) -> int:
+        """When a commit was written, by its author's time: seconds since the epoch, 0 if that is unreadable."""
+        head = self.read(oid)[1].partition(b"\n\n")[0]
+        return _stamp(head.partition(b"\nauthor ")[2])
+
     def commit_tree(self, oid: str | None) -> str:
         """The tree of a commit; the empty tree for None."""
         return self.hash.empty_tree if oid is None else self.commit(oid).tree
@@ -222,7 +227,11 @@ def parse_commit(oid: str, data: bytes) -> CommitData:
         if not line.startswith(b"parent "):
             break
         parents.append(line[7:].decode())
-    _, _, committer = head.partition(b"\ncommitter ")
-    words = committer.partition(b"\n")[0].rsplit(b" ", 2)
-    seconds = int(words[1]) if len(words) == 3 and words[1].lstrip(b"-").isdigit() else 0
+    seconds = _stamp(head.partition(b"\ncommitter ")[2])
     return CommitData(oid, tree[5:].decode(), tuple(parents), message, seconds)
+
+
+def _stamp(text: bytes) -> int:
+    """The time in a line `Name <email> seconds zone`."""
+    words = text.partition(b"\n")[0].rsplit(b" ", 2)
+    return int(words[1]) if len(words) == 3 and words[1].lstrip(b"-").isdigit() else 0

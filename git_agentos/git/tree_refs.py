@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from git_agentos.errors import AgentosError, LockedError, RepositoryError
-from git_agentos.git import consolidation, refs, trees
+from git_agentos.git import consolidation, gc, refs, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 
@@ -54,7 +54,8 @@ def put(repository: Repository, name: str, make: Callable[[Writer], Files]) -> N
             if old == tree:
                 return
             try:
-                refs.update(location, name, tree, old, ready=writer.rewrite_missing)
+                with gc.objects_in_use(location):
+                    refs.update(location, name, tree, old, ready=writer.rewrite_missing)
             except refs.RefMoved:
                 continue
             consolidation.note(repository, writer)

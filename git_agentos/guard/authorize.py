@@ -38,6 +38,7 @@ _authorized: ContextVar[bool] = ContextVar("authorized", default=False)
 # The names of the table's `person` rows in messages.
 _DECISIONS = {
     "approvals grant": "granting",
+    "forget": "forgetting checkpoints",
     "approvals deny": "denying",
     "guard confirm": "confirming",
     "run accept": "accepting a run",

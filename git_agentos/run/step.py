@@ -213,11 +213,16 @@ def _moved(setup: RunSetup, begun: _Begun) -> dict[str, list[str] | None]:
 
 
 def _check_timeline(setup: RunSetup, begun: _Begun) -> None:
-    """Tampered where the run's timeline does not contain its tip of when the step began."""
-    location = begun.inner.location
+    """Tampered where the run's timeline does not contain its tip of when the step began. `forget` writes the timeline
+    again, with all checkpoints that the events name."""
+    location, repository, name = begun.inner.location, begun.inner.repository, worktree_id(begun.run.run_id)
     try:
-        now = timeline.tip(location, worktree_id(begun.run.run_id))
-        if now is not None and begun.tip is not None and begun.inner.repository.is_ancestor(begun.tip, now):
+        now = timeline.tip(location, name)
+        known = now is not None and begun.tip is not None and bool(repository.exists_on_disk([begun.tip]))
+        if known and repository.is_ancestor(str(begun.tip), str(now)):
+            return
+        named = {each["checkpoint"] for each in setup.evidence.events() if each.get("checkpoint") is not None}
+        if named and named <= {link.checkpoint for link in timeline.walk(repository, name)}:
             return
     except AgentosError:
         pass

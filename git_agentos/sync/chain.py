@@ -37,7 +37,7 @@ def lacking(repository: Repository, tip: str, remote_tip: str | None) -> Lacking
     """What the chain at `remote_tip` lacks of the timeline at `tip`. The commits of both are here."""
     new: list[CommitData] = []
     root = tip
-    for commit in timeline.chain(repository, tip):
+    for commit in timeline.commits(repository, tip):
         if commit.oid == remote_tip:
             return Lacking(tuple(reversed(new)), remote_tip, remote_tip)
         new.append(commit)
@@ -53,7 +53,7 @@ def lacking(repository: Repository, tip: str, remote_tip: str | None) -> Lacking
 
 def contents(repository: Repository, tip: str, until: str | None = None) -> frozenset[str]:
     """The checkpoints of a chain, down to its commit `until`."""
-    commits = itertools.takewhile(lambda commit: commit.oid != until, timeline.chain(repository, tip))
+    commits = itertools.takewhile(lambda commit: commit.oid != until, timeline.commits(repository, tip))
     return frozenset(commit.parents[1] for commit in commits)
 
 
@@ -90,7 +90,7 @@ def portions(commits: Sequence[str]) -> Iterator[tuple[int, str]]:
 def is_appended(repository: Repository, old: str, new: str) -> bool:
     """Whether the chain at `new` is the one at `old` with more appended."""
     return old == new or any(
-        commit.parents[0] == old or commit.oid == old for commit in timeline.chain(repository, new)
+        commit.parents[0] == old or commit.oid == old for commit in timeline.commits(repository, new)
     )
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
-from git_agentos.checkpoint import queries, timeline
+from git_agentos.checkpoint import carrier, queries, timeline
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import LockedError, UsageError
 from git_agentos.git import transport
+from git_agentos.git.repository import Repository
 from git_agentos.guard import authorize, operator
 from git_agentos.sync import fetch, host, names, notes, push, remotes, scanner
 from git_agentos.sync.names import RemoteTimeline
@@ -95,15 +96,20 @@ def _compare(session: Session, id_: str, held: set[str]) -> TimelineStatus:
     repository = session.context.repository
     own = push.own_timelines(session, id_)
     current: RemoteTimeline | None = max(own, key=lambda each: each.generation, default=None)
-    mine = [each.parents[1] for each in timeline.chain(repository, timeline.tip(repository.location, id_))]
+    mine = _checkpoints(repository, timeline.tip(repository.location, id_))
     if current is None:
         theirs: set[str] = set()
     elif repository.exists(own[current]):
-        theirs = {each.parents[1] for each in timeline.chain(repository, own[current])}
+        theirs = set(_checkpoints(repository, own[current]))
     else:
         return TimelineStatus(id_, session.host, 0, None, len(held))
     ahead = sum(1 for each in mine if each not in theirs and each not in held)
     return TimelineStatus(id_, session.host, ahead, len(theirs - set(mine)), len(held))
+
+
+def _checkpoints(repository: Repository, tip: str | None) -> list[str]:
+    commits = timeline.commits(repository, tip)
+    return [each.parents[1] for each in commits if not carrier.is_carrier(each)]
 
 
 def _connect(context: OpenWorktree, remote: str, scanner: Scanner, observer: Observer, *, dry_run: bool) -> Session:

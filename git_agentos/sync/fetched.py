@@ -46,7 +46,7 @@ def take(repository: Repository, remote: str, name: RemoteTimeline, tip: str) ->
 def check(repository: Repository, name: RemoteTimeline, tip: str, old: str | None) -> int:
     """Check a chain down to `old`; how many checkpoints are new."""
     count, below = 0, tip
-    for commit in timeline.chain(repository, tip):
+    for commit in timeline.commits(repository, tip):
         if commit.oid == old:
             return count
         if not _is_carrier(repository, commit.parents[1]):

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from git_agentos.checkpoint import timeline
+from git_agentos.checkpoint import carrier, timeline
 from git_agentos.errors import AgentosError, GitCommandError, RepositoryError
 from git_agentos.git import refs, transport
 from git_agentos.git.repository import CommitData, Repository
@@ -77,7 +77,8 @@ def push(session: Session, wanted: Iterable[str], *, last: int | None = None) ->
     for plan in plans:
         done.held_back += plan.held_back
         count = len(plan.chosen) if session.dry_run else plan.arrived
-        new = count - sum(1 for each in plan.chosen[:count] if each.parents[1] in plan.lacking.kept)
+        arrived = (each for each in plan.chosen[:count] if not carrier.is_carrier(each))
+        new = sum(each.parents[1] not in plan.lacking.kept for each in arrived)
         if new:
             done.pushed.append(Transferred(plan.name.timeline, session.host, new))
         if plan.failed is not None:

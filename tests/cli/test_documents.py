@@ -35,8 +35,7 @@ ELSEWHERE = [
     *"guard-status hooks-status".split(),
     *"run run-cleanup run-list run-logs run-diff run-verify rollback".split(),
     *"tdd tdd-list tdd-gate tdd-graph".split(),
-    "watch",
-    *"sync sync-status".split(),
+    *"watch sync sync-status forget storage".split(),
 ]
 KINDS = [name for name, (is_kind, body) in sections().items() if is_kind and "```json" in body]
 

@@ -24,7 +24,7 @@ from tests.support.remotes import (
     ssh_server,
     sync,
 )
-from tests.support.repo import Repo, fill, git
+from tests.support.repo import Repo, fill, git, git_run
 from tests.support.state import assert_same, complete_state
 from tests.support.tool import run, run_ok
 
@@ -208,6 +208,35 @@ def test_a_dry_run_changes_nothing(repo: Repo, shared: Path, tmp_path: Path) -> 
     done = sync(there, "--dry-run")
     assert done["fetched"] == [{"timeline": "main", "host": "desk", "checkpoints": None}]
     assert there.git("for-each-ref") == b""
+
+
+def test_after_checkpoints_were_forgotten(repo: Repo, shared: Path, tmp_path: Path) -> None:
+    """The log of what was forgotten comes along, and the objects of it are nowhere any more."""
+    first, second, third = (save(repo, text) for text in ("first", "second", "third"))
+    secret = repo.text("rev-parse", f"{second}:notes.txt")
+    there = clone(tmp_path, shared, "lap")
+    sync(repo)
+    sync(there)
+    run_ok(repo.path, "forget", second)
+    done = sync(repo)
+    assert (done["pushed"], done["refused"]) == ([], [])
+    assert sorted(refs_on(shared)) == ["desk/timelines/main@2"]
+    assert run_ok(repo.path, "sync", "status")["timelines"] == [
+        {"timeline": "main", "host": "desk", "ahead": 0, "behind": 0, "held_back": 0}
+    ]
+    sync(there)
+    assert ids(there, "--host", "desk") == ids(repo) == [third, first]
+    assert run_ok(there.path, "restore", third, "--host", "desk")["checkpoint"] == third
+    entries = [
+        each["checkpoint_id"] for each in run_ok(repo.path, "log", "list")["entries"] if each["type"] == "checkpoint"
+    ]
+    assert second in entries
+    git(shared, "gc", "-q", "--prune=now")
+    assert git_run(shared, "cat-file", "-e", secret).returncode != 0
+    fourth = save(repo, "fourth")
+    assert sync(repo)["pushed"] == [{"timeline": "main", "host": "desk", "checkpoints": 1}]
+    sync(there)
+    assert ids(there, "--host", "desk") == [fourth, third, first]
 
 
 def test_a_new_generation_after_checkpoints_are_gone(repo: Repo, shared: Path, tmp_path: Path) -> None:

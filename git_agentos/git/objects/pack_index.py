@@ -81,6 +81,10 @@ class PackIndex:
             yield oid
             n += 1
 
+    def ids(self) -> Iterator[str]:
+        """All oids, in order."""
+        return (self._id(n).hex() for n in range(self._count_up_to(255)))
+
     def _place(self, raw: bytes) -> tuple[int, int]:
         """The number of the first id that is not less than `raw`, and where the ids end that share its first byte."""
         end = self._count_up_to(raw[0])

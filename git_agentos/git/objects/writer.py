@@ -160,6 +160,11 @@ class ObjectWriter:
         return self._pending_bytes + (self._pack.size if self._pack is not None else 0) <= _LIGHT
 
     @property
+    def collected(self) -> list[str]:
+        """The oids of the objects that `flush` will write."""
+        return [*self._pending, *(self._pack.oids if self._pack is not None else ())]
+
+    @property
     def loose(self) -> list[str]:
         """The oids of the loose objects that were written."""
         return list(self._flushed)

@@ -48,6 +48,7 @@ restore | here | agentos | agentos-change | --no-branch --branch= --worktree= --
 undo | here | agentos | agentos-change | --dry-run | --dry-run:!agentos
 recover | here | agentos | agentos-change | --abort |
 pick | here | agentos | agentos-change | --continue --abort |
+forget | person | agentos-change | agentos-change | --keep-last= --keep-hourly= --keep-daily= --keep-weekly= --keep-monthly= --keep-within= --agent= --all --dry-run | --dry-run:!agentos
 worktree create | repository | agentos | agentos | --from= --task= --sparse= --lock --revive --host= --guard --no-guard --fetch --no-fetch | --no-guard:guard-change --revive:agentos-change
 worktree list | repository | look | look | |
 worktree show | repository | look | look | |
@@ -108,6 +109,8 @@ hooks install | repository | guard-change | guard-change | --save |
 hooks uninstall | repository | guard-change | guard-change | |
 hooks status | repository | look | look | |
 hook | here | agentos | agentos | |
+storage | repository | look | look | --agent= --all |
+storage upkeep | repository | agentos | agentos | |
 watch start | repository | agentos | agentos | --foreground --print-unit | --print-unit:!look
 watch stop | repository | agentos | agentos | |
 watch status | repository | look | look | |
