@@ -83,9 +83,9 @@ def served(bench: Bench) -> None:
         measure.run(tool(bench, "watch", "start"), arena.path, arena.environment)
         try:
             _serve(bench, arena, changes, (against, argv, limit), judged)
+            _keep_open(bench, arena, changes, longest, judged)
         finally:
             measure.run(tool(bench, "watch", "stop"), arena.path, arena.environment)
-        _keep_open(bench, arena, changes, longest, judged)
 
 
 def _serve(
