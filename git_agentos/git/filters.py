@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from git_agentos.errors import GitCommandError
 from git_agentos.git import trees
+from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.util.named_tuple import NamedTuple
 
@@ -76,14 +77,20 @@ def _line_ends_everywhere(config: Mapping[str, list[str]]) -> bool:
 
 
 def _outside_attributes(repository: Repository, config: Mapping[str, list[str]]) -> bool:
-    """Whether there may be attributes outside the worktree: info/attributes, the user's or the system's file."""
+    """Whether there may be attributes outside the worktree."""
+    files = outside_files(repository.location)
+    return "core.attributesfile" in config or any(os.path.exists(file) for file in files)
+
+
+def outside_files(location: Location) -> list[str]:
+    """Where attributes outside the worktree are: info/attributes, the user's file (if core.attributesFile names no
+    other) and the system's (gitattributes(5))."""
     xdg = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
-    files = [
-        os.path.join(repository.location.common_dir, "info", "attributes"),
+    return [
+        os.path.join(location.common_dir, "info", "attributes"),
         os.path.join(xdg, "git", "attributes"),
         "/etc/gitattributes",
     ]
-    return "core.attributesfile" in config or any(os.path.exists(file) for file in files)
 
 
 def _attribute_files(top: bytes, paths: Iterable[bytes]) -> bool:

@@ -146,7 +146,7 @@ def outside(location: Location, config: Mapping[str, list[str]]) -> Outside:
     """The current rules outside the worktree; `config` is git's, from `configuration.read`."""
     any_case = parse_boolean(config.get("core.ignorecase", [""])[-1]) is True
     exclude = _read(os.path.join(location.common_dir, "info", "exclude"))
-    path = _users_file(location, config)
+    path = users_file(location, config)
     real = os.path.realpath(path)
     top = os.path.join(os.path.realpath(location.root), "")
     if real.startswith(top) and not real.startswith(os.path.join(location.git_dir, "")):
@@ -154,7 +154,7 @@ def outside(location: Location, config: Mapping[str, list[str]]) -> Outside:
     return Outside(exclude, _read(path), None, any_case)
 
 
-def _users_file(location: Location, config: Mapping[str, list[str]]) -> str:
+def users_file(location: Location, config: Mapping[str, list[str]]) -> str:
     """The path of core.excludesFile, or git's default."""
     if "core.excludesfile" in config:
         return os.path.join(location.root, os.path.expanduser(config["core.excludesfile"][-1]))

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any
 
 from git_agentos.errors import AgentosError
-from git_agentos.git import configuration, index_entries, index_file, refs, state_dir, trees, untracked
+from git_agentos.git import configuration, filters, ignore, index_entries, index_file, refs, state_dir, trees, untracked
 from git_agentos.git.index_file import Entries, IndexFile
 from git_agentos.git.location import Location
 from git_agentos.git.scan import Child, Scan, ScanResult, TrackedChange
@@ -76,7 +76,7 @@ def _outside(location: Location, result: ScanResult, *, before_ns: int | None = 
         pair for pair in location.environment().items() if pair[0] in names or pair[0].startswith("GIT_")
     )
     stamps: list[tuple[str, tuple[int, ...]]] = []
-    for path in (*_files(location, result, "ignore", "core.excludesfile"), *_attributes(location, result)):
+    for path in _rule_files(location, result.config):
         try:
             found = os.stat(path)
         except OSError:
@@ -88,16 +88,11 @@ def _outside(location: Location, result: ScanResult, *, before_ns: int | None = 
     return (environment, stamps)
 
 
-def _files(location: Location, result: ScanResult, name: str, key: str) -> list[str]:
-    """The file of rules in `info`, and the user's (gitignore(5), gitattributes(5))."""
-    own = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    users = [os.path.expanduser(value) for value in result.config.get(key, [])] or [os.path.join(own, "git", name)]
-    info = os.path.join(location.common_dir, "info", "exclude" if name == "ignore" else name)
-    return [info, *(os.path.join(location.root, path) for path in users)]
-
-
-def _attributes(location: Location, result: ScanResult) -> list[str]:
-    return ["/etc/gitattributes", *_files(location, result, "attributes", "core.attributesfile")]
+def _rule_files(location: Location, config: Mapping[str, list[str]]) -> list[str]:
+    """The files of ignore rules and of attributes outside of the worktree."""
+    own = [os.path.join(location.root, os.path.expanduser(each)) for each in config.get("core.attributesfile", [])]
+    exclude = os.path.join(location.common_dir, "info", "exclude")
+    return [exclude, ignore.users_file(location, config), *own, *filters.outside_files(location)]
 
 
 class Rescan(Scan):
@@ -283,7 +278,7 @@ def _unstaged(out: bytes) -> list[TrackedChange]:
 
 
 def _combine(staged: Mapping[bytes, TrackedChange], unstaged: Mapping[bytes, TrackedChange]) -> list[TrackedChange]:
-    """Both differences of each path, as STATUS shows them."""
+    """Both differences of each path, as `git status` shows them."""
     changed = []
     for path in sorted({*staged, *unstaged}):
         one, two = staged.get(path), unstaged.get(path)

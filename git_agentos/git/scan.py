@@ -25,7 +25,7 @@ from git_agentos.util import system
 from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.util.values import parse_boolean
 
-STATUS = (
+_STATUS = (
     "--no-optional-locks",
     "status",
     "--porcelain=v2",
@@ -140,7 +140,7 @@ class Scan:
         self.location = location
         self.index_stamp = index_entries.stamp(location)
         self._config = Child(configuration.LIST, location, neutral_config=False)
-        self._status = Child(STATUS, location)
+        self._status = Child(_STATUS, location)
         self._others = Child(untracked.LIST_DIRECTORIES, location)
         self._flags = Child(_FLAGS, location)
         self._version = Child(("version",), location)
@@ -201,7 +201,7 @@ class Scan:
         sparse = parse_boolean(config.get("core.sparsecheckout", [""])[-1]) is True
         blind = assume_unchanged if sparse else [*assume_unchanged, *(p for p in skipped if not p.endswith(b"/"))]
         status, _ = self._status.result()
-        head_commit, changed, unmerged = parse_status(status)
+        head_commit, changed, unmerged = _parse_status(status)
         # `status` ignores paths with these flags, and git does not update their stat data: a capture must read them.
         unseen = index_entries.entries_of(self.location, set(blind)) if blind else {}
         collapsed = _collapse_sparse(skipped, every) if skipped else []
@@ -240,8 +240,7 @@ class Scan:
         )
 
 
-def parse_status(out: bytes) -> tuple[str | None, list[TrackedChange], list[Unmerged]]:
-    """The output of STATUS: HEAD's commit, the tracked paths that differ, and the conflicts."""
+def _parse_status(out: bytes) -> tuple[str | None, list[TrackedChange], list[Unmerged]]:
     head_commit = None
     changed: list[TrackedChange] = []
     unmerged: list[Unmerged] = []

@@ -97,7 +97,6 @@ def _stamp(path: str) -> _Stamp:
     if not path:
         return ()
     try:
-        found = os.stat(path)
+        return index_entries.stamp_of(os.stat(path))
     except OSError:
         return ()
-    return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
