@@ -8,7 +8,7 @@ and the like are in there.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Protocol
 
@@ -113,46 +113,46 @@ class Scan:
         return list(dict.fromkeys(found))
 
     def _reach(self, oid: str) -> Found:
-        """The findings that a commit reaches; each new commit and tree is read once."""
-        pending = [oid]
-        while pending:
-            one = pending[-1]
-            if one in self._reached or one not in self._new:
-                pending.pop()
-                continue
+        """The findings that a commit reaches."""
+
+        def found(one: str) -> Found:
             commit = self._repository.commit(one)
-            missing = [each for each in commit.parents if each in self._new and each not in self._reached]
-            if missing:
-                pending += missing
-                continue
-            found = self._in_tree(commit.tree)
-            self._reached[one] = found.union(*(self._reached.get(each, _NOTHING) for each in commit.parents))
-            pending.pop()
-        return self._reached.get(oid, _NOTHING)
+            return self._in_tree(commit.tree).union(*(self._reached.get(each, _NOTHING) for each in commit.parents))
+
+        return self._settle(oid, lambda one: self._repository.commit(one).parents, found)
 
     def _in_tree(self, oid: str) -> Found:
         """The findings below a tree."""
-        pending = [oid]
+
+        def folders(one: str) -> Iterable[str]:
+            return [child for mode, child in self._repository.entries(one).values() if mode == trees.DIRECTORY]
+
+        def found(one: str) -> Found:
+            here: set[tuple[bytes, str]] = set()
+            for name, (mode, child) in self._repository.entries(one).items():
+                if mode == trees.DIRECTORY:
+                    here.update((name + b"/" + path, blob) for path, blob in self._reached.get(child, _NOTHING))
+                elif child in self._findings:
+                    here.add((name, child))
+            return frozenset(here)
+
+        return self._settle(oid, folders, found)
+
+    def _settle(self, top: str, needed: Callable[[str], Iterable[str]], found: Callable[[str], Found]) -> Found:
+        """What is `found` in an object once that is known of those that it needs; of each new object only once."""
+        pending = [top]
         while pending:
             one = pending[-1]
             if one in self._reached or one not in self._new:
                 pending.pop()
                 continue
-            entries = self._repository.entries(one)
-            below = [child for mode, child in entries.values() if mode == trees.DIRECTORY and child in self._new]
-            missing = [each for each in below if each not in self._reached]
+            missing = [each for each in needed(one) if each in self._new and each not in self._reached]
             if missing:
                 pending += missing
                 continue
-            found: set[tuple[bytes, str]] = set()
-            for name, (mode, child) in entries.items():
-                if mode == trees.DIRECTORY:
-                    found.update((name + b"/" + path, blob) for path, blob in self._reached.get(child, _NOTHING))
-                elif child in self._findings:
-                    found.add((name, child))
-            self._reached[one] = frozenset(found)
+            self._reached[one] = found(one)
             pending.pop()
-        return self._reached.get(oid, _NOTHING)
+        return self._reached.get(top, _NOTHING)
 
 
 def _shown(path: bytes) -> str:
