@@ -14,6 +14,7 @@ from git_agentos.util.values import parse_boolean, parse_days, parse_duration, p
 
 DEFAULT_MAX_FILE_SIZE = 100 << 20
 DEFAULT_MAX_UNTRACKED = 50_000
+MOST_PORTS = 1000  # of one worktree
 DEFAULT_RETENTION = "within=7d hourly=720 daily=365"
 LONGEST_ID = 64
 AGENT_ID = rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_ID - 1}}}"
@@ -23,6 +24,9 @@ _LONGEST_RETENTION = 1000 * 365  # days; a longer time means forever
 SETUP = "agentos.setup"
 # What is pushed without being asked for: taken from the user's own configuration, as well.
 SYNC_AUTO = "agentos.sync.auto"
+
+# The ports of a worktree, for commands in it (`worktree.ports`).
+PORT_BASE, PORT_COUNT = "AGENTOS_PORT_BASE", "AGENTOS_PORT_COUNT"
 
 ConfigValues = Mapping[str, list[str]]
 
@@ -149,6 +153,16 @@ def pool(values: ConfigValues) -> int:
     text = values.get("agentos.pool", ["0"])[-1].strip()
     if not text.isascii() or not text.isdigit() or len(text) > 9:
         raise ConfigurationError(f"bad value '{text}' for 'agentos.pool'", "give a number; 0 keeps none")
+    return int(text)
+
+
+def ports(values: ConfigValues) -> int:
+    """agentos.ports: how many ports each worktree gets."""
+    text = values.get("agentos.ports", ["0"])[-1].strip()
+    if not text.isascii() or not text.isdigit() or len(text) > 4 or int(text) > MOST_PORTS:
+        raise ConfigurationError(
+            f"bad value '{text}' for 'agentos.ports'", f"give a number up to {MOST_PORTS}; 0 is none"
+        )
     return int(text)
 
 

@@ -194,7 +194,8 @@ class WorktreeStatus:
 
     `ahead` and `behind` count commits, compared with the current tip of the base; `integrated` says how its commits are
     in the base (None: they are not); `process` is one that uses it. `guard` is `on`, `off` or `broken`. After `create`,
-    `base_behind` counts the commits of the remote's branch `base_follows` that the base does not have.
+    `base_behind` counts the commits of the remote's branch `base_follows` that the base does not have. `port_base` is
+    the first of its `port_count` ports.
     """
 
     id: str
@@ -215,6 +216,8 @@ class WorktreeStatus:
     guard: str | None
     base_follows: str | None
     base_behind: int | None
+    port_base: int | None
+    port_count: int | None
 
 
 @dataclass(frozen=True)

@@ -37,13 +37,13 @@ from git_agentos.run.snapshot import WorkspaceSnapshot
 from git_agentos.run.spec import AGENT, CHECKPOINT, ROLLBACK, RunSpec, StepSpec
 from git_agentos.store import database_path
 from git_agentos.util.named_tuple import NamedTuple
-from git_agentos.worktree import layout
+from git_agentos.worktree import layout, ports
 
 _FEEDBACK = "AGENTOS_FEEDBACK_FILE"
 # Variables of another run, or another workflow, that started the process which starts this one.
 _OF_A_RUN = (
     "AGENTOS_TASK_ID", "AGENTOS_RUN_ID", "AGENTOS_ATTEMPT", "AGENTOS_STEP", _FEEDBACK, MARK,
-    "AGENTOS_PROMPT_FILE", "AGENTOS_TDD_NODE",
+    "AGENTOS_PROMPT_FILE", "AGENTOS_TDD_NODE", *ports.VARIABLES,
 )  # fmt: skip
 
 
@@ -312,6 +312,7 @@ def _variables(setup: RunSetup, begun: _Begun) -> dict[str, str]:
     base = process.user_environment({})
     env = command_environment(base, run_id=run.run_id, agent=run.agent_id, task=run.task_id, mark=setup.begun["mark"])
     env |= {"AGENTOS_ATTEMPT": str(attempt), "AGENTOS_STEP": str(begun.n), "PWD": begun.inner.location.root}
+    env |= ports.variables_of(begun.inner.location.git_dir)
     if attempt > 1:
         env[_FEEDBACK] = os.path.join(setup.evidence.folder, feedback_file(attempt))
     return env

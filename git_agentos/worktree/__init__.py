@@ -9,6 +9,7 @@ guarded            the guard of a worktree, by its id
 base_fetch         fetching the base of a new worktree first, where that follows a branch of a remote
 creation           the commands that create one; `new_worktree` does it, `creation_recovery` aborts it
 setup              what a checkout does not bring: copied files, submodules, the set-up command
+ports              a block of ports for each worktree
 pool               worktrees that are prepared in advance; `pool_filling` does that in the background
 revival            creating one again in its last state
 

@@ -37,7 +37,7 @@ from git_agentos.git.scan import Scan
 from git_agentos.guard.setup import activation
 from git_agentos.util import times
 from git_agentos.util.named_tuple import NamedTuple
-from git_agentos.worktree import creation_recovery, damaged, journal, layout, pool, record, setup
+from git_agentos.worktree import creation_recovery, damaged, journal, layout, pool, ports, record, setup
 from git_agentos.worktree.journal import WorktreeJournal
 from git_agentos.worktree.layout import NewPath
 from git_agentos.worktree.pool import Prepared
@@ -103,7 +103,8 @@ def creating(context: OpenWorktree, spec: WorktreeSpec) -> Iterator[ReadyWorktre
 
     Whatever fails, in the caller's part too, nothing is left.
     """
-    config.pool(context.settings.values)  # a bad value is an error before anything is made
+    for read in (config.pool, config.ports):
+        read(context.settings.values)  # a bad value is an error before anything is made
     with _creation(context, spec) as creation:
         with worktrees.lock(context.location):
             creation.start_journal()
@@ -260,7 +261,7 @@ class NewWorktree:
         spec = self._spec
         if spec.revived_record is not None:
             revived = replace(spec.revived_record, path=self._path.path, state=record.ACTIVE, completed_at=None)
-            return ReadyWorktree(self.inner, revived, untouched=False)
+            return ReadyWorktree(self.inner, self._with_ports(revived), untouched=False)
         made = Record(
             id=spec.id,
             branch=self._path.branch,
@@ -274,8 +275,18 @@ class NewWorktree:
             protected=list(spec.protected),
             run_id=spec.run_id,
         )
-        made = setup.prepare(self._context, self.inner, made, owner=self._owner)
+        made = setup.prepare(self._context, self.inner, self._with_ports(made), owner=self._owner)
         return ReadyWorktree(self.inner, made, untouched=not (self._prepared or made.copied or made.setup))
+
+    def _with_ports(self, made: Record) -> Record:
+        """The record with ports that are reserved: for a revived worktree those that it had, if they are free."""
+        count, base = config.ports(self._context.settings.values), made.port_base
+        if base is not None and ports.is_possible(base, made.port_count):
+            count = made.port_count
+        if not count:
+            return replace(made, port_base=None, port_count=0)
+        base = ports.reserve(self._common, self.location.git_dir, count, os.environ, base)
+        return replace(made, port_base=base, port_count=count)
 
     def set_guard(self) -> None:
         """Enable the guard; or remove what git has copied of it from the worktree that the command was given in."""

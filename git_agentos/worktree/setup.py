@@ -24,6 +24,7 @@ from git_agentos.git.location import Location, locate
 from git_agentos.process import programs
 from git_agentos.util import system
 from git_agentos.util.named_tuple import NamedTuple
+from git_agentos.worktree import ports
 from git_agentos.worktree.record import Record
 
 INCLUDE = ".worktreeinclude"
@@ -52,7 +53,8 @@ def command_of(location: Location) -> str | None:
 
 
 def _run(command: str, inner: OpenWorktree, made: Record) -> None:
-    env = process.user_environment({"AGENTOS_AGENT_ID": made.id, "AGENTOS_TASK_ID": made.task or ""})
+    identity = {"AGENTOS_AGENT_ID": made.id, "AGENTOS_TASK_ID": made.task or ""}
+    env = ports.without(process.user_environment(identity)) | ports.variables(made)
     ended = programs.run_shell(command, cwd=inner.location.root, env=env)
     if ended.code != 0:
         how = f"was killed by signal {-ended.code}" if ended.code and ended.code < 0 else f"exited with {ended.code}"

@@ -98,6 +98,8 @@ class Worktree:
     guard: str | None = None  # on, off, or broken: set, and does not act
     base_follows: str | None = None  # `create`: the branch of a remote that the base follows
     base_behind: int | None = None  # `create`: the commits of that branch that the base does not have
+    port_base: int | None = None  # the first of its ports; None: it has none, or is archived
+    port_count: int | None = None  # how many it has
 
 
 @dataclass(frozen=True)
@@ -240,6 +242,8 @@ def _read_status(
         process=_first(there.get(known.root, [])),
         disk_bytes=size,
         guard=probe.state(location),
+        port_base=known.record.port_base,
+        port_count=known.record.port_count if known.record.port_base is not None else None,
     )
 
 

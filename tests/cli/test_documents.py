@@ -28,7 +28,7 @@ from tests.support.repo import Repo
 # Kinds that have a test of their own.
 ELSEWHERE = [
     *"merge conflicts log-timeline log-review log-entry log-list log-rebuild memory-item memory-list db".split(),
-    *"worktree worktree-list worktree-path".split(),
+    *"worktree worktree-list worktree-path worktree-env".split(),
     *"worktree-complete worktree-archive worktree-remove worktree-repair worktree-sync cleanup".split(),
     *"decision guard-integrate confirm".split(),
     *"approval approval-list".split(),
@@ -178,6 +178,7 @@ def test_worktrees(cli: Cli, repo: Repo) -> None:
     assert check_document(ask("create", "dev", "--task", "T")) == "worktree"
     assert check_document(ask("show", "dev")) == "worktree"
     assert check_document(ask("path", "dev")) == "worktree-path"
+    assert check_document(ask("env", "dev")) == "worktree-env"
     (repo.path.parent / "repo.worktrees/dev/.git").unlink()
     listed = ask("list")
     assert check_document(listed) == "worktree-list"
@@ -245,11 +246,12 @@ def test_the_result_classes_are_the_reference() -> None:
     from git_agentos.run import cleanup, events, rollback
     from git_agentos.run import workspace as run_workspace
     from git_agentos.tdd import state as tdd
-    from git_agentos.worktree import base_update, status
+    from git_agentos.worktree import base_update, ports, status
     from git_agentos.worktree import cleanup as worktree_cleanup
 
     for cls, section in (
         (status.Worktree, "worktree"),
+        (ports.WorktreeEnvironment, "worktree-env"),
         (status.Dirty, "changes"),
         (status.LastCheckpoint, "last checkpoint"),
         (status.LastEntry, "last entry"),

@@ -152,6 +152,7 @@ def exec_(
     """
     from git_agentos.guard.configuration import settings
     from git_agentos.guard.exec import launch
+    from git_agentos.worktree import ports
 
     command = ctx.paths(words)
     if not command:
@@ -165,7 +166,8 @@ def exec_(
 
         key = settings.read(location.root, os.environ).approval_key
         within = sandboxes.bwrap_argv(location, os.environ, key, os.getcwd())
-    start = launch.launch(location, workspace.agent, command, os.environ, wait=wait, within=within)
+    environment = ports.without(os.environ) | ports.variables_of(location.git_dir)
+    start = launch.launch(location, workspace.agent, command, environment, wait=wait, within=within)
     os.execve(start.argv[0], start.argv, start.environment)
 
 

@@ -89,6 +89,19 @@ def path(ctx: Invocation, id_: Id) -> None:
     ctx.output.show("worktree-path", {"id": id_, "path": result}, lambda _: render.raw_path(result))
 
 
+@worktree.command()
+def env(ctx: Invocation, id_: OptionalId = None) -> None:
+    """Print the ports of a worktree as variables: eval "$(git agentos worktree env)".
+
+    They are AGENTOS_PORT_BASE and AGENTOS_PORT_COUNT; agentos.ports says how many ports a new worktree gets. Nothing is
+    printed if it has none. Without ID, of the current worktree.
+    """
+    from git_agentos.worktree import ports
+
+    result = ports.environment(ctx.workspace().context, id_)
+    ctx.output.show("worktree-env", result, lambda _: render.environment(result.variables))
+
+
 @worktree.command(hidden=True)
 def refill(ctx: Invocation) -> None:
     """Fill the pool of prepared worktrees.

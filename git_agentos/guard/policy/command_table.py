@@ -53,6 +53,7 @@ worktree create | repository | agentos | agentos | --from= --task= --sparse= --l
 worktree list | repository | look | look | |
 worktree show | repository | look | look | |
 worktree path | repository | look | look | |
+worktree env | repository | look | look | |
 worktree refill | repository | agentos | agentos | |
 worktree complete | worktree | agentos | agentos-change | --push | --push:push
 worktree archive | worktree | agentos-change | agentos-change | |

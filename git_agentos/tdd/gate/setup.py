@@ -26,6 +26,7 @@ from git_agentos.process import programs
 from git_agentos.process.marked import MARK
 from git_agentos.tdd.gate import python
 from git_agentos.tdd.gate.python import Interpreter
+from git_agentos.worktree import ports
 
 _NEVER_PASSED = ("GIT_", "AGENTOS_", "PYTEST_")
 # PYTHONOPTIMIZE removes asserts; the others add code, or leave some out.
@@ -73,6 +74,7 @@ def prepare(
     configured = config.tdd_python(values) or ""
     cleaned = clean_environment(environment, config.tdd_pass_environment(values))
     cleaned |= authorship.variables(location.root, environment, cleaned)
+    cleaned |= ports.variables_of(location.git_dir)
     interpreter = python.find_interpreter(location.root, main_root, configured, environment, cleaned)
     bwrap = _find_bubblewrap(cleaned) if sandbox else None
     others = tuple(each.root for each in worktrees.list_existing(location) if each.root != location.root)

@@ -25,6 +25,7 @@ from git_agentos.tdd.models import transcript
 from git_agentos.tdd.models.model import COMMAND, ModelResult, Request
 from git_agentos.tdd.models.transcript import Transcript
 from git_agentos.util import directories, files
+from git_agentos.worktree import ports
 
 PROMPT_FILE, NODE, ATTEMPT = "AGENTOS_PROMPT_FILE", "AGENTOS_TDD_NODE", "AGENTOS_ATTEMPT"
 _NOT_RUN = (126, 127)
@@ -84,6 +85,7 @@ def environment_of(request: Request, base: Mapping[str, str]) -> dict[str, str]:
         del mine[_DATABASE]
     found = command_environment(mine, run_id=run.run_id, agent=run.agent_id, task=run.task_id, mark=request.mark)
     found |= authorship.variables(request.worktree.location.root, mine, found)
+    found |= ports.variables_of(request.worktree.location.git_dir)
     return found | {NODE: request.node, ATTEMPT: str(request.attempt + 1), "PWD": request.worktree.location.root}
 
 

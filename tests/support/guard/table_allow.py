@@ -329,6 +329,7 @@ allow look
     git agentos worktree list
     git agentos worktree show dev
     git agentos worktree path dev
+    git agentos worktree env dev
     git agentos worktree conflicts
     git agentos approvals list
     git agentos approvals show 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from git_agentos.cli import quote
@@ -51,6 +51,7 @@ def created(worktree: Worktree, style: Style, *, revived: bool, host: str | None
     """`create`; the path under -q. `host` is the one that a worktree was revived from."""
     id_, path = worktree.id, quote.path(worktree.path or "")
     head = f"on branch '{quote.line(worktree.branch)}'" if worktree.branch else f"at {abbrev(worktree.head_sha)}"
+    ports = [f"Its ports are {found}."] if (found := _ports(worktree)) else []
     if not revived:
         rows = [
             f"Created worktree '{id_}' {head}: {path}",
@@ -69,7 +70,7 @@ def created(worktree: Worktree, style: Style, *, revived: bool, host: str | None
             f"{why} it is as in its last checkpoint {abbrev(saved.id)}, {when}.",
         ]
     hints = (f'cd "$(git agentos worktree path {id_})"',) if style.terminal else ()
-    return Text(lines(rows), raw_path(worktree.path or "").result, hints=hints)
+    return Text(lines([*rows, *ports]), raw_path(worktree.path or "").result, hints=hints)
 
 
 def _behind(worktree: Worktree) -> str:
@@ -125,6 +126,7 @@ def details(worktree: Worktree, style: Style) -> Text:
             ("Log", f"{relative_time(entry.timestamp, style.now)}: {quote.line(entry.summary)}" if entry else None),
             ("Guard", {"on": "on", "broken": style.paint("red", "broken: it does not act")}.get(worktree.guard or "")),
             ("Process", f"{quote.line(process.command)} ({process.pid})" if process else None),
+            ("Ports", _ports(worktree)),
             ("Size", size(worktree.disk_bytes) if worktree.disk_bytes is not None else None),
         ]
     )
@@ -133,6 +135,12 @@ def details(worktree: Worktree, style: Style) -> Text:
         "archived": (f"'git agentos worktree create {id_} --revive' restores it",),
     }.get(worktree.state, (_GUARD_BROKEN,) if worktree.guard == "broken" else ())
     return Text(lines(rows), f"{id_}\n", hints=hints)
+
+
+def _ports(worktree: Worktree) -> str | None:
+    if worktree.port_base is None or not worktree.port_count:
+        return None
+    return f"{worktree.port_base} to {worktree.port_base + worktree.port_count - 1}"
 
 
 def _state(worktree: Worktree) -> str:
@@ -161,6 +169,11 @@ def _ahead_behind(worktree: Worktree) -> str:
     if worktree.integrated and parts:
         parts.append("integrated" if worktree.integrated == "ancestor" else worktree.integrated)
     return " ".join(parts) or "same"
+
+
+def environment(variables: Mapping[str, str]) -> Text:
+    """`env`: assignments for a shell; the values are numbers."""
+    return Text(lines(f"export {key}={value}" for key, value in variables.items()))
 
 
 def raw_path(path: str) -> Text:
