@@ -51,7 +51,7 @@ _MODULES = {
     "git_agentos.checkpoint.model": "Checkpoint Skipped",
     "git_agentos.checkpoint.queries": "Diff FileChange FileContent Interrupted",
     "git_agentos.errors": (
-        "AgentosError AgentosWarning CheckpointFormatError CheckpointNotFound ConfigurationError "
+        "AgentosError AgentosWarning ChangedState CheckpointFormatError CheckpointNotFound ConfigurationError "
         "ConflictError ContextError DamagedDatabase DamagedFile DatabaseError GitCommandError GuardError "
         "IncompleteCaptureError InterruptedRestore LockedError MissingObjectsError PolicyError "
         "RepositoryError RestoreError RunError StorageError TddError UnreadableConfiguration "
@@ -68,20 +68,20 @@ _HOMES = {name: module for module, names in _MODULES.items() for name in names.s
 
 __all__ = [
     "AcceptResult", "AgentosError", "AgentosWarning", "ApprovalStatus", "Approvals", "ArchivedWorktree",
-    "ChangeCounts", "Checkpoint", "CheckpointFormatError", "CheckpointNotFound", "CheckpointSummary", "Checkpoints",
-    "CleanupResult", "ConfigurationError", "ConflictError", "ConflictReport", "ContextError", "DamagedDatabase",
-    "DamagedFile", "DatabaseError", "Diff", "FileChange", "FileContent", "Finding", "ForgetResult",
-    "GitCommandError", "GitWorktreeWorkspaceService", "Guard", "GuardDecision", "GuardError",
-    "IncompleteCaptureError", "Interrupted", "InterruptedRestore", "KeptCheckpoint", "LargeCheckpoint", "LargePath",
-    "LockedError", "Log", "LogEntry", "MergeConflict", "MergeResult", "MergeSource", "MissingObjectsError",
-    "NullWorkspaceService", "OpenRepository", "PolicyError", "ProcessInfo", "ProtectedCheckpoint", "RecoverResult",
-    "RemovalResult", "RepositoryError", "RepositoryStatus", "RestoreError", "RestoreResult", "RollbackResult",
-    "RuleStorage", "RunError", "RunObserver", "RunOptions", "RunResult", "RunStep", "Runs", "SavedCheckpoint",
-    "Skipped", "StorageError", "StorageResult", "SyncConflict", "SyncedWorktree", "TddError", "TimelineStorage",
-    "Unreadable", "UnreadableConfiguration", "UnsupportedRepository", "UsageError", "VerifyResult",
-    "WorkflowConfigurationError", "Workspace", "WorkspaceContext", "WorkspaceService", "WorkspaceSnapshot",
-    "WorktreeError", "WorktreeReason", "WorktreeStatus", "WorktreeSyncResult", "Worktrees", "__version__",
-    "ensure_agentos_dir", "get_checkpoint_db_path", "get_repo_root", "open_repository", "open_workspace",
+    "ChangeCounts", "ChangedState", "Checkpoint", "CheckpointFormatError", "CheckpointNotFound", "CheckpointSummary",
+    "Checkpoints", "CleanupResult", "ConfigurationError", "ConflictError", "ConflictReport", "ContextError",
+    "DamagedDatabase", "DamagedFile", "DatabaseError", "Diff", "FileChange", "FileContent", "Finding", "ForgetResult",
+    "GitCommandError", "GitWorktreeWorkspaceService", "Guard", "GuardDecision", "GuardError", "IncompleteCaptureError",
+    "Interrupted", "InterruptedRestore", "KeptCheckpoint", "LargeCheckpoint", "LargePath", "LockedError", "Log",
+    "LogEntry", "MergeConflict", "MergeResult", "MergeSource", "MissingObjectsError", "NullWorkspaceService",
+    "OpenRepository", "PolicyError", "ProcessInfo", "ProtectedCheckpoint", "RecoverResult", "RemovalResult",
+    "RepositoryError", "RepositoryStatus", "RestoreError", "RestoreResult", "RollbackResult", "RuleStorage",
+    "RunError", "RunObserver", "RunOptions", "RunResult", "RunStep", "Runs", "SavedCheckpoint", "Skipped",
+    "StorageError", "StorageResult", "SyncConflict", "SyncedWorktree", "TddError", "TimelineStorage", "Unreadable",
+    "UnreadableConfiguration", "UnsupportedRepository", "UsageError", "VerifyResult", "WorkflowConfigurationError",
+    "Workspace", "WorkspaceContext", "WorkspaceService", "WorkspaceSnapshot", "WorktreeError", "WorktreeReason",
+    "WorktreeStatus", "WorktreeSyncResult", "Worktrees", "__version__", "ensure_agentos_dir", "get_checkpoint_db_path",
+    "get_repo_root", "open_repository", "open_workspace",
 ]  # fmt: skip
 
 

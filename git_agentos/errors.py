@@ -19,6 +19,7 @@
       IncompleteCaptureError     exit 1   the state cannot be saved completely
       RestoreError               exit 1   a restore was refused or reverted
         InterruptedRestore       exit 1   a restore was interrupted: `git agentos recover` first
+        ChangedState             exit 1   the state is not the one that the caller expects to be replaced
       WorktreeError              exit 1   a worktree cannot be created, found, completed or removed
       RunError                   exit 1   a run cannot be started, found, resumed, rolled back or accepted
       TddError                   exit 1   a workflow cannot be started, found or resumed, or tests cannot be run
@@ -135,6 +136,10 @@ class RestoreError(AgentosError):
 
 class InterruptedRestore(RestoreError):
     kind = "interrupted"
+
+
+class ChangedState(RestoreError):
+    kind = "changed"
 
 
 class WorktreeError(AgentosError):

@@ -247,14 +247,18 @@ class Workspace:
         agent: str | None = None,
         all_timelines: bool = False,
         host: str | None = None,
+        expected: str | None = None,
+        idempotency_key: str | None = None,
     ) -> Restoration:
         """Restore the state of a checkpoint, on a new branch; with `no_branch` or `paths`, HEAD does not move.
 
         `worktree` restores into a new worktree of that name instead, and does not change this one.
 
-        The state before is saved and named in the result; `undo` restores it.
+        The state before is saved and named in the result; `undo` restores it. ChangedState if that state is not
+        `expected` (the `state` of a dry run). A second call with the same `idempotency_key` does nothing and returns
+        the result of the first.
         """
-        from git_agentos.checkpoint.restore import commands
+        from git_agentos.checkpoint.restore import commands, idempotency
 
         if branch is not None:
             if no_branch or paths:
@@ -262,34 +266,59 @@ class Workspace:
             from git_agentos.worktree import layout
 
             layout.check_branch_name(self.context, branch)
+        inside = self._inside(paths) if paths else None
+        call = None
+        if idempotency_key is not None:
+            arguments = {
+                "id": spec, "paths": [os.fsdecode(each) for each in inside or ()], "branch": branch,
+                "no_branch": no_branch, "keep_new": keep_new, "agent": agent, "all": all_timelines, "host": host,
+                "expected": expected,
+            }  # fmt: skip
+            call = idempotency.call(idempotency_key, "restore", arguments)
         checkpoint = self._link(spec, agent, all_timelines, host).checkpoint
         if worktree is not None:
-            if no_branch or paths or branch is not None or keep_new or dry_run:
+            given = branch is not None or expected is not None or idempotency_key is not None
+            if no_branch or paths or given or keep_new or dry_run:
                 raise UsageError("--worktree cannot be combined with other options or paths")
             from git_agentos.worktree import creation
 
             self._discard()
             return creation.create_from_checkpoint(self.context, checkpoint, worktree)
         options = commands.RestoreOptions(
-            paths=self._inside(paths) if paths else None,
+            paths=inside,
             branch=branch,
             no_branch=no_branch,
             keep_new=keep_new,
             dry_run=dry_run,
+            expected=expected,
+            call=call,
         )
-        done = commands.restore(self.context, self.context.metadata(), checkpoint, options, scan=self._started())
+        try:
+            done = commands.restore(self.context, self.context.metadata(), checkpoint, options, scan=self._started())
+        except idempotency.AlreadyDone as earlier:
+            return earlier.result
         if not dry_run:
-            given = {"paths": [os.fsdecode(path) for path in options.paths]} if options.paths is not None else {}
-            self._note(f"restored checkpoint {checkpoint[:8]}", done, given)
+            details = {"paths": [os.fsdecode(path) for path in options.paths]} if options.paths is not None else {}
+            self._note(f"restored checkpoint {checkpoint[:8]}", done, details)
         return done
 
     @authorize.entry("undo")
-    def undo(self, *, dry_run: bool = False) -> Restoration:
-        """Restore the state before the last restore or undo, HEAD's branch included; a second undo undoes the first."""
+    def undo(
+        self, *, dry_run: bool = False, expected: str | None = None, idempotency_key: str | None = None
+    ) -> Restoration:
+        """Restore the state before the last restore or undo, HEAD's branch included; a second undo undoes the first.
+        `expected` and `idempotency_key` as in `restore`."""
         self._discard()
-        from git_agentos.checkpoint.restore import commands
+        from git_agentos.checkpoint.restore import commands, idempotency
 
-        done = commands.undo(self.context, self.context.metadata(), dry_run=dry_run)
+        call = None
+        if idempotency_key is not None:
+            call = idempotency.call(idempotency_key, "undo", {"expected": expected})
+        options = commands.RestoreOptions(dry_run=dry_run, expected=expected, call=call)
+        try:
+            done = commands.undo(self.context, self.context.metadata(), options)
+        except idempotency.AlreadyDone as earlier:
+            return earlier.result
         if not dry_run:
             self._note(f"undid the last restore: went back to checkpoint {done.checkpoint[:8]}", done, {})
         return done

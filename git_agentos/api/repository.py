@@ -62,7 +62,7 @@ class OpenRepository:
 
         return open_repository(status.path(self._workspace.context, worktree_id))
 
-    def restore(
+    def restore(  # noqa: PLR0913 - the options of the command, documented
         self,
         checkpoint: str,
         *,
@@ -71,8 +71,13 @@ class OpenRepository:
         keep_head: bool = False,
         keep_new: bool = False,
         dry_run: bool = False,
+        expected: str | None = None,
+        idempotency_key: str | None = None,
     ) -> RestoreResult:
         """Restore the state of a checkpoint, on a new branch (named `branch`). The state before is saved.
+
+        With `expected` (the `state` of a dry run), ChangedState is raised if anything has changed since. A second call
+        with the same `idempotency_key` does nothing and returns the result of the first.
 
         `paths` limits it to files and directories, relative to the path that was opened. HEAD does not move with
         `paths` or `keep_head`. `keep_new` keeps files that the checkpoint does not have.
@@ -80,13 +85,26 @@ class OpenRepository:
         if branch is not None and (keep_head or paths):
             raise UsageError("'branch' cannot be combined with 'keep_head' or 'paths'")
         done = self._workspace.restore(
-            checkpoint, paths, branch=branch, no_branch=keep_head, keep_new=keep_new, dry_run=dry_run
+            checkpoint,
+            paths,
+            branch=branch,
+            no_branch=keep_head,
+            keep_new=keep_new,
+            dry_run=dry_run,
+            expected=expected,
+            idempotency_key=idempotency_key,
         )
         return convert(RestoreResult, done)
 
-    def undo(self, *, dry_run: bool = False) -> RestoreResult:
-        """Restore the state before the last restore or undo, HEAD's branch included."""
-        return convert(RestoreResult, self._workspace.undo(dry_run=dry_run))
+    def undo(
+        self, *, dry_run: bool = False, expected: str | None = None, idempotency_key: str | None = None
+    ) -> RestoreResult:
+        """Restore the state before the last restore or undo, HEAD's branch included. `expected` and `idempotency_key`
+        as in `restore`."""
+        return convert(
+            RestoreResult,
+            self._workspace.undo(dry_run=dry_run, expected=expected, idempotency_key=idempotency_key),
+        )
 
     def recover(self, *, abort: bool = False) -> RecoverResult:
         """Finish an interrupted restore, or with `abort` return to the state before it."""

@@ -48,7 +48,7 @@ class RestoreResult:
     """The result of a restore or undo, or of a dry run (`dry_run`).
 
     `checkpoint` is the restored checkpoint, `saved` that of the state before; `branch` and `head` are HEAD's branch and
-    commit afterwards.
+    commit afterwards. `state` is the state that is replaced, for `expected`.
     """
 
     checkpoint: str
@@ -59,6 +59,7 @@ class RestoreResult:
     removed: tuple[str, ...]
     skipped: tuple[Skipped, ...]
     dry_run: bool
+    state: str | None
 
 
 @dataclass(frozen=True)

@@ -209,7 +209,11 @@ def _open_nested(location: Location, worktree: OpenWorktree) -> tuple[OpenWorktr
 
 def _nested_checkpoint(checkpoint: str, inner: OpenWorktree, state: State) -> nested.NestedCheckpoint:
     return nested.NestedCheckpoint(
-        id=checkpoint, worktree_id=inner.worktree_id, dirty=state.is_dirty, skipped=tuple(state.skipped)
+        id=checkpoint,
+        worktree_id=inner.worktree_id,
+        dirty=state.is_dirty,
+        skipped=tuple(state.skipped),
+        state=state_fields.fingerprint(state),
     )
 
 

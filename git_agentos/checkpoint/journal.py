@@ -50,6 +50,7 @@ class Journal(NamedTuple):
     exact: bool = False  # as in `RestoreRequest`
     thorough: bool = False  # `save_everything` of `RestoreRequest`
     trigger: str = "before_restore"  # of the checkpoint before
+    call: Sequence[str] | None = None  # an idempotency key, and the hash of the arguments of the call
 
     @property
     def version(self) -> int:
@@ -158,13 +159,17 @@ _JOURNAL_FIELDS = _LAST_FIELDS | {
     "exact": _is_flag,
     "thorough": _is_flag,
     "trigger": _is_text,
+    "call": lambda value: value is None or (_list_of(_is_text)(value) and len(value) == 2),
 }
 
 
 def write(location: Location, journal: Journal) -> None:
     """Write the journal durably: from here on, a killed restore can be recovered. After an error, there is none."""
     try:
-        _write(location, _JOURNAL, journal._asdict())
+        fields = journal._asdict()
+        if journal.call is None:
+            del fields["call"]  # older versions do not know it
+        _write(location, _JOURNAL, fields)
     except BaseException:
         with contextlib.suppress(OSError):
             remove(location)

@@ -110,6 +110,7 @@ class State(NamedTuple):
     git_version: str = ""  # the git that reported the state; not a part of it
     complete: bool = False  # all ignored files, empty directories and `folders` are in it: a restore can be exact
     folders: Mapping[bytes, int] = _NONE  # if complete: permission bits of directories that are not what `umask` gives
+    nested_states: Mapping[bytes, str] = _NONE  # fingerprints of the states of nested repositories; not written
 
     @property
     def is_dirty(self) -> bool:

@@ -42,12 +42,13 @@ _UNUSABLE = (RepositoryError, GitCommandError, MissingObjectsError)
 
 
 class NestedCheckpoint(NamedTuple):
-    """The checkpoint of a nested repository, and properties of its state."""
+    """The checkpoint of a nested repository, and properties of its state; `state` is that state's fingerprint."""
 
     id: str
     worktree_id: str
     dirty: bool
     skipped: tuple[Skipped, ...]
+    state: str
 
 
 CreateNested = Callable[[Location], NestedCheckpoint]
@@ -69,13 +70,14 @@ class NestedOptions(NamedTuple):
 
 
 class Repositories(NamedTuple):
-    """The nested repositories of a state: path -> description blob, commits to keep, what was left out, and the
-    submodules that are not exactly what the index names."""
+    """The nested repositories of a state: path -> description blob, commits to keep, what was left out, the submodules
+    that are not exactly what the index names, and the fingerprints of the states in them."""
 
     records: dict[bytes, str]
     pins: list[str]
     skipped: list[Skipped]
     differing: set[bytes]
+    states: dict[bytes, str]
 
 
 def head_commit(root: str, path: bytes) -> str | None:
@@ -123,7 +125,7 @@ class _Description:
         self.repository = repository
         self.writer = writer
         self.options = options
-        self.result = Repositories({}, [], [], set())
+        self.result = Repositories({}, [], [], set(), {})
 
     def skip(self, path: bytes, reason: str, *, name: str = "") -> None:
         self.result.skipped.append(Skipped(os.fsdecode(path) + "/" + name, reason))
@@ -148,6 +150,8 @@ class _Description:
             self.result.differing.add(path)
         record = self._record(location, head, created)
         self._import(path, location, head, record)
+        if created is not None:
+            self.result.states[path] = created.state
         data = json.dumps(record, sort_keys=True, indent=1).encode("ascii")
         self.result.records[path] = self.writer.write("blob", data + b"\n")
 

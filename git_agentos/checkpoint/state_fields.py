@@ -91,6 +91,16 @@ def digest(state: State) -> str:
     return hashlib.sha1(text.encode("ascii"), usedforsecurity=False).hexdigest()
 
 
+def fingerprint(state: State) -> str:
+    """A hash over the whole state, by which the callers of a restore name it: the same whether checkpoints of the
+    repositories inside exist already or not, of which `digest` has the ids."""
+    if not state.nested:
+        return digest(state)
+    inside = {os.fsdecode(path): state.nested_states.get(path, oid) for path, oid in sorted(state.nested.items())}
+    text = json.dumps([digest(state._replace(nested={})), inside], separators=(",", ":"))
+    return hashlib.sha1(text.encode("ascii"), usedforsecurity=False).hexdigest()
+
+
 def extra_entries(state: State) -> dict[str, tuple[int, str]]:
     """S without meta.json and trees: path -> entry."""
     regular = trees.REGULAR

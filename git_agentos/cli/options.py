@@ -13,6 +13,12 @@ Id = Annotated[str, Argument(metavar="ID")]
 OptionalId = Annotated[str | None, Argument(metavar="[ID]")]
 RunId = Annotated[str, Argument(metavar="RUN")]
 DryRun = Annotated[bool, Option("--dry-run", help="Show what would be done.")]
+Expected = Annotated[
+    str | None, Option("--expected", metavar="STATE", help="Refuse unless STATE (of --dry-run) would be replaced.")
+]
+IdempotencyKey = Annotated[
+    str | None, Option("--idempotency-key", metavar="KEY", help="Do nothing if this was done before under KEY.")
+]
 Stat = Annotated[bool, Option("--stat", help="Show only paths and numbers of changed lines.")]
 Squash = Annotated[bool, Option("--squash", help="Merge as one commit.")]
 Since = Annotated[str | None, Option("--since", metavar="TIME", help="Only since TIME: ISO 8601 or '2 hours ago'.")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.support.faults.restore_cases import CHANGES, every_change, every_checkpoint
@@ -148,3 +150,28 @@ def _with_journal(case: FaultCase) -> range:
         n for n, step in enumerate(case.steps, 1) if step.startswith("os.rename ") and step.endswith(f" {path}")
     )
     return range(written + 1, case.steps.index(f"os.remove {path}") + 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("abort", [False, True], ids=["finish", "abort"])
+def test_a_call_with_a_key(runner: Runner, repo: Repo, abort: bool) -> None:
+    """Killed at any step and recovered, the same call leads to the state after, and is done only once."""
+    words = CHANGES["restore"](runner, repo)
+    planned = json.loads(runner.run_ok(repo.path, "--json", *words, "--dry-run").out)
+    call = ["--json", *words, "--expected", planned["state"], "--idempotency-key", "k"]
+    case = prepare(runner, repo, *call)
+    inside = _with_journal(case)
+    last = range(inside[-1] - 3, len(case.steps) + 1)  # from before the result is recorded
+    for step in sorted({*sample_steps(case, _BUDGET), *last}):
+        case.fresh()
+        what = _kill(runner, case, step, _mode(step))
+        if what is None:
+            continue
+        assert runner.run(case.place, "recover", *(["--abort"] if abort else [])).code == 0, what
+        first = json.loads(runner.run_ok(case.place, *call).out)
+        assert_like(case.after, snapshot(case.repo), what)
+        assert json.loads(runner.run_ok(case.place, *call).out) == first, what
+        assert_like(case.after, snapshot(case.repo), f"{what}; called again")
+        made = repo.git("for-each-ref", "--format=%(refname)", "refs/heads/restore/").split()
+        assert len(made) == 1, what
+        assert_sound(case.repo, what)

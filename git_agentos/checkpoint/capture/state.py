@@ -214,6 +214,7 @@ class _Capture:
             operation_trees=operation_trees,
             pins=[*pins, *repositories.pins],
             nested=repositories.records,
+            nested_states=repositories.states,
             skipped=sorted(skipped, key=lambda item: item.path),
             staged=sorted(staged | index.stages.keys() | index.intent_to_add.keys()),
             unstaged=sorted(unstaged | files.hidden | index.stages.keys() | repositories.differing),

@@ -10,6 +10,7 @@ obstacles            what is in the way: files that the steps would overwrite an
 ignore_rules         what ignore rules hide before and after
 index_plan           how the index changes
 undo_check           whose work an undo would undo
+idempotency          what calls with a key have returned
 
 application          applies a plan to the files, and can revert it
 verification         whether files and index are those of the target, before the restore is final

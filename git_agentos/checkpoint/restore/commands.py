@@ -11,7 +11,7 @@ from git_agentos.checkpoint import format, journal, nested, operation
 from git_agentos.checkpoint.capture.listing import Listing
 from git_agentos.checkpoint.model import Metadata, Skipped, State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.checkpoint.restore import head, nested_repositories, transaction, undo_check
+from git_agentos.checkpoint.restore import head, idempotency, nested_repositories, transaction, undo_check
 from git_agentos.checkpoint.restore.head import BranchMove, HeadTarget
 from git_agentos.checkpoint.restore.request import Restoration, RestoreOptions, RestoreRequest, read_target
 from git_agentos.errors import AgentosError, CheckpointNotFound, InterruptedRestore, converted_storage_errors
@@ -81,13 +81,14 @@ def restore(
 ) -> Restoration:
     """Restore the state of `checkpoint`. The state before is saved, and `undo` restores it.
 
-    `scan` is a scan of this worktree that is running already.
+    `scan` is a scan of this worktree that is running already. `idempotency.AlreadyDone` if the call was done before.
     """
     with converted_storage_errors():
         target = read_target(worktree.repository, checkpoint)
         # While another process holds the lock, a journal belongs to its restore, which is waited for.
         with _exclusive(worktree.location):
             refuse_interrupted(worktree.location)
+            _refuse_done(worktree.location, options)
             stamp = times.name_stamp()
             if options.paths is not None or options.no_branch:
                 move = None
@@ -99,14 +100,16 @@ def restore(
             return transaction.run(worktree, metadata, request, scan=scan)
 
 
-def undo(worktree: OpenWorktree, metadata: Metadata, *, dry_run: bool = False) -> Restoration:
+def undo(worktree: OpenWorktree, metadata: Metadata, options: RestoreOptions) -> Restoration:
     """Restore the state before the last restore, rollback or undo, HEAD's branch included.
 
-    RestoreError if another agent made that restore, or has worked in the worktree since.
+    Of the options, `dry_run`, `expected` and `call` have a meaning. RestoreError if another agent made that restore, or
+    has worked in the worktree since; `idempotency.AlreadyDone` if the call was done before.
     """
     location = worktree.location
     with converted_storage_errors(), _exclusive(location):
         refuse_interrupted(location)
+        _refuse_done(location, options)
         last = journal.read_last(location)
         if last is None:
             raise CheckpointNotFound(
@@ -123,7 +126,7 @@ def undo(worktree: OpenWorktree, metadata: Metadata, *, dry_run: bool = False) -
             target=target,
             move=head.original_head(location, last.saved, target, stamp, moves),
             stamp=stamp,
-            options=RestoreOptions(dry_run=dry_run),
+            options=options,
             branch_moves=moves,
             exact=target.complete,
             reread=_maybe_changed(worktree.repository, target, last.target) if target.complete else frozenset(),
@@ -271,6 +274,11 @@ def _maybe_changed(repository: Repository, target: State, *others: str) -> froze
 def _exclusive(location: Location) -> Iterator[None]:
     with state_dir.lock(location, "worktree", wait=True):
         yield
+
+
+def _refuse_done(location: Location, options: RestoreOptions) -> None:
+    if options.call is not None and not options.dry_run:
+        idempotency.refuse_done(location, idempotency.Call(*options.call))
 
 
 def refuse_interrupted(location: Location) -> None:

@@ -18,13 +18,19 @@ from git_agentos.git.repository import Repository
 
 @dataclass(frozen=True)
 class RestoreOptions:
-    """How to restore. `paths` are bytes relative to the root; `branch` a short name for the new branch."""
+    """How to restore. `paths` are bytes relative to the root; `branch` a short name for the new branch.
+
+    `expected` is the state (`Restoration.state`) that may be replaced, None for any. `call` is the key of the call and
+    the hash of its arguments (`idempotency.Call`), None without a key.
+    """
 
     paths: Sequence[bytes] | None = None
     branch: str | None = None
     no_branch: bool = False
     keep_new: bool = False
     dry_run: bool = False
+    expected: str | None = None
+    call: tuple[str, str] | None = None
 
     @property
     def part(self) -> dict[str, Any] | None:
@@ -108,6 +114,7 @@ class RestoreRequest:
             exact=self.exact,
             thorough=self.save_everything,
             trigger=self.trigger,
+            call=None if self.options.call is None else list(self.options.call),
         )
 
 
@@ -116,7 +123,9 @@ class Restoration:
     """The result of a restore, or of a dry run; the fields are the keys of the JSON kind `restore`.
 
     `checkpoint` is the restored id, `saved` the checkpoint of the state before (None in a dry run), `branch` the
-    short name of the branch that HEAD is on afterwards (None if detached), `head` its commit. Paths are text.
+    short name of the branch that HEAD is on afterwards (None if detached), `head` its commit. `state` is a hash of the
+    state that is replaced, as far as this restore saves it; a call that is given it as `expected` replaces nothing
+    else. It is None if nothing was captured, and of a restore that `recover` finished. Paths are text.
     """
 
     checkpoint: str
@@ -128,6 +137,7 @@ class Restoration:
     removed: list[str]
     skipped: list[Skipped]
     dry_run: bool
+    state: str | None = None
 
 
 def read_target(repository: Repository, checkpoint: str) -> State:

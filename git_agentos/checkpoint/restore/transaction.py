@@ -20,13 +20,14 @@ from git_agentos.checkpoint.journal import LastRestore
 from git_agentos.checkpoint.model import Metadata, Skipped, State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.paths import refuse_read_only
-from git_agentos.checkpoint.restore import gitdir, head, nested_repositories, planner
+from git_agentos.checkpoint.restore import gitdir, head, idempotency, nested_repositories, planner
 from git_agentos.checkpoint.restore.application import Application, Prepared, prepare
 from git_agentos.checkpoint.restore.plan import Plan
 from git_agentos.checkpoint.restore.request import Restoration, RestoreRequest
 from git_agentos.checkpoint.restore.verification import Verification
 from git_agentos.errors import (
     AgentosError,
+    ChangedState,
     LockedError,
     MissingObjectsError,
     RestoreError,
@@ -66,6 +67,7 @@ class _Transaction:
         self.scan = scan
         self.listing: listing.Listing | None = None
         self.permissions: Mapping[bytes, int] = {}
+        self.state: str | None = None  # the fingerprint of what is replaced
         # Of a rollback that changes nothing: then `undo` still reverts the rollback before it.
         self.nothing_changed = False
 
@@ -127,7 +129,9 @@ class _Transaction:
                 name = os.fsdecode(min(found.unsaved))
                 raise RestoreError(f"'{name}' is in the way and cannot be saved", "move it away; nothing was changed")
         refuse_read_only(self.location.root, found.touched)
-        return self._complete(writer, now, found), found
+        now = self._complete(writer, now, found)
+        self._check_expected(now)
+        return now, found
 
     def _complete(self, writer: Writer, now: State, found: Plan) -> State:
         """Add to the current state what only a restore needs: bytes that git does not report of files that will be
@@ -202,16 +206,17 @@ class _Transaction:
         except BaseException as error:
             self._revert(application, error)
             raise
-        self._finish(original)
-        return self._result(plan, original, dry_run=False, more=skipped, rewritten=rewritten)
+        result = self._result(plan, original, dry_run=False, more=skipped, rewritten=rewritten)
+        self._finish(original, result)
+        return result
 
     def _save(self, writer: Writer, now: State) -> str:
         """Save the current state, with commits that perhaps no other ref reaches afterwards; the checkpoint's id."""
         pins = [oid for oid in self.request.pins if oid not in now.pins]
         return creation.write_checkpoint(self.worktree, writer, now, self.metadata, keep_commits=pins).checkpoint.id
 
-    def _finish(self, original: str) -> None:
-        """Record what `undo` restores, and remove the journal."""
+    def _finish(self, original: str, result: Restoration) -> None:
+        """Record what `undo` restores and what the call has returned, and remove the journal."""
         try:
             if self.request.abort:
                 self._drop_branches()
@@ -222,6 +227,9 @@ class _Transaction:
                 journal.write_last(
                     self.location, LastRestore(self.request.command, original, self.checkpoint, by, shifts)
                 )
+            call = self.options.call if self.request.interrupted is None else self.request.interrupted.call
+            if call is not None:
+                idempotency.record(self.location, idempotency.Call(*call), None if self.request.abort else result)
             journal.remove(self.location)
         except OSError as error:
             raise RestoreError(
@@ -288,6 +296,17 @@ class _Transaction:
         return skipped
 
     # -- checks ---------------------------------------------------------------------------------------------
+
+    def _check_expected(self, now: State) -> None:
+        """Check that nothing but what the caller expects would be replaced. A recovery replaces what is unfinished."""
+        if self.request.interrupted is not None:
+            return
+        self.state = state_fields.fingerprint(now)
+        if self.options.expected not in (None, self.state):
+            raise ChangedState(
+                f"the state is not {self.options.expected}: something has changed in this worktree since",
+                f"git agentos {self.request.command} --dry-run shows what would be replaced now; nothing was changed",
+            )
 
     def _check_paths(self, writer: Writer, now: State) -> None:
         if self.options.paths is None:
@@ -362,6 +381,7 @@ class _Transaction:
             # What was skipped then is often what is skipped now.
             skipped=list(dict.fromkeys([*plan.skipped, *self.target.skipped, *more])),
             dry_run=dry_run,
+            state=self.state,
         )
 
 

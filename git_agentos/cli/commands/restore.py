@@ -4,7 +4,7 @@ from typing import Annotated, NamedTuple
 
 from git_agentos.cli.command import command
 from git_agentos.cli.invocation import Invocation
-from git_agentos.cli.options import CheckpointTimelines, DryRun, Id
+from git_agentos.cli.options import CheckpointTimelines, DryRun, Expected, Id, IdempotencyKey
 from git_agentos.cli.parameters import Argument, Option
 from git_agentos.cli.render.text import restore as render
 from git_agentos.errors import UsageError
@@ -23,6 +23,8 @@ class Options(NamedTuple):
     ] = None
     keep_new: Annotated[bool, Option("--keep-new", help="Keep files created since the checkpoint.")] = False
     dry_run: DryRun = False
+    expected: Expected = None
+    idempotency_key: IdempotencyKey = None
 
 
 @command()
