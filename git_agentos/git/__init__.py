@@ -12,6 +12,7 @@ transport       refs of a remote: listed, fetched, pushed
 configuration   reading git's configuration; own_configuration: what is taken only from the user's own
 objects         a package: reading objects, by one of two backends; writing them so that they are on disk when a
                 checkpoint is reported
+new_objects     what some commits reach and others do not, in one stream
 consolidation   packing together what many checkpoints have written
 gc              whether a `git gc` runs, and saving beside it
 reachability    which objects nothing needs any more; links: which objects an object names

@@ -228,7 +228,12 @@ def is_trusted_config_origin(origin: str, root: str, common_dir: str) -> bool:
     path = os.path.realpath(os.path.join(root, name))
     if path.startswith(common_dir + os.sep):
         return not path.startswith(os.path.join(common_dir, "worktrees") + os.sep)
+    return not is_in_worktree(path, root, common_dir)
+
+
+def is_in_worktree(path: str, root: str, common_dir: str) -> bool:
+    """Whether a path without links is in a worktree of the repository, the one at `root` or another one."""
     roots = [root, os.path.realpath(common_dir.removesuffix(os.sep + ".git"))]
     recorded = map(root_or_none, linked_git_dirs(common_dir))
     roots += [os.path.realpath(each) for each in recorded if each is not None]
-    return not any(path.startswith(each + os.sep) for each in roots if each != common_dir)
+    return any(path.startswith(each + os.sep) for each in roots if each != common_dir)

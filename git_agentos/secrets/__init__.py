@@ -1,6 +1,7 @@
 """Secrets in what is about to leave this machine: found in blobs, and named without revealing them.
 
-scanner         scans a blob: our rules, then detect-secrets
+scanner         scans blobs: our rules, then detect-secrets
+suspects        which of many blobs may have a secret: a first look that most blobs do not get past
 rules           what is a secret in bytes: tokens, private keys, values of names, URLs
 placeholders    what only looks like one: examples, placeholders, words
 detectors       detect-secrets' detectors that go by form

@@ -7,10 +7,14 @@ matches. They are listed by name, so that a new release adds none unnoticed.
 
 from __future__ import annotations
 
+import importlib.machinery
+import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
 
+from git_agentos.util import files
 from git_agentos.util.named_tuple import NamedTuple
 
 NAMES = frozenset(
@@ -22,6 +26,7 @@ NAMES = frozenset(
 # Some of their patterns take time with the square of a line's length: they get no more than this at a time, and of a
 # longer line pieces that overlap by more than the length of a token.
 _PIECE, _OVERLAP = 1000, 300
+_UNKNOWN = "unknown"
 _Detector = tuple[str, Callable[[str], Iterable[str]]]
 
 
@@ -53,13 +58,18 @@ def installed(names: frozenset[str] = NAMES) -> tuple[_Detector, ...]:
     return tuple((kind, made().analyze_string) for kind, made in classes if made.__name__ in names)
 
 
-def version() -> str:
-    """The version of detect-secrets; `none` if it is not installed."""
+@cache
+def version() -> str | None:
+    """The version of detect-secrets; None if it is not installed. It is not loaded for that: it loads `requests`."""
+    found = importlib.machinery.PathFinder.find_spec("detect_secrets")
+    if found is None or found.origin is None:
+        return None
     try:
-        from detect_secrets.__version__ import VERSION
-    except ImportError:
-        return "none"
-    return str(VERSION)
+        text = files.read(os.path.join(os.path.dirname(found.origin), "__version__.py"), limit=1 << 16)
+    except OSError:
+        return _UNKNOWN
+    written = re.search(rb"VERSION = '([^']+)'", text)
+    return _UNKNOWN if written is None else written[1].decode("ascii", "replace")
 
 
 def _pieces(text: str) -> Iterator[tuple[int, str]]:

@@ -3,8 +3,9 @@
 The blobs are written into a scratch folder of the git directory that only the user can read, and the program writes its
 report there too: a JSON list of objects, of which RuleID, File, StartLine and Secret are read (gitleaks' README,
 "Reports"). It is told to go past comments that exempt a line (`gitleaks:allow`): who writes a file does not decide what
-is pushed. Its configuration is its own, or what GITLEAKS_CONFIG of the user's environment names; one in the repository
-does not count. betterleaks' check whether a secret is still in use, which asks the network, is off by default.
+is pushed. So neither a program in a worktree of the repository is used, whatever PATH says, nor a configuration there:
+its configuration is its own, or what GITLEAKS_CONFIG of the user's environment names. betterleaks' check whether a
+secret is still in use, which asks the network, is off by default.
 """
 
 from __future__ import annotations
@@ -12,15 +13,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from git_agentos.errors import AgentosError, converted_storage_errors, system_reason
-from git_agentos.git import state_dir
+from git_agentos.git import state_dir, worktrees
 from git_agentos.git.location import Location
 from git_agentos.process import programs
-from git_agentos.secrets import placeholders, rules
 from git_agentos.secrets.scanner import Finding, Scanner
 from git_agentos.util import files
 from git_agentos.util.named_tuple import NamedTuple
@@ -32,6 +31,7 @@ _TIMEOUT = 600.0
 _LONGEST_NAME = 200
 # Rules that know a secret by its entropy and a word beside it; ours for names are stricter.
 _TOO_VAGUE = frozenset(["generic-api-key"])
+_CONFIG, _CONFIG_TEXT = "GITLEAKS_CONFIG", "GITLEAKS_CONFIG_TOML"
 _HINT = "repair it, or remove it from PATH: git-agentos then scans with its own rules alone"
 
 
@@ -42,27 +42,61 @@ class Program(NamedTuple):
     path: str
 
 
-def find(environment: Mapping[str, str]) -> Program | None:
-    """The first of them that is on PATH; None if there is none."""
+def find(environment: Mapping[str, str], location: Location) -> Program | None:
+    """The first of them that is on PATH, and not in the repository; None if there is none."""
+    folders = [each for each in environment.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(each)]
     for name in NAMES:
-        found = shutil.which(name, path=environment.get("PATH", os.defpath))
-        if found is not None:
-            return Program(name, found)
+        for folder in folders:
+            path = os.path.join(folder, name)
+            if os.path.isfile(path) and os.access(path, os.X_OK) and _is_outside(path, location):
+                return Program(name, path)
     return None
 
 
+def version(program: Program, environment: Mapping[str, str]) -> str:
+    """Changes whenever the program, or the configuration that the environment names, does."""
+    config = environment.get(_CONFIG, "")
+    parts = [program.name, *_stamp(program.path), config, *(_stamp(config) if config else ())]
+    return " ".join(map(str, (*parts, environment.get(_CONFIG_TEXT, ""))))
+
+
+def _stamp(path: str) -> tuple[int, ...]:
+    with contextlib.suppress(OSError):
+        found = os.stat(path)
+        return (found.st_ino, found.st_size, found.st_mtime_ns)
+    return ()
+
+
+def _is_outside(path: str, location: Location) -> bool:
+    """Whether an agent that works in the repository does not write a file in its worktrees when it writes this one."""
+    for each in (os.path.abspath(path), os.path.realpath(path)):
+        if each.startswith(location.common_dir + os.sep):
+            return False
+        if worktrees.is_in_worktree(each, location.root, location.common_dir):
+            return False
+    return True
+
+
 def scan_all(
-    scanner: Scanner, blobs: Iterable[tuple[bytes, bytes]], location: Location, environment: Mapping[str, str]
+    program: Program,
+    scanner: Scanner,
+    blobs: Iterable[tuple[bytes, bytes]],
+    location: Location,
+    environment: Mapping[str, str],
 ) -> list[tuple[Finding, ...]]:
-    """What the scanner and, where there is one, a program find in each of the blobs (path, data), in their order."""
-    program = find(environment)
-    if program is None:
-        return [scanner.scan(path, data) for path, data in blobs]
-    found = []
+    """What the scanner and the program find in each of the blobs (path, data), in their order. AgentosError if the
+    program fails."""
+    config = environment.get(_CONFIG)
+    if config is not None and (not os.path.isabs(config) or not _is_outside(config, location)):
+        environment = {key: value for key, value in environment.items() if key != _CONFIG}
     with batch(program, location, environment) as given:
-        for path, data in blobs:
-            found.append(scanner.scan(path, data))
-            given.add(path, data)
+
+        def added() -> Iterator[tuple[bytes, bytes]]:
+            for path, data in blobs:
+                given.add(path, data)
+                yield path, data
+
+        found = scanner.scan_all(added())
         return [_joined(ours, theirs) for ours, theirs in zip(found, given.findings(scanner), strict=True)]
 
 
@@ -93,7 +127,7 @@ class Batch:
     def add(self, path: bytes, data: bytes) -> None:
         """Add a blob. Its name is kept: rules go by it. Folders are not: the program leaves out some by their names."""
         folder = os.path.join(os.fsencode(self._blobs), b"%d" % len(self._paths))
-        name = path.rpartition(b"/")[2][-_LONGEST_NAME:]
+        name = path.rpartition(b"/")[2][-_LONGEST_NAME:] or b"file"
         with converted_storage_errors():
             os.mkdir(folder, 0o700)
             with open(os.path.join(folder, name), "xb") as file:
@@ -103,6 +137,8 @@ class Batch:
     def findings(self, scanner: Scanner) -> tuple[tuple[Finding, ...], ...]:
         """What the program finds in each blob, in the order in which they were added; with the scanner's fingerprints,
         and without what it allows. AgentosError if the program fails: that is never taken for nothing found."""
+        from git_agentos.secrets import placeholders, rules  # it takes time to compile them
+
         secrets: list[list[tuple[int, str, bytes]]] = [[] for _ in self._paths]
         for entry in self._run() if self._paths else ():
             number, line, kind, secret = self._read(entry)

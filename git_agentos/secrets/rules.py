@@ -10,7 +10,8 @@ secret stands. Entropy alone makes nothing a secret.
 | URLs | `scheme://user:password@host`, an npm registry's `_authToken`, the address of a Slack webhook |
 
 Most text has no secret, so speed is that of the first look: runs of characters of which tokens are made (60 MB/s), and
-whether one of the forms' words is in them. Only then a form is searched for, around each place of its word.
+whether one of the forms' words is in them. Only then a form is searched for, around each place of its word. What a
+finding needs at least is in `suspects`, which looks at many blobs at once: a rule that finds more belongs there, too.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from functools import cache
 
 from git_agentos import redact, secret_forms
 from git_agentos.secret_forms import Form
-from git_agentos.secrets import placeholders
+from git_agentos.secrets import placeholders, suspects
 from git_agentos.util.named_tuple import NamedTuple
 
 PRIVATE_KEY = "private key"
@@ -74,7 +75,6 @@ _NAMES = (
     rb"[_-]?token"
 )
 _SECRET_NAME = re.compile(rb"(?i)(?:" + _NAMES + rb")s?(?:_\d)?\Z")
-_NAME_WORDS = (b"pass", b"pwd", b"secret", b"key", b"token", b"credential", b"auth")
 _NAME_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 # What stands between a name and its value: `NAME=`, `"name": "`, `"NAME", "`, `<name>`, `--name `, `?name=`.
 _JOIN = re.compile(
@@ -100,7 +100,6 @@ _TWILIO_KEY = re.compile(rb"(?<![A-Za-z0-9])SK[0-9a-f]{32}(?![A-Za-z0-9])")
 _HEX_TOKEN = re.compile(rb"(?<![A-Za-z0-9_.+/=-])[0-9a-f]{32}(?![A-Za-z0-9_.+/=-])")
 _AZURE_KEY = re.compile(rb"[A-Za-z0-9+/]{86}==\Z")
 _NEAR = 400
-_AROUND = 200
 # Nothing longer is a token; a web token with many claims is the longest.
 _LONGEST = 8192
 # A web token that says something about somebody has one of these.
@@ -125,9 +124,9 @@ def find(data: bytes, *, binary: bool = False) -> list[Match]:
     found = list(_RUN.finditer(data))
     runs = b"\n".join({each[0] for each in found})
     matches = list(_tokens(data, runs)) if runs else []
-    if b"PRIVATE KEY" in data:
+    if suspects.KEY_MARKERS[0] in data:
         matches += _private_keys(data)
-    if b"PuTTY-User-Key-File-" in data:
+    if suspects.KEY_MARKERS[1] in data:
         matches += [Match(PRIVATE_KEY, key.start(), key.end(), _of_key(key[1])) for key in _PUTTY_KEY.finditer(data)]
     if not binary:
         if runs:
@@ -235,11 +234,11 @@ def _values(data: bytes, runs: list[re.Match[bytes]]) -> Iterator[Match]:
     for run in runs:
         if _MAY_BE_RANDOM.match(run[0]) is None:
             continue
-        before = data[max(run.start() - 120, 0) : run.end()].lower()
-        if not any(word in before for word in _NAME_WORDS):
+        before = data[max(run.start() - suspects.NAME_NEAR, 0) : run.end()].lower()
+        if not any(word in before for word in suspects.NAME_WORDS):
             continue
         for found in _VALUE.finditer(data, run.start(), run.end() + 2):
-            name = _name_before(data[max(found.start() - 120, 0) : found.start()])
+            name = _name_before(data[max(found.start() - suspects.NAME_NEAR, 0) : found.start()])
             if name is None or not placeholders.is_random(found[0].rstrip(b"=")):
                 continue
             if not _is_code(found[0], data[found.end() : found.end() + 1]) and not _is_encoded_example(found[0]):
@@ -325,9 +324,9 @@ def lines_to_look_at(data: bytes) -> Iterator[tuple[int, bytes]]:
     for run in _RUN.finditer(data):
         if run.start() < end or _MAY_BE_RANDOM.match(run[0]) is None or _HASH.search(run[0]) is not None:
             continue
-        start = max(data.rfind(b"\n", 0, run.start()) + 1, run.start() - _AROUND)
-        end = data.find(b"\n", run.end(), run.end() + _AROUND)
-        end = run.end() + _AROUND if end < 0 else end
+        start = max(data.rfind(b"\n", 0, run.start()) + 1, run.start() - suspects.AROUND)
+        end = data.find(b"\n", run.end(), run.end() + suspects.AROUND)
+        end = run.end() + suspects.AROUND if end < 0 else end
         yield start, data[start:end]
 
 

@@ -2,6 +2,7 @@
 
     scanner = Scanner(fingerprints.key(location))
     findings = scanner.scan(path, data)
+    findings = scanner.scan_all(blobs)  # of many, where most have none
 
 Our own rules go first, then detect-secrets where it is installed; `programs.scan_all` asks gitleaks or betterleaks as
 well. A finding has the secret's fingerprint and never the secret.
@@ -16,11 +17,15 @@ from __future__ import annotations
 
 import codecs
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING
 
-from git_agentos.secrets import detectors, fingerprints, placeholders, rules
+from git_agentos.secrets import detectors, fingerprints, suspects
 from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.util.values import count
+
+if TYPE_CHECKING:
+    from git_agentos.secrets import rules
 
 # Changes with the rules.
 _RULES = "1"
@@ -28,6 +33,8 @@ _RULES = "1"
 MAX_BYTES = 64 << 20
 _FOR_DETECTORS = 128 << 10
 _BINARY = 8000
+# As many blobs are looked at in one pass as have so many bytes together.
+_PASS = 1 << 20
 # The account of Twilio, by which theirs begins, is no secret; our own rule looks for what belongs to it.
 _NO_SECRET = ("AC",)
 _COMPRESSED = {
@@ -61,10 +68,31 @@ class Scanner:
     @property
     def version(self) -> str:
         """Changes whenever the same blob may have other findings: what was scanned before has to be scanned again."""
-        return f"{_RULES}+{detectors.version()}" if self._detect_secrets else _RULES
+        return f"{_RULES}+{detectors.version() or 'none'}" if self._detect_secrets else _RULES
+
+    def scan_all(self, blobs: Iterable[tuple[str | bytes, bytes]]) -> list[tuple[Finding, ...]]:
+        """What is in each of the blobs (path, data), in their order: as by `scan`, and much faster where most of them
+        have nothing. No more of them are held in memory than are looked at in one pass."""
+        found: list[tuple[Finding, ...]] = []
+        batch: list[tuple[str | bytes, bytes]] = []
+        size = 0
+        for each in blobs:
+            batch.append(each)
+            size += len(each[1])
+            if size >= _PASS:
+                found += self._scan_batch(batch)
+                batch, size = [], 0
+        return found + self._scan_batch(batch)
+
+    def _scan_batch(self, blobs: list[tuple[str | bytes, bytes]]) -> list[tuple[Finding, ...]]:
+        release = detectors.version() if self._detect_secrets else None
+        held = suspects.find([data[:MAX_BYTES] for _, data in blobs], release)
+        return [self.scan(*each) if number in held else () for number, each in enumerate(blobs)]
 
     def scan(self, path: str | bytes, data: bytes) -> tuple[Finding, ...]:
         """What is in one blob, in the order of its lines; each secret once in a line."""
+        from git_agentos.secrets import rules  # it takes time to compile them
+
         text = _as_text(data)
         binary = b"\0" in text[:_BINARY]
         matches = rules.find(text, binary=binary)
@@ -111,6 +139,8 @@ def _with_lines(text: bytes, matches: list[rules.Match]) -> Iterator[tuple[int, 
 
 def _second_opinion(text: bytes, known: list[rules.Match]) -> list[rules.Match]:
     """What detect-secrets finds beside that."""
+    from git_agentos.secrets import placeholders, rules
+
     lines, size = [], 0
     for start, line in rules.lines_to_look_at(text):
         if any(each.start < start + len(line) and start < each.end for each in known):
@@ -119,8 +149,11 @@ def _second_opinion(text: bytes, known: list[rules.Match]) -> list[rules.Match]:
         if size > _FOR_DETECTORS:
             break
         lines.append((start, line))
-    found = []
-    joined = b"\n".join(line for _, line in lines).decode("latin-1")
+    found: list[rules.Match] = []
+    given = b"\n".join(line for _, line in lines)
+    if not suspects.may_be_detected(given, detectors.version()):
+        return found
+    joined = given.decode("latin-1")
     for each in detectors.find(joined):
         secret = each.secret.encode("latin-1")
         beside = joined[max(each.start - 1, 0) : each.start] + joined[each.start + len(secret) :][:1]

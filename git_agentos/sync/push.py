@@ -155,10 +155,9 @@ def _choose(session: Session, plans: Sequence[_Plan]) -> None:
     if not commits:
         return
     repository = session.context.repository
-    tips = dict.fromkeys(oid for commit in commits for oid in (commit.tree, *commit.parents[1:]))
     known = [oid for oid in dict.fromkeys(session.every.values()) if repository.exists(oid)]
     session.observer.begins("searching what is new for secrets")
-    scan = Scan(repository, tips, known, session.scanner, session.allowed)
+    scan = Scan(repository, commits, known, session.scanner, session.allowed)
     for plan in plans:
         for commit in plan.lacking.commits:
             found = [] if commit.parents[1] in plan.lacking.kept else scan.held_back(plan.name.timeline, commit)

@@ -1,40 +1,41 @@
 """What is new to a remote, searched for secrets before it is pushed, and the checkpoints that are held back.
 
-All objects that the remote lacks are listed once, and each new blob is scanned once. Only where a scanner finds
-something is it looked up which checkpoints reach that blob. An archive with ignored files is always held back: `.env`
-and the like are in there.
+Each new blob is scanned once; so are the messages of new commits, and the names of files that new commits add (those
+of files that are not committed are in a checkpoint's `meta.json`). Only where a scanner finds something is it looked up
+which checkpoints reach it. An archive with ignored files is always held back: `.env` and the like are in there.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Protocol
 
 from git_agentos.checkpoint import format
 from git_agentos.errors import AgentosError
-from git_agentos.git import trees
-from git_agentos.git.repository import CommitData, Repository
+from git_agentos.git import new_objects, trees
+from git_agentos.git.repository import CommitData, Repository, parse_commit
 from git_agentos.util.named_tuple import NamedTuple
 
 IGNORED_FILES = "ignored-files"
+DESCRIPTION = "the description"
 _ENDINGS = rb"(?m)^Agentos-Trigger: (?:archive|before_remove)$"
 _IGNORED = b"ignored"
 # Ignored files that are in an archive for what they rule, not for what is in them.
 _RULES = (b".gitignore", b".gitattributes")
 # The parts of a checkpoint's fourth parent in which files have their own paths.
 _PREFIX = re.compile(rb"(?:ignored|raw|stages/[123])/")
-Found = frozenset[tuple[bytes, str]]  # paths and blobs
+Found = frozenset[tuple[bytes, str]]  # paths and blobs; for what is in a commit itself, no path and the commit
 _NOTHING: Found = frozenset()
 
 
 class Finding(Protocol):
-    """What a scanner has found: the line (from 1; None: all of the file), what it is, and a fingerprint by which it can
-    be allowed. None of them holds the secret."""
+    """What a scanner has found: the line (from 1), what it is, and a fingerprint by which it can be allowed. None of
+    them holds the secret."""
 
     @property
-    def line(self) -> int | None: ...
+    def line(self) -> int: ...
     @property
     def kind(self) -> str: ...
     @property
@@ -42,16 +43,21 @@ class Finding(Protocol):
 
 
 class Scanner(Protocol):
-    """Searches the content of a file for secrets. `version` changes whenever it may find something else."""
+    """Searches content for secrets. `version` changes whenever it may find something else."""
 
     @property
     def version(self) -> str: ...
-    def scan(self, path: str, data: bytes, /) -> Sequence[Finding]: ...
+    def scan(self, path: bytes, data: bytes, /) -> Sequence[Finding]:
+        """What is in one text; other programs are not asked."""
+
+    def scan_all(self, blobs: Iterable[tuple[bytes, bytes]], /) -> Sequence[Sequence[Finding]]:
+        """What is in each of many, which are read one after the other. AgentosError where that cannot be said."""
 
 
 class HeldBack(NamedTuple):
     """One reason why a checkpoint is not pushed. For an archive with ignored files, `path`, `line` and `fingerprint`
-    are None: only encrypted can it be pushed."""
+    are None: only encrypted can it be pushed. A secret in a name has no line; the name is then not wholly in `path`.
+    What is no file has a name of its own there."""
 
     timeline: str
     checkpoint: str
@@ -61,63 +67,138 @@ class HeldBack(NamedTuple):
     fingerprint: str | None
 
 
+class _Source(NamedTuple):
+    """What a text that is scanned is: a blob, or the message of a commit; with `names`, names that a commit has
+    added, one a line."""
+
+    oid: str
+    is_message: bool = False
+    names: tuple[bytes, ...] = ()
+
+
+class _InCommit(NamedTuple):
+    """A finding in a commit itself: where, and the line if it is in its message."""
+
+    where: str
+    line: int | None
+    kind: str
+    fingerprint: str
+
+
 class Scan:
-    """A search of everything that `tips` reach and `known`, which the remote has, do not."""
+    """A search of everything that the checkpoints of timeline commits reach and `known`, which the remote has, do
+    not."""
 
     def __init__(
         self,
         repository: Repository,
-        tips: Iterable[str],
+        commits: Sequence[CommitData],
         known: Iterable[str],
         scanner: Scanner,
         allowed: frozenset[str],
     ) -> None:
         self._repository = repository
-        self._wanted = "".join([f"{each}\n" for each in tips] + [f"^{each}\n" for each in known])
+        self._scanner = scanner
+        self._allowed = allowed
+        tips = dict.fromkeys(oid for commit in commits for oid in (commit.tree, *commit.parents[1:]))
+        self._range = new_objects.Range(tuple(tips), tuple(known))
         self._reached: dict[str, Found] = {}
-        self._findings: dict[str, list[Finding]] = {}
-        for oid, path in self._list("--filter=object:type=blob").items():
-            if path:
-                found = [
-                    each for each in scanner.scan(_shown(path), repository.blob(oid)) if each.fingerprint not in allowed
-                ]
-                if found:
-                    self._findings[oid] = found
+        self._findings: dict[str, Sequence[Finding]] = {}  # of blobs
+        self._in_commits: dict[str, list[_InCommit]] = {}
+        self._own: set[str] = set()  # the commits that a checkpoint is made of
+        sources: list[_Source] = []
+        for source, found in zip(sources, scanner.scan_all(self._texts(commits, sources)), strict=True):
+            counting = [each for each in found if each.fingerprint not in allowed]
+            if counting:
+                self._keep(source, counting)
+
+    def _texts(self, commits: Sequence[CommitData], sources: list[_Source]) -> Iterator[tuple[bytes, bytes]]:
+        """Everything that is scanned: a name for it, and the text. What it is is added to `sources`."""
+        new = [parse_commit(each.oid, each.data) for each in self._range.commits(self._repository)]
+        self._own.update(each.oid for each in commits)
+        checkpoints = {oid for each in commits for oid in each.parents[1:]}
+        self._own.update(checkpoints, *(each.parents[1:4] for each in new if each.oid in checkpoints))
+        for commit in (*commits, *new):
+            sources.append(_Source(commit.oid, is_message=True))
+            yield b"message", commit.message
+        users = [each.oid for each in new if each.oid not in self._own]
+        for oid, names in new_objects.added_names(self._repository, users):
+            sources.append(_Source(oid, names=tuple(names)))
+            yield b"names", b"\n".join(name.replace(b"\n", b" ") for name in names)
+        for blob in self._range.blobs(self._repository):
+            sources.append(_Source(blob.oid))
+            yield _without_prefix(blob.path), blob.data
+
+    def _keep(self, source: _Source, found: Sequence[Finding]) -> None:
+        if not source.is_message and not source.names:
+            self._findings[source.oid] = found
+            return
+        rows = self._in_commits.setdefault(source.oid, [])
+        for each in found:
+            if source.names:
+                where, line = self._shown(source.names[each.line - 1], hide=True), None
+            else:
+                is_own = source.oid in self._own
+                where, line = DESCRIPTION if is_own else f"the message of commit {source.oid[:12]}", each.line
+            rows.append(_InCommit(where, line, each.kind, each.fingerprint))
 
     @cached_property
     def _new(self) -> Mapping[str, bytes]:
         """Every object that is new; needed only where something was found."""
-        return self._list()
-
-    def _list(self, *options: str) -> dict[str, bytes]:
-        """Objects that are new: oid -> a path of it (empty for commits and the trees at the top)."""
-        args = ("rev-list", "--objects", *options, "--stdin")
-        out = self._repository.git(*args, data=self._wanted.encode("ascii"))
-        rows = (line.partition(b" ") for line in out.split(b"\n") if line)
-        return {oid.decode("ascii"): path for oid, _, path in rows}
+        return self._range.names(self._repository)
 
     def held_back(self, timeline: str, commit: CommitData) -> list[HeldBack]:
         """Why the checkpoint of a timeline commit is held back; empty if it is not."""
         checkpoint = commit.parents[1]
-        found = []
+        found: list[HeldBack] = []
         if re.search(_ENDINGS, commit.message) and _has_ignored_files(self._repository, checkpoint):
             found.append(HeldBack(timeline, checkpoint, None, None, IGNORED_FILES, None))
-        if self._findings:
-            # The tree of the timeline commit has nothing else than the checkpoint, unless somebody has made it.
-            reached = self._in_tree(commit.tree).union(*(self._reach(each) for each in commit.parents[1:]))
-            for path, oid in sorted(reached):
-                found += [
-                    HeldBack(timeline, checkpoint, _shown(path), each.line, each.kind, each.fingerprint)
-                    for each in self._findings[oid]
-                ]
+        if not self._findings and not self._in_commits:
+            return found
+        # The tree of the timeline commit has nothing else than the checkpoint, unless somebody has made it.
+        reached = self._in_tree(commit.tree).union(*(self._reach(each) for each in commit.parents[1:]))
+        # Files first: what a commit itself says may be in them as well.
+        for path, oid in sorted(reached, key=lambda each: (not each[0], each[1] in self._own, each)):
+            found += self._rows(timeline, checkpoint, path, oid, found)
+        found += self._rows(timeline, checkpoint, b"", commit.oid, found)
         return list(dict.fromkeys(found))
+
+    def _rows(self, timeline: str, checkpoint: str, path: bytes, oid: str, known: Sequence[HeldBack]) -> list[HeldBack]:
+        """The rows of a blob, or of a commit; what a description says is in files of the checkpoint, too."""
+        if oid in self._findings:
+            where = self._shown(path)
+            return [
+                HeldBack(timeline, checkpoint, where, each.line, each.kind, each.fingerprint)
+                for each in self._findings[oid]
+            ]
+        said = {each.fingerprint for each in known} if oid in self._own else set()
+        return [
+            HeldBack(timeline, checkpoint, *each)
+            for each in self._in_commits.get(oid, ())
+            if each.fingerprint not in said
+        ]
+
+    def _shown(self, path: bytes, *, hide: bool = False) -> str:
+        """A path in a checkpoint as that of the file in the worktree, without the secrets in its names; with `hide`,
+        it is known that there are some."""
+        parts = _without_prefix(path).split(b"/")
+        shown = [b"[redacted]" if self._has_secret(each) else each for each in parts]
+        if shown == parts and (hide or self._has_secret(b"/".join(parts))):
+            shown = [b"[redacted]"]
+        return b"/".join(shown).decode("utf-8", "surrogateescape")
+
+    def _has_secret(self, name: bytes) -> bool:
+        return any(each.fingerprint not in self._allowed for each in self._scanner.scan(b"name", name))
 
     def _reach(self, oid: str) -> Found:
         """The findings that a commit reaches."""
 
         def found(one: str) -> Found:
             commit = self._repository.commit(one)
-            return self._in_tree(commit.tree).union(*(self._reached.get(each, _NOTHING) for each in commit.parents))
+            here = {(b"", one)} if one in self._in_commits else _NOTHING
+            return self._in_tree(commit.tree).union(
+                here, *(self._reached.get(each, _NOTHING) for each in commit.parents)
+            )
 
         return self._settle(oid, lambda one: self._repository.commit(one).parents, found)
 
@@ -155,9 +236,9 @@ class Scan:
         return self._reached.get(top, _NOTHING)
 
 
-def _shown(path: bytes) -> str:
+def _without_prefix(path: bytes) -> bytes:
     """A path in a checkpoint as that of the file in the worktree."""
-    return _PREFIX.sub(b"", path, count=1).decode("utf-8", "surrogateescape")
+    return _PREFIX.sub(b"", path, count=1)
 
 
 def _has_ignored_files(repository: Repository, checkpoint: str) -> bool:

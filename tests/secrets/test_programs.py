@@ -68,7 +68,10 @@ def scan(
     repo: Repo, folder: Path, blobs: list[tuple[bytes, bytes]], scanner: Scanner | None = None
 ) -> list[tuple[Finding, ...]]:
     location: Location = locate(str(repo.path))
-    found = programs.scan_all(scanner or Scanner(KEY), blobs, location, {"PATH": str(folder)})
+    environment = {"PATH": str(folder)}
+    program = programs.find(environment, location)
+    assert program is not None
+    found = programs.scan_all(program, scanner or Scanner(KEY), blobs, location, environment)
     scratch = os.path.join(location.state_dir, "tmp")
     assert not os.path.isdir(scratch) or os.listdir(scratch) == []
     return found
@@ -79,17 +82,62 @@ def of(secret: str) -> str:
 
 
 def test_none_is_installed(repo: Repo, bin_folder: Path) -> None:
-    assert programs.find({"PATH": str(bin_folder)}) is None
-    assert [len(each) for each in scan(repo, bin_folder, [(b"a", TOKEN.encode()), (b"b", b"x")])] == [1, 0]
+    assert programs.find({"PATH": str(bin_folder)}, locate(str(repo.path))) is None
 
 
-def test_betterleaks_goes_before_gitleaks(bin_folder: Path) -> None:
+def test_betterleaks_goes_before_gitleaks(repo: Repo, bin_folder: Path) -> None:
+    location, environment = locate(str(repo.path)), {"PATH": str(bin_folder)}
     first = install(bin_folder, "gitleaks")
-    assert programs.find({"PATH": str(bin_folder)}) == ("gitleaks", str(first))
+    assert programs.find(environment, location) == ("gitleaks", str(first))
     second = install(bin_folder, "betterleaks")
-    assert programs.find({"PATH": str(bin_folder)}) == ("betterleaks", str(second))
+    assert programs.find(environment, location) == ("betterleaks", str(second))
     second.chmod(0o644)
-    assert programs.find({"PATH": str(bin_folder)}) == ("gitleaks", str(first))
+    assert programs.find(environment, location) == ("gitleaks", str(first))
+
+
+def test_one_in_the_repository_is_not_used(repo: Repo, bin_folder: Path, tmp_path: Path) -> None:
+    """An agent could write it: in a worktree, in the git directory, behind a link, by a relative folder."""
+    linked = tmp_path / "linked"
+    repo.git("worktree", "add", "-q", "--detach", str(linked))
+    location = locate(str(repo.path))
+    for folder in (repo.path / "bin", repo.git_dir / "bin", linked / "bin"):
+        folder.mkdir()
+        inside = install(folder, "gitleaks")
+        assert programs.find({"PATH": str(folder)}, location) is None
+        assert programs.find({"PATH": f":.:{os.path.relpath(folder)}"}, location) is None
+        (bin_folder / "betterleaks").symlink_to(inside)
+        assert programs.find({"PATH": str(bin_folder)}, location) is None
+        (bin_folder / "betterleaks").unlink()
+    outside = install(bin_folder, "gitleaks")
+    path = os.pathsep.join((str(repo.path / "bin"), str(bin_folder)))
+    assert programs.find({"PATH": path}, location) == ("gitleaks", str(outside))
+
+
+def test_the_version_follows_the_program_and_its_configuration(bin_folder: Path, tmp_path: Path) -> None:
+    config = tmp_path / "rules.toml"
+    seen = []
+    for environment in ({}, {"GITLEAKS_CONFIG": str(config)}, {"GITLEAKS_CONFIG_TOML": "[extend]"}):
+        program = programs.Program("gitleaks", str(install(bin_folder, "gitleaks")))
+        seen.append(programs.version(program, environment))
+        assert programs.version(program, environment) == seen[-1]
+        config.write_text("" if config.exists() else "[extend]\n")
+    program = programs.Program("gitleaks", str(install(bin_folder, "gitleaks", end="pass  # another one")))
+    seen += [programs.version(program, {}), programs.version(program, {"GITLEAKS_CONFIG": str(config)})]
+    assert len(set(seen)) == len(seen)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_configuration_in_the_repository_does_not_count(
+    repo: Repo, bin_folder: Path, tmp_path: Path, inside: bool
+) -> None:
+    install(bin_folder, "gitleaks", end=f"found[0]['RuleID'] = os.environ.get('GITLEAKS_CONFIG', 'none'); {WRITE}")
+    config = (repo.path if inside else tmp_path) / "rules.toml"
+    environment = {"PATH": str(bin_folder), "GITLEAKS_CONFIG": str(config)}
+    location = locate(str(repo.path))
+    program = programs.find(environment, location)
+    assert program is not None
+    found = programs.scan_all(program, Scanner(KEY), [(b"x", ODD.encode())], location, environment)
+    assert [each.kind for each in found[0]] == ["none" if inside else str(config)]
 
 
 @pytest.mark.parametrize("name", programs.NAMES)
