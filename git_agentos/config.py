@@ -20,8 +20,9 @@ LONGEST_ID = 64
 AGENT_ID = rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_ID - 1}}}"
 _LONGEST_RETENTION = 1000 * 365  # days; a longer time means forever
 
-# A command: `worktree.setup` reads it, with its origin.
+# Commands: `worktree.user_command` reads them, with their origin.
 SETUP = "agentos.setup"
+TEARDOWN = "agentos.teardown"
 # What is pushed without being asked for: taken from the user's own configuration, as well.
 SYNC_AUTO = "agentos.sync.auto"
 
@@ -154,6 +155,15 @@ def pool(values: ConfigValues) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 9:
         raise ConfigurationError(f"bad value '{text}' for 'agentos.pool'", "give a number; 0 keeps none")
     return int(text)
+
+
+def link(values: ConfigValues) -> tuple[str, ...]:
+    """agentos.link: gitignore patterns of what `worktree create` brings from the worktree in which it is called."""
+    patterns = tuple(p for value in values.get("agentos.link", ()) for p in value.split("\n") if p)
+    for each in patterns:
+        if ".." in each.split("/"):
+            raise ConfigurationError(f"bad pattern '{each}' in 'agentos.link'", "a pattern is for paths in a worktree")
+    return patterns
 
 
 def ports(values: ConfigValues) -> int:

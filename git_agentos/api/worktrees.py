@@ -112,17 +112,23 @@ class Worktrees:
 
         return convert(CleanupResult, cleanup.cleanup(self._workspace.context, dry_run=dry_run))
 
-    def archive(self, worktree_id: str) -> RemovalResult:
+    def archive(self, worktree_id: str, *, teardown: bool = True) -> RemovalResult:
         """Remove a worktree after a checkpoint of everything in it; its branch is kept, and `revive` restores it."""
         from git_agentos.worktree import removal
 
-        return convert(RemovalResult, removal.archive(self._workspace.context, worktree_id))
+        return convert(RemovalResult, removal.archive(self._workspace.context, worktree_id, run_teardown=teardown))
 
-    def remove(self, worktree_id: str, *, delete_branch: bool = False, discard_ignored: bool = False) -> RemovalResult:
+    def remove(
+        self, worktree_id: str, *, delete_branch: bool = False, discard_ignored: bool = False, teardown: bool = True
+    ) -> RemovalResult:
         """Remove a worktree that is not needed any more, after a checkpoint of everything in it."""
         from git_agentos.worktree import removal
 
         done = removal.remove(
-            self._workspace.context, worktree_id, delete_branch=delete_branch, discard_ignored=discard_ignored
+            self._workspace.context,
+            worktree_id,
+            delete_branch=delete_branch,
+            discard_ignored=discard_ignored,
+            run_teardown=teardown,
         )
         return convert(RemovalResult, done)

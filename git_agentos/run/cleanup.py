@@ -27,6 +27,7 @@ from git_agentos.run.runner import seal_run
 from git_agentos.util import times
 from git_agentos.util.values import parse_duration
 from git_agentos.worktree import journal, layout, record, removal, removal_checks, repair
+from git_agentos.worktree.final_checkpoint import RemovalRequest
 
 _ENDED = (PASSED, FAILED, CANCELLED, ACCEPTED, TAMPERED)
 
@@ -156,7 +157,7 @@ def archive_run(context: OpenWorktree, run: Run, *, dry_run: bool = False) -> Cl
     if dry_run:
         removal_checks.check(context, id_, delete_branch=deletes)
         return Cleaned(run.run_id, known.root, None, branch, tip, deletes and tip is not None)
-    done = removal.end_worktree(context, id_, journal.ARCHIVE, delete_branch=deletes)
+    done = removal.end_worktree(context, id_, RemovalRequest(journal.ARCHIVE, deletes))
     return Cleaned(
         run_id=run.run_id,
         path=done.path,

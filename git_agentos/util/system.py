@@ -55,6 +55,22 @@ def copy_contents(source: bytes, target: bytes) -> None:
                 shutil.copyfileobj(old, new, _BLOCK)
 
 
+def clone_contents(source: bytes, target: bytes) -> bool:
+    """The same, but False, and no `target`, if the file system cannot share blocks."""
+    with open(source, "rb", opener=_no_link) as old:
+        if _clone_file(old.fileno(), target):
+            return True
+        with open(target, "xb") as new:
+            try:
+                fcntl.ioctl(new.fileno(), _FICLONE, old.fileno())
+            except OSError as error:
+                os.unlink(target)
+                if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                    raise
+                return False
+    return True
+
+
 def _clone_file(source: int, target: bytes) -> bool:
     """Make the new file `target` by clonefile(2), which only macOS has; False if it cannot, then nothing was made.
 

@@ -8,6 +8,8 @@ guarded            the guard of a worktree, by its id
 
 base_fetch         fetching the base of a new worktree first, where that follows a branch of a remote
 creation           the commands that create one; `new_worktree` does it, `creation_recovery` aborts it
+link               large ignored folders in a new worktree (`agentos.link`); `file_copies`: copying files into one
+user_command       the user's commands that are run in a worktree, `agentos.setup` and `agentos.teardown`
 setup              what a checkout does not bring: copied files, submodules, the set-up command
 ports              a block of ports for each worktree
 pool               worktrees that are prepared in advance; `pool_filling` does that in the background
@@ -20,7 +22,7 @@ fast_forward       moving a branch, with the worktree that has it checked out; `
 base_update        `worktree sync`: branches are brought up to a moved base; `replay` does it by rebasing
 completion         `worktree complete`: the merge request
 
-removal            archive and remove: `removal_checks`, then `final_checkpoint`, which saves `losses` as well
+removal            archive and remove: `teardown`, `removal_checks`, then `final_checkpoint`, which saves `losses`, too
 cleanup            `worktree cleanup`: which worktrees are not needed any more
 submodules, trash  what happens to submodules; where removed folders go
 

@@ -154,8 +154,7 @@ class _Candidate:
         done = removal.end_worktree(
             self.context,
             id_,
-            journal.ARCHIVE,
-            delete_branch=decision.delete_branch,
+            RemovalRequest(journal.ARCHIVE, decision.delete_branch),
             recheck=lambda: self._refuse_moved(decision),
         )
         return Archived(id_, done.checkpoint, decision.reason, done.branch_deleted)

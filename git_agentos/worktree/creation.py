@@ -69,7 +69,7 @@ def create(  # noqa: PLR0913 - the options of the command, documented
     with new_worktree.creating(context, spec) as made:
         first = _first_checkpoint(made)
     automatic.start_for(context.location, context.settings.values, os.environ)
-    made_status = _status_of(context, id_, first)
+    made_status = replace(_status_of(context, id_, first), linked=list(made.linked))
     if follows is None:
         return made_status
     return replace(made_status, base_follows=follows.name, base_behind=base_fetch.behind(context, follows, base_sha))

@@ -46,11 +46,12 @@ class Saved(NamedTuple):
 class RemovalRequest(NamedTuple):
     """How a worktree is removed: `operation` is `remove` or `archive`. With `delete_branch` its branch is deleted as
     well, so that its commits count as its own; with `discard_ignored`, ignored files may be lost that cannot be
-    saved."""
+    saved. `teardown`: the user's command `agentos.teardown` is run before."""
 
     operation: str
     delete_branch: bool = False
     discard_ignored: bool = False
+    teardown: bool = True
 
 
 class FinalCheckpoint:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -40,6 +40,7 @@ from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.worktree import creation_recovery, damaged, journal, layout, pool, ports, record, setup
 from git_agentos.worktree.journal import WorktreeJournal
 from git_agentos.worktree.layout import NewPath
+from git_agentos.worktree.link import Linked
 from git_agentos.worktree.pool import Prepared
 from git_agentos.worktree.record import Record
 
@@ -83,11 +84,12 @@ class WorktreeSpec(NamedTuple):
 
 class ReadyWorktree(NamedTuple):
     """A new worktree that is ready for work: `inner` acts as its agent in it. `untouched`: its files are those that the
-    checkout has just written, and there are no others."""
+    checkout has just written, and there are no others. `linked` is what agentos.link has brought."""
 
     inner: OpenWorktree
     record: Record
     untouched: bool
+    linked: Sequence[Linked] = ()
 
     def scan(self) -> Scan:
         """A scan of it. That of an untouched worktree is known without git, which would compare the contents of all
@@ -103,7 +105,7 @@ def creating(context: OpenWorktree, spec: WorktreeSpec) -> Iterator[ReadyWorktre
 
     Whatever fails, in the caller's part too, nothing is left.
     """
-    for read in (config.pool, config.ports):
+    for read in (config.pool, config.ports, config.link):
         read(context.settings.values)  # a bad value is an error before anything is made
     with _creation(context, spec) as creation:
         with worktrees.lock(context.location):
@@ -275,8 +277,9 @@ class NewWorktree:
             protected=list(spec.protected),
             run_id=spec.run_id,
         )
-        made = setup.prepare(self._context, self.inner, self._with_ports(made), owner=self._owner)
-        return ReadyWorktree(self.inner, made, untouched=not (self._prepared or made.copied or made.setup))
+        made, linked = setup.prepare(self._context, self.inner, self._with_ports(made), owner=self._owner)
+        touched = self._prepared or made.copied or made.linked or made.setup
+        return ReadyWorktree(self.inner, made, untouched=not touched, linked=linked)
 
     def _with_ports(self, made: Record) -> Record:
         """The record with ports that are reserved: for a revived worktree those that it had, if they are free."""

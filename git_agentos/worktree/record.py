@@ -46,7 +46,8 @@ class Record:
     relative to the root, text), `setup` the command that ran in it, `sparse` the folders of a sparse checkout.
     `run_id` is the run that it was created for, `protected` the patterns of branches that this run may not change.
     `synced_sha` is the base's commit that `worktree sync` has last brought it up to.
-    `port_base` is the first of its `port_count` ports (`ports`).
+    `port_base` is the first of its `port_count` ports (`ports`). `linked` are the files and folders that agentos.link
+    has brought.
     """
 
     id: str
@@ -67,6 +68,7 @@ class Record:
     synced_sha: str | None = None
     port_base: int | None = None
     port_count: int = 0
+    linked: list[str] = field(default_factory=list)
 
     @property
     def base_commits(self) -> list[str]:

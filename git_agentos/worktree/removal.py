@@ -33,11 +33,12 @@ from git_agentos.guard import authorize
 from git_agentos.guard.setup import activation
 from git_agentos.process import occupants
 from git_agentos.util import file_times
-from git_agentos.worktree import journal, layout, losses, record, removal_checks, submodules, trash
+from git_agentos.worktree import journal, layout, losses, record, removal_checks, submodules, teardown, trash
 from git_agentos.worktree.final_checkpoint import FinalCheckpoint, RemovalRequest, Saved
 from git_agentos.worktree.journal import ARCHIVE, REMOVE, WorktreeJournal
 from git_agentos.worktree.losses import Losses
 from git_agentos.worktree.record import AgentWorktree
+from git_agentos.worktree.teardown import Teardown
 from git_agentos.worktree.trash import TrashEntry
 
 _MAX_ATTEMPTS = 4
@@ -53,7 +54,7 @@ class Removal:
     could not be saved, with `discard_ignored`. `not_saved` is the rest of what the checkpoint does not have: sockets
     and pipes, or what could not be read of a damaged worktree. `get_back` are the commands that restore things.
     `revives` is the checkpoint whose state `create --revive` brings back: `checkpoint`, or, where the folder was
-    missing, the last one before.
+    missing, the last one before. `teardown` is what became of the user's command, if one was run.
     """
 
     id: str
@@ -68,6 +69,7 @@ class Removal:
     not_saved: list[Skipped] = field(default_factory=list)
     get_back: list[str] = field(default_factory=list)
     revives: str = ""
+    teardown: Teardown | None = None
 
 
 @dataclass(frozen=True)
@@ -79,46 +81,48 @@ class Recovered:
 
 
 @authorize.entry("worktree", "remove")
-def remove(context: OpenWorktree, id_: str, *, delete_branch: bool = False, discard_ignored: bool = False) -> Removal:
-    """Save everything in the agent's worktree `id_` in a checkpoint, and remove it.
-
-    With `delete_branch` its branch is deleted as well; the timeline keeps the commits. With `discard_ignored`, ignored
-    files that cannot be saved are lost, and named in the result. Raises what `end_worktree` raises.
-    """
-    return end_worktree(context, id_, REMOVE, delete_branch=delete_branch, discard_ignored=discard_ignored)
-
-
-@authorize.entry("worktree", "archive")
-def archive(context: OpenWorktree, id_: str) -> Removal:
-    """Save everything in the agent's worktree `id_`, its log, memory and database, on its timeline, and remove it.
-
-    Branch and timeline stay. Raises what `end_worktree` raises.
-    """
-    return end_worktree(context, id_, ARCHIVE)
-
-
-def end_worktree(
+def remove(
     context: OpenWorktree,
     id_: str,
-    operation: str,
     *,
     delete_branch: bool = False,
     discard_ignored: bool = False,
-    recheck: Callable[[], None] | None = None,
+    run_teardown: bool = True,
+) -> Removal:
+    """Save everything in the agent's worktree `id_` in a checkpoint, and remove it.
+
+    With `delete_branch` its branch is deleted as well; the timeline keeps the commits. With `discard_ignored`, ignored
+    files that cannot be saved are lost, and named in the result. `run_teardown`: agentos.teardown is run before.
+    Raises what `end_worktree` raises.
+    """
+    return end_worktree(context, id_, RemovalRequest(REMOVE, delete_branch, discard_ignored, run_teardown))
+
+
+@authorize.entry("worktree", "archive")
+def archive(context: OpenWorktree, id_: str, *, run_teardown: bool = True) -> Removal:
+    """Save everything in the agent's worktree `id_`, its log, memory and database, on its timeline, and remove it.
+
+    Branch and timeline stay. `run_teardown`: agentos.teardown is run before. Raises what `end_worktree` raises.
+    """
+    return end_worktree(context, id_, RemovalRequest(ARCHIVE, teardown=run_teardown))
+
+
+def end_worktree(
+    context: OpenWorktree, id_: str, request: RemovalRequest, *, recheck: Callable[[], None] | None = None
 ) -> Removal:
     """Save everything in the agent's worktree `id_`, and remove it, without asking the guard.
 
     `recheck` raises an error where it is not to be removed any more; it is called when everything is saved.
     WorktreeError where something prevents that, IncompleteCaptureError where something cannot be saved: then nothing
-    has changed (but for a checkpoint that may have been taken).
+    has changed (but for a checkpoint that may have been taken, and what the teardown command has done).
     """
     if id_ == timeline.MAIN:
         raise WorktreeError("the main worktree cannot be removed", f"it is the repository itself; {UNCHANGED}")
     layout.check_id(id_)
     with converted_storage_errors():
         with worktrees.lock(context.location):
-            begun = journal.start(context.location, id_, operation)
-        return _Removal(context, begun, RemovalRequest(operation, delete_branch, discard_ignored), recheck).run()
+            begun = journal.start(context.location, id_, request.operation)
+        return _Removal(context, begun, request, recheck).run()
 
 
 class _Removal:
@@ -141,6 +145,7 @@ class _Removal:
         self.abort_failed = False  # neither gone nor back: the journal stays
         self.done = False
         self.kept_modules: str | None = None
+        self.torn_down: Teardown | None = None
 
     @property
     def id(self) -> str:
@@ -150,6 +155,7 @@ class _Removal:
         try:
             self.worktree = record.find(self.location.common_dir, self.id)
             removal_checks.wait_for_recorders(self.worktree.git_dir)
+            self._tear_down()
             self._check()
             with self._locked():
                 for _ in range(_MAX_ATTEMPTS):
@@ -160,7 +166,9 @@ class _Removal:
                 f"files in the worktree '{self.id}' keep changing while it is being saved",
                 f"end what writes them, then try again; {UNCHANGED}",
             )
-        except BaseException:
+        except BaseException as error:
+            if self.torn_down is not None and isinstance(error, AgentosError):
+                error.hint = "\n".join(filter(None, [error.hint, "the teardown command was run before"]))
             if self.abort_failed:
                 journal.release(self.journal)
             elif not self.done:
@@ -168,11 +176,24 @@ class _Removal:
                 journal.remove(self.journal)
             raise
 
-    def _check(self) -> None:
-        operation, delete_branch, _ = self.request
+    def _check(self, *, stoppable: bool = False) -> None:
+        operation, delete_branch, *_ = self.request
         self.missing = removal_checks.check_worktree(
-            self.location, self.worktree, operation, delete_branch=delete_branch
+            self.location, self.worktree, operation, delete_branch=delete_branch, stoppable=stoppable
         )
+
+    def _tear_down(self) -> None:
+        """Run the user's command, if there is one. It may be what stops the processes that work in the worktree."""
+        command = teardown.find(self.context) if self.request.teardown else None
+        if command is None:
+            return
+        self._check(stoppable=True)
+        if self.missing:
+            return
+        commands.refuse_interrupted(self.worktree.location)
+        self.journal = journal.update(self.journal, teardown=True)
+        inner = self.context.in_worktree(self.worktree.location)
+        self.torn_down = teardown.run(inner, self.worktree.record, command)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -202,6 +223,7 @@ class _Removal:
             branch_sha=tip,
             branch_deleted=deleted is not None,
             get_back=_commands(self.id, saved.checkpoint, branch, deleted),
+            teardown=self.torn_down,
             **saved._asdict(),
         )
 
@@ -263,6 +285,8 @@ def recover(context: OpenWorktree, interrupted: WorktreeJournal) -> Recovered:
     location, fields = context.location, interrupted.fields
     if "git_dir" not in fields:
         journal.remove(interrupted)
+        if fields.get("teardown"):
+            return Recovered("it is as it was, but for what its teardown command has done")
         return Recovered("nothing had been touched")
     folder, git_dir = fields["folder"], fields["git_dir"]
     in_trash = os.path.lexists(folder) and not os.path.lexists(fields["path"])

@@ -28,9 +28,11 @@ def check(context: OpenWorktree, id_: str, *, delete_branch: bool = False) -> No
     check_worktree(context.location, worktree, journal.ARCHIVE, delete_branch=delete_branch)
 
 
-def check_worktree(location: Location, worktree: AgentWorktree, operation: str, *, delete_branch: bool) -> bool:
+def check_worktree(
+    location: Location, worktree: AgentWorktree, operation: str, *, delete_branch: bool, stoppable: bool = False
+) -> bool:
     """WorktreeError or LockedError where the worktree cannot be removed from the one at `location`; else whether its
-    folder is missing."""
+    folder is missing. With `stoppable`, only processes that started this one are in the way."""
     _check_not_current(location, worktree, operation)
     _check_not_locked(worktree)
     _check_not_a_link(worktree)
@@ -41,7 +43,7 @@ def check_worktree(location: Location, worktree: AgentWorktree, operation: str, 
         return True
     check_folder(worktree)
     _check_nothing_inside(location, worktree)
-    refuse_processes(worktree.root, worktree.id)
+    refuse_processes(worktree.root, worktree.id, stoppable=stoppable)
     _remove_stale_locks(location, worktree)
     return False
 
@@ -87,9 +89,9 @@ def wait_for_recorders(git_dir: str) -> None:
             pass
 
 
-def refuse_processes(root: str, id_: str) -> None:
-    """WorktreeError where a live process works in the folder."""
-    found = occupants.find(root)
+def refuse_processes(root: str, id_: str, *, stoppable: bool = False) -> None:
+    """WorktreeError where a live process works in the folder; with `stoppable`, only one that started this one."""
+    found = [each for each in occupants.find(root) if each.ancestor or not stoppable]
     if not found:
         return
     first = found[0]

@@ -1,66 +1,56 @@
 """Making a new worktree ready for work, beyond what a checkout brings.
 
     submodules         those that the source worktree has initialised, from its own copies of their repositories
+    agentos.link       large ignored files and folders, cloned where that is possible (`link`)
     .worktreeinclude   gitignore patterns in the source worktree's root: files that match and are ignored are copied
     agentos.setup      a command that runs in the new worktree
 
-`agentos.setup` comes from the user's own configuration (`git.own_configuration`). Files are cloned where the file
+Files are cloned where the file
 system can, links stay links, and modes and times are kept.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
 import stat
 from dataclasses import replace
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.config import SETUP
 from git_agentos.errors import GitCommandError, WorktreeError
-from git_agentos.git import configuration, ignore, own_configuration, process, untracked
+from git_agentos.git import configuration, ignore, process, untracked
 from git_agentos.git.location import Location, locate
-from git_agentos.process import programs
-from git_agentos.util import system
 from git_agentos.util.named_tuple import NamedTuple
-from git_agentos.worktree import ports
+from git_agentos.worktree import file_copies, link, user_command
+from git_agentos.worktree.link import Linked
 from git_agentos.worktree.record import Record
 
 INCLUDE = ".worktreeinclude"
-_MAX_OUTPUT_LINES = 20
 
 
-def prepare(source: OpenWorktree, inner: OpenWorktree, made: Record, *, owner: int) -> Record:
+def prepare(source: OpenWorktree, inner: OpenWorktree, made: Record, *, owner: int) -> tuple[Record, list[Linked]]:
     """Bring submodules and set-up files from the worktree `source` into the new one, and run the set-up command in it;
-    the record with what was done. `owner` is a descriptor that git keeps open."""
+    the record with what was done, and what agentos.link has brought. `owner` is a descriptor that git keeps open."""
     _submodules(source.location.root, inner.location.root, owner)
+    linked = link.bring(source, inner)
     copied = copy_included(source, inner)
-    command = command_of(source.location) if SETUP in source.settings.values else None
+    command = user_command.find(source.location, source.settings.values, SETUP)
+    made = replace(made, copied=[os.fsdecode(path) for path in copied], linked=[each.path for each in linked])
     if command is not None:
         _run(command, inner, made)
-    return replace(made, copied=[os.fsdecode(path) for path in copied], setup=command)
+    return replace(made, setup=command), linked
 
 
 # -- the set-up command ------------------------------------------------------------------------------------------------
 
 
-def command_of(location: Location) -> str | None:
-    """agentos.setup, from the user's own configuration; ConfigurationError where it was set in a place from which it is
-    not taken."""
-    hint = f"no command is taken from there; if you trust it: git config {SETUP} COMMAND"
-    return own_configuration.value(location, SETUP, hint, command_line=True)
-
-
 def _run(command: str, inner: OpenWorktree, made: Record) -> None:
-    identity = {"AGENTOS_AGENT_ID": made.id, "AGENTOS_TASK_ID": made.task or ""}
-    env = ports.without(process.user_environment(identity)) | ports.variables(made)
-    ended = programs.run_shell(command, cwd=inner.location.root, env=env)
+    ended = user_command.run(command, inner.location.root, made)
     if ended.code != 0:
-        how = f"was killed by signal {-ended.code}" if ended.code and ended.code < 0 else f"exited with {ended.code}"
-        output = ended.output.decode("utf-8", "replace").rstrip().splitlines()[-_MAX_OUTPUT_LINES:]
         raise WorktreeError(
-            "\n".join([f"the set-up command '{command}' {how}", *output]),
+            "\n".join(
+                [f"the set-up command '{command}' {user_command.describe(ended)}", *user_command.last_lines(ended)]
+            ),
             f"it is from {SETUP}; the worktree was not made",
         )
 
@@ -75,12 +65,10 @@ def copy_included(source: OpenWorktree, inner: OpenWorktree) -> list[bytes]:
     taken = [
         path
         for path in _included(source)
-        if _make_parents(here, path, folders) and _copy(os.path.join(there, path), os.path.join(here, path))
+        if file_copies.make_parents(here, path, folders)
+        and file_copies.copy(os.path.join(there, path), os.path.join(here, path))
     ]
-    # Last and innermost first: a folder's time changes with what is put into it, and it may be read-only.
-    for folder in sorted(folders, reverse=True):
-        with contextlib.suppress(OSError):
-            shutil.copystat(os.path.join(there, folder), os.path.join(here, folder))
+    file_copies.finish_folders(there, here, folders)
     return taken
 
 
@@ -97,40 +85,6 @@ def _included(source: OpenWorktree) -> list[bytes]:
         path for path in out.split(b"\0") if path and not path.endswith(b"/") and not untracked.is_agentos_path(path)
     ]
     return ignore.ignored_among(source.repository, found)
-
-
-def _make_parents(root: bytes, path: bytes, made: dict[bytes, None]) -> bool:
-    """Make the folders above `path` below `root`; False where something is at `path`, or no folder above it."""
-    if os.path.lexists(os.path.join(root, path)):
-        return False
-    parts = path.split(b"/")[:-1]
-    for n in range(1, len(parts) + 1):
-        folder = b"/".join(parts[:n])
-        if folder in made:
-            continue
-        try:
-            if not stat.S_ISDIR(os.lstat(os.path.join(root, folder)).st_mode):
-                return False
-        except FileNotFoundError:
-            os.mkdir(os.path.join(root, folder))
-            made[folder] = None
-    return True
-
-
-def _copy(source: bytes, target: bytes) -> bool:
-    """Copy one file or link with its mode and times; False for what is neither, or gone."""
-    try:
-        found = os.lstat(source)
-        if stat.S_ISLNK(found.st_mode):
-            os.symlink(os.readlink(source), target)
-        elif stat.S_ISREG(found.st_mode):
-            system.copy_contents(source, target)
-        else:
-            return False
-    except FileNotFoundError:
-        return False
-    shutil.copystat(source, target, follow_symlinks=False)
-    return True
 
 
 # -- submodules --------------------------------------------------------------------------------------------------------

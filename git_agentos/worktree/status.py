@@ -25,6 +25,7 @@ from git_agentos.process.occupants import Occupant
 from git_agentos.util import directories
 from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.worktree import base, journal, layout, pruned, record
+from git_agentos.worktree.link import Linked
 from git_agentos.worktree.record import Record
 
 ARCHIVED = "archived"
@@ -100,6 +101,7 @@ class Worktree:
     base_behind: int | None = None  # `create`: the commits of that branch that the base does not have
     port_base: int | None = None  # the first of its ports; None: it has none, or is archived
     port_count: int | None = None  # how many it has
+    linked: list[Linked] | None = None  # `create`: what agentos.link has brought
 
 
 @dataclass(frozen=True)

@@ -246,12 +246,14 @@ def test_the_result_classes_are_the_reference() -> None:
     from git_agentos.run import cleanup, events, rollback
     from git_agentos.run import workspace as run_workspace
     from git_agentos.tdd import state as tdd
-    from git_agentos.worktree import base_update, ports, status
+    from git_agentos.worktree import base_update, link, ports, status, teardown
     from git_agentos.worktree import cleanup as worktree_cleanup
 
     for cls, section in (
         (status.Worktree, "worktree"),
         (ports.WorktreeEnvironment, "worktree-env"),
+        (teardown.Teardown, "teardown"),
+        (link.Linked, "linked path"),
         (status.Dirty, "changes"),
         (status.LastCheckpoint, "last checkpoint"),
         (status.LastEntry, "last entry"),

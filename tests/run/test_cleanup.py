@@ -17,7 +17,7 @@ from git_agentos.errors import RunError, UsageError
 from git_agentos.git import refs
 from git_agentos.run import accept, cleanup, commands, evidence_store
 from git_agentos.worktree import creation, journal, removal, status, trash
-from git_agentos.worktree.final_checkpoint import FinalCheckpoint
+from git_agentos.worktree.final_checkpoint import FinalCheckpoint, RemovalRequest
 from tests.support.json_reference import check, schema_of
 from tests.support.repo import Repo
 from tests.support.runs import context_of, start, worktree
@@ -159,7 +159,7 @@ def test_runs_that_cleanup_leaves_alone(repo: Repo) -> None:
 def test_a_branch_that_has_more_than_is_saved_stays(repo: Repo) -> None:
     """The worktree was archived by hand, and somebody went on with the branch."""
     made(repo)
-    removal.end_worktree(context_of(repo), "run-r", journal.ARCHIVE)
+    removal.end_worktree(context_of(repo), "run-r", RemovalRequest(journal.ARCHIVE))
     repo.git("switch", "--quiet", "agentos/run-r")
     repo.write("later.txt", "later\n")
     repo.commit("later")

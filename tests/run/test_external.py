@@ -20,6 +20,7 @@ from git_agentos.run.evidence import Evidence
 from git_agentos.run.snapshot import run_context
 from git_agentos.worktree import agent_branch, agent_merge, creation, layout, record, removal, repair, status
 from git_agentos.worktree.agent_merge import Merge
+from git_agentos.worktree.final_checkpoint import RemovalRequest
 from tests.support import ref_storage
 from tests.support.repo import Repo
 from tests.support.snapshot import assert_nothing_left, snapshot
@@ -96,7 +97,7 @@ def test_revived_worktree_is_on_its_named_branch(driven: Driven, ended: str) -> 
         assert removal.archive(context, "run-r").branch == BRANCH
         assert status.show(context, "run-r").branch == BRANCH
     elif ended.startswith("removed"):
-        gone = removal.end_worktree(context, "run-r", "remove", delete_branch=True)
+        gone = removal.end_worktree(context, "run-r", RemovalRequest("remove", True))
         assert (gone.branch, gone.branch_sha, gone.branch_deleted) == (BRANCH, commit, True)
         assert refs.resolve(context.location, REF) is None
     else:

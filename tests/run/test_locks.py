@@ -18,6 +18,7 @@ from git_agentos.git import stale_locks
 from git_agentos.run import commands, rebuild, spec
 from git_agentos.run.events import Run
 from git_agentos.worktree import removal
+from git_agentos.worktree.final_checkpoint import RemovalRequest
 from tests.support import ref_storage
 from tests.support.repo import Repo
 from tests.support.rollbacks import RolledBackWorktree, prepare
@@ -149,7 +150,7 @@ def test_the_kernel_is_killed(repo: Repo, what: str, then: str) -> None:
         run = commands.show(context_of(repo), "T-1")
     else:  # nothing of ours has come to see that it was killed
         assert_no_process_left(repo, "T-1")
-        removal.end_worktree(context_of(repo), "run-T-1", then, delete_branch=then == "remove")
+        removal.end_worktree(context_of(repo), "run-T-1", RemovalRequest(then, then == "remove"))
         assert not list(repo.git_dir.rglob("*.lock"))
         return
     check_works(repo, run)

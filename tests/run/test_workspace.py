@@ -38,6 +38,7 @@ from git_agentos.worktree import (
     setup,
     status,
 )
+from git_agentos.worktree.final_checkpoint import RemovalRequest
 from tests.support.repo import Repo, git, remove
 from tests.support.snapshot import assert_nothing_left, snapshot
 
@@ -537,7 +538,7 @@ def test_workspace_is_removed_archived_and_revived(repo: Repo) -> None:
     assert there.text("symbolic-ref", "HEAD") == BRANCH
     assert there.read("untracked.txt") == b"untracked\n"
     assert refs.resolve(context.location, "refs/heads/agent/run-r") is None
-    gone = removal.end_worktree(context, "run-r", "remove", delete_branch=True)
+    gone = removal.end_worktree(context, "run-r", RemovalRequest("remove", True))
     assert gone.branch_deleted
     assert refs.resolve(context.location, BRANCH) is None
     assert (repo.path / ".agentos/runs/r/workspace_context.json").exists()

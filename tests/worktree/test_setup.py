@@ -11,7 +11,7 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.errors import ConfigurationError, WorktreeError
-from git_agentos.worktree import creation, record, setup
+from git_agentos.worktree import creation, record, user_command
 from tests.support.repo import ZERO, Repo, filled
 from tests.support.snapshot import assert_nothing_left, snapshot
 from tests.support.tool import run, run_ok
@@ -191,22 +191,26 @@ def test_setup_command_is_read_only_from_user_configuration(
 ) -> None:
     repo.write("shared.gitconfig", "[agentos]\n\tsetup = echo hostile >hostile\n")
     repo.commit("hostile")
-    location = open_workspace(repo.path).context.location
-    assert setup.command_of(location) is None
+
+    def command() -> str | None:
+        context = open_workspace(repo.path).context
+        return user_command.find(context.location, context.settings.values, "agentos.setup")
+
+    assert command() is None
     monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
     monkeypatch.setenv("GIT_CONFIG_KEY_0", "agentos.setup")
     monkeypatch.setenv("GIT_CONFIG_VALUE_0", "from the command line")
-    assert setup.command_of(location) == "from the command line"
+    assert command() == "from the command line"
     monkeypatch.delenv("GIT_CONFIG_COUNT")
     included = home / "included.gitconfig"
     included.write_text("[agentos]\n\tsetup = global\n")
     repo.git("config", "--global", "include.path", str(included))
     try:
-        assert setup.command_of(location) == "global"
+        assert command() == "global"
         repo.config("agentos.setup", "local")
-        assert setup.command_of(location) == "local"
+        assert command() == "local"
         repo.config("agentos.setup", "")
-        assert setup.command_of(location) is None
+        assert command() is None
     finally:
         repo.git("config", "--global", "--unset", "include.path")
 

@@ -32,6 +32,11 @@ class Create(NamedTuple):
     ] = None
 
 
+RunTeardown = Annotated[
+    bool, Option("--teardown/--no-teardown", help="Run the command in agentos.teardown before (default).")
+]
+
+
 @group()
 def worktree(ctx: Invocation) -> None:
     """Manage agents' worktrees.
@@ -134,15 +139,16 @@ def complete(
 
 
 @worktree.command()
-def archive(ctx: Invocation, id_: Id) -> None:
+def archive(ctx: Invocation, id_: Id, teardown: RunTeardown = True) -> None:
     """Save everything in a worktree, its log and memory, and remove it.
 
-    Branch and timeline are kept; 'git agentos worktree create ID --revive' restores the worktree. Refuses if the
-    worktree is locked, if a process uses it, or if something in it cannot be saved.
+    Branch and timeline are kept; 'git agentos worktree create ID --revive' restores the worktree. The command
+    in agentos.teardown is run before. Refuses if the worktree is locked, if a process uses it, or if something in it
+    cannot be saved.
     """
     from git_agentos.worktree import removal
 
-    result = removal.archive(ctx.workspace().context, id_)
+    result = removal.archive(ctx.workspace().context, id_, run_teardown=teardown)
     ctx.output.show("worktree-archive", result, lambda style: render.removed(result, style, archived=True))
 
 
@@ -154,16 +160,20 @@ def remove(
     discard_ignored: Annotated[
         bool, Option("--discard-ignored", help="Delete ignored files that cannot be saved.")
     ] = False,
+    teardown: RunTeardown = True,
 ) -> None:
     """Save everything in a worktree in a checkpoint, and remove it.
 
-    Saves changes, untracked and ignored files, commits that are on no branch, and nested repositories. Refuses if the
-    worktree is locked, if a process uses it, or if something in it cannot be saved.
+    Saves changes, untracked and ignored files, commits that are on no branch, and nested repositories. The command
+    in agentos.teardown is run before. Refuses if the worktree is locked, if a process uses it, or if something in it
+    cannot be saved.
     """
     from git_agentos.worktree import removal
 
     context = ctx.workspace().context
-    result = removal.remove(context, id_, delete_branch=delete_branch, discard_ignored=discard_ignored)
+    result = removal.remove(
+        context, id_, delete_branch=delete_branch, discard_ignored=discard_ignored, run_teardown=teardown
+    )
     ctx.output.show("worktree-remove", result, lambda style: render.removed(result, style, archived=False))
 
 

@@ -56,8 +56,8 @@ worktree path | repository | look | look | |
 worktree env | repository | look | look | |
 worktree refill | repository | agentos | agentos | |
 worktree complete | worktree | agentos | agentos-change | --push | --push:push
-worktree archive | worktree | agentos-change | agentos-change | |
-worktree remove | worktree | agentos-change | agentos-change | --delete-branch --discard-ignored |
+worktree archive | worktree | agentos-change | agentos-change | --teardown --no-teardown |
+worktree remove | worktree | agentos-change | agentos-change | --delete-branch --discard-ignored --teardown --no-teardown |
 worktree cleanup | repository | agentos-change | agentos-change | --dry-run | --dry-run:!agentos
 worktree repair | worktree | agentos | agentos | |
 worktree merge | worktree | agentos-change | agentos-change | --into= --squash --dry-run | --dry-run:!agentos

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from git_agentos.worktree.agent_merge import Merge, Source
     from git_agentos.worktree.completion import Completion
     from git_agentos.worktree.conflicts import Conflicts
+    from git_agentos.worktree.link import Linked
     from git_agentos.worktree.removal import Removal
     from git_agentos.worktree.repair import Repair
     from git_agentos.worktree.status import Worktree
@@ -51,7 +52,7 @@ def created(worktree: Worktree, style: Style, *, revived: bool, host: str | None
     """`create`; the path under -q. `host` is the one that a worktree was revived from."""
     id_, path = worktree.id, quote.path(worktree.path or "")
     head = f"on branch '{quote.line(worktree.branch)}'" if worktree.branch else f"at {abbrev(worktree.head_sha)}"
-    ports = [f"Its ports are {found}."] if (found := _ports(worktree)) else []
+    more = [f"Its ports are {found}."] if (found := _ports(worktree)) else []
     if not revived:
         rows = [
             f"Created worktree '{id_}' {head}: {path}",
@@ -69,8 +70,9 @@ def created(worktree: Worktree, style: Style, *, revived: bool, host: str | None
             f"Revived worktree '{id_}' {head}: {path}",
             f"{why} it is as in its last checkpoint {abbrev(saved.id)}, {when}.",
         ]
+    more += [_linked(each) for each in worktree.linked or ()]
     hints = (f'cd "$(git agentos worktree path {id_})"',) if style.terminal else ()
-    return Text(lines([*rows, *ports]), raw_path(worktree.path or "").result, hints=hints)
+    return Text(lines([*rows, *more]), raw_path(worktree.path or "").result, hints=hints)
 
 
 def _behind(worktree: Worktree) -> str:
@@ -135,6 +137,14 @@ def details(worktree: Worktree, style: Style) -> Text:
         "archived": (f"'git agentos worktree create {id_} --revive' restores it",),
     }.get(worktree.state, (_GUARD_BROKEN,) if worktree.guard == "broken" else ())
     return Text(lines(rows), f"{id_}\n", hints=hints)
+
+
+def _linked(brought: Linked) -> str:
+    """What agentos.link has brought, and how."""
+    numbers = ((brought.cloned, "cloned"), (brought.hard_linked, "hard-linked"), (brought.copied, "copied"))
+    how = ", ".join(f"{number} {word}" for number, word in numbers if number)
+    total = f"{count(brought.files, 'file')}, {size(brought.bytes)}"
+    return f"Brought '{quote.line(brought.path)}': {total}{f' ({how})' if how else ''}."
 
 
 def _ports(worktree: Worktree) -> str | None:
