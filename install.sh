@@ -215,8 +215,8 @@ build_environment() {
     # A cache folder is used where there is one, and never left behind where there was none.
     cache=$("$build/bin/python" -I -m pip cache dir 2>/dev/null || :)
     if [ -d "$cache" ]; then set -- --cache-dir "$cache"; else set -- --no-cache-dir; fi
-    # `tdd` takes libraries that are compiled: where there is none for this machine, all else works.
-    if ! into_environment "$@" "${here}[tdd,watch]"; then
+    # `sync` and `tdd` take libraries that are compiled: where there is none for this machine, all else works.
+    if ! into_environment "$@" "${here}[sync,tdd,watch]"; then
         into_environment "$@" "${here}[watch]" || return 1
         without_tdd=1
     fi

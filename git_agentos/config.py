@@ -25,6 +25,9 @@ SETUP = "agentos.setup"
 TEARDOWN = "agentos.teardown"
 # What is pushed without being asked for: taken from the user's own configuration, as well.
 SYNC_AUTO = "agentos.sync.auto"
+# To whom what is pushed is encrypted, and the file with the key that decrypts: from there, as well.
+SYNC_ENCRYPT_TO = "agentos.sync.encryptTo"
+SYNC_IDENTITY = "agentos.sync.identity"
 
 # The ports of a worktree, for commands in it (`worktree.ports`).
 PORT_BASE, PORT_COUNT = "AGENTOS_PORT_BASE", "AGENTOS_PORT_COUNT"

@@ -8,7 +8,8 @@ hash_algorithm  how long object ids are, and how they are computed
 gitfile         the small files by which a worktree and its repository find each other
 worktrees       the worktrees of a repository, and who uses a branch
 repository      the open repository: objects, ancestry
-transport       refs of a remote: listed, fetched, pushed
+transport       refs of a remote: listed, fetched, pushed; bundle: objects in a file
+quarantine      objects beside the store, which are kept or not
 configuration   reading git's configuration; own_configuration: what is taken only from the user's own
 objects         a package: reading objects, by one of two backends; writing them so that they are on disk when a
                 checkpoint is reported

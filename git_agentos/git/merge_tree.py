@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from git_agentos.errors import RepositoryError
 from git_agentos.git import process, state_dir
-from git_agentos.git.objects import alternates
+from git_agentos.git.quarantine import environment
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.util.named_tuple import NamedTuple
 
@@ -46,11 +46,7 @@ def quarantine(repository: Repository, folder: str) -> dict[str, str]:
     """
     if "extensions.partialclone" in _extensions(repository):
         return {}
-    os.makedirs(os.path.join(folder, "pack"), exist_ok=True)
-    folders = alternates.folders(repository.objects_dir)
-    # C quoting, since colons separate the paths: see git(1), GIT_ALTERNATE_OBJECT_DIRECTORIES.
-    stores = ['"' + each.replace("\\", "\\\\").replace('"', '\\"') + '"' for each in folders]
-    return {"GIT_OBJECT_DIRECTORY": folder, "GIT_ALTERNATE_OBJECT_DIRECTORIES": ":".join(stores)}
+    return environment(repository, folder)
 
 
 @contextlib.contextmanager

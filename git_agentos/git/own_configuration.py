@@ -17,16 +17,22 @@ _COMMAND_LINE = "command"
 def value(location: Location, key: str, hint: str, *, command_line: bool = False) -> str | None:
     """The value of a key, None if it has none; ConfigurationError, with `hint`, if it was set in a place from which it
     is not taken. With `command_line`, `git -c` counts as well."""
+    found = values(location, key, hint, command_line=command_line)
+    return (found[-1] if found else None) or None
+
+
+def values(location: Location, key: str, hint: str, *, command_line: bool = False) -> list[str]:
+    """The same for a key that can have several values: all of them, in their order."""
     args = ["config", "--null", "--show-scope", "--show-origin", "--get-all", key]
     out = process.run(args, cwd=location.root, env=location.environment(), neutral_config=False, ok=(0, 1))
     fields = out.split(b"\0")
     scopes = (*_SCOPES, _COMMAND_LINE) if command_line else _SCOPES
-    found: str | None = None
+    found: list[str] = []
     for n in range(0, len(fields) - 2, 3):
         scope, origin, text = (os.fsdecode(field) for field in fields[n : n + 3])
         trusted = worktrees.is_trusted_config_origin(origin, location.root, location.common_dir)
         if scope not in scopes or not trusted:
             where = origin.removeprefix("file:")
             raise ConfigurationError(f"'{key}' is set in '{where}', which is not your own configuration", hint)
-        found = text
-    return found or None
+        found.append(text)
+    return found

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from git_agentos.errors import RepositoryError
 from git_agentos.git import process
 from git_agentos.git.location import Location
+from git_agentos.git.quarantine import Quarantine
 from git_agentos.util.named_tuple import NamedTuple
 
 Output = Callable[[str], None]
@@ -67,10 +68,18 @@ def list_refs(location: Location, remote: str) -> dict[str, str]:
     return found
 
 
-def fetch(location: Location, remote: str, names: Sequence[str], output: Output) -> None:
-    """Fetch what refs of a remote reach. No ref changes here; GitCommandError if one of them cannot be fetched."""
-    args = ["fetch", *_FETCH, "--", remote]
-    child = process.spawn(args, cwd=location.root, env=location.environment(), stdin=process.PIPE)
+def fetch(
+    location: Location, remote: str, names: Sequence[str], output: Output, quarantine: Quarantine | None = None
+) -> None:
+    """Fetch what refs of a remote reach. No ref changes here; GitCommandError if one of them cannot be fetched.
+
+    With a `quarantine`, the objects are there afterwards, without what its boundary reaches.
+    """
+    tips: list[str] = []
+    if quarantine is not None and quarantine.boundary:
+        tips = [f"--negotiation-tip={each}" for each in ("refs/*", *quarantine.boundary)]
+    args = ["fetch", *_FETCH, *tips, "--", remote]
+    child = process.spawn(args, cwd=location.root, env=_environment(location, quarantine), stdin=process.PIPE)
     assert child.stdin is not None
     try:
         child.stdin.write("".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape"))
@@ -82,8 +91,11 @@ def fetch(location: Location, remote: str, names: Sequence[str], output: Output)
         raise process.failure(args, status, err)
 
 
-def push(location: Location, remote: str, updates: Sequence[Update], output: Output) -> Mapping[str, str | None]:
-    """Push: the name of each ref that the remote has answered for -> None if it is set, else the reason why not.
+def push(
+    location: Location, remote: str, updates: Sequence[Update], output: Output, quarantine: Quarantine | None = None
+) -> Mapping[str, str | None]:
+    """Push: the name of each ref that the remote has answered for -> None if it is set, else the reason why not. The
+    objects may be in a `quarantine`.
 
     GitCommandError where there is no answer for any of them.
     """
@@ -92,12 +104,16 @@ def push(location: Location, remote: str, updates: Sequence[Update], output: Out
     # A mirror takes no single refs, and not every server takes the user's push options.
     settings = ["-c", f"remote.{remote}.mirror=false", "-c", "push.pushOption="]
     args = [*settings, "push", *_PUSH, *leases, "--", remote, *specs]
-    child = process.spawn(args, cwd=location.root, env=location.environment())
+    child = process.spawn(args, cwd=location.root, env=_environment(location, quarantine))
     status, out, err = _finish(child, output)
     answers = _answers(out)
     if status != 0 and not answers:
         raise process.failure(args, status, err)
     return answers
+
+
+def _environment(location: Location, quarantine: Quarantine | None) -> dict[str, str]:
+    return location.environment({} if quarantine is None else quarantine.environment)
 
 
 def _answers(out: bytes) -> dict[str, str | None]:

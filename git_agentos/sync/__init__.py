@@ -6,6 +6,9 @@ push       what a remote lacks, without what is held back, 20 refs at a time
 fetch      the timelines of other hosts
 chain      the chain of a timeline on a remote: what it lacks, and the commits that are appended
 scan       what is new to a remote, searched for secrets; which checkpoints are held back for it. The port `Scanner`
+encryption what is encrypted to whom, by age; the only module that imports pyrage
+bundles    the form of an encrypted timeline on a remote: a chain of encrypted bundles
+encrypted  such chains: what is known of them; sent and received
 fetched    timelines of other hosts: checked, and found by `--host`
 names      the refs, here and on remotes
 host       the name of this clone

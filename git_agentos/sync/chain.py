@@ -51,6 +51,11 @@ def lacking(repository: Repository, tip: str, remote_tip: str | None) -> Lacking
     return Lacking(tuple(each for each in new if each.parents[1] not in there), remote_tip, root)
 
 
+def anew(repository: Repository, tip: str, remote_tip: str) -> Lacking:
+    """The timeline at `tip` as a new generation, which takes the place of the chain at `remote_tip`."""
+    return lacking(repository, tip, None)._replace(is_new_generation=True, kept=contents(repository, remote_tip))
+
+
 def contents(repository: Repository, tip: str, until: str | None = None) -> frozenset[str]:
     """The checkpoints of a chain, down to its commit `until`."""
     commits = itertools.takewhile(lambda commit: commit.oid != until, timeline.commits(repository, tip))

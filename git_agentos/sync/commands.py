@@ -11,7 +11,7 @@ from git_agentos.errors import LockedError, UsageError
 from git_agentos.git import transport
 from git_agentos.git.repository import Repository
 from git_agentos.guard import authorize, operator
-from git_agentos.sync import fetch, host, names, notes, push, remotes, scanner
+from git_agentos.sync import encrypted, encryption, fetch, host, names, notes, push, remotes, scanner
 from git_agentos.sync.names import RemoteTimeline
 from git_agentos.sync.results import Observer, Session, Silent, Synchronisation, SyncStatus, TimelineStatus
 from git_agentos.sync.scan import Scanner
@@ -61,6 +61,8 @@ def sync(  # noqa: PLR0913 - the options of the command, documented
 def _transfer(
     session: Session, wanted: Sequence[str], agent: str | None, last: int | None, *, fetching: bool
 ) -> Synchronisation:
+    if wanted and session.recipients:
+        encryption.check(session.recipients)
     sent = push.push(session, wanted, last=last)
     received = fetch.fetch(session, agent) if fetching else fetch.Fetched()
     return Synchronisation(
@@ -82,7 +84,8 @@ def status(context: OpenWorktree, remote: str | None = None) -> SyncStatus:
     known = notes.read(context.location, name)
     rows = []
     for id_ in timeline.all_names(context.location):
-        held = {each.checkpoint for each in known[id_].held_back} if id_ in known else set()
+        is_searched = id_ in known and not session.recipients
+        held = {each.checkpoint for each in known[id_].held_back} if is_searched else set()
         rows.append(_compare(session, id_, held))
     here = fetch.fetch(session).fetched
     for other in fetch.newest_generations(session):
@@ -97,12 +100,14 @@ def _compare(session: Session, id_: str, held: set[str]) -> TimelineStatus:
     own = push.own_timelines(session, id_)
     current: RemoteTimeline | None = max(own, key=lambda each: each.generation, default=None)
     mine = _checkpoints(repository, timeline.tip(repository.location, id_))
-    if current is None:
-        theirs: set[str] = set()
-    elif repository.exists(own[current]):
-        theirs = set(_checkpoints(repository, own[current]))
+    if current is None or current.is_encrypted != bool(session.recipients):
+        theirs: set[str] = set()  # everything is pushed anew
     else:
-        return TimelineStatus(id_, session.host, 0, None, len(held))
+        there = own[current]
+        at = encrypted.known_tip(session, current, there) if current.is_encrypted else there
+        if at is None or not repository.exists(at):
+            return TimelineStatus(id_, session.host, 0, None, len(held))
+        theirs = set(_checkpoints(repository, at))
     ahead = sum(1 for each in mine if each not in theirs and each not in held)
     return TimelineStatus(id_, session.host, ahead, len(theirs - set(mine)), len(held))
 
@@ -119,7 +124,8 @@ def _connect(context: OpenWorktree, remote: str, scanner: Scanner, observer: Obs
     parsed = ((names.parse(ref), oid) for ref, oid in every.items())
     there = {name: oid for name, oid in parsed if name is not None}
     allowed = notes.allowed(context.location)
-    return Session(context, remote, own, every, there, scanner, allowed, observer, dry_run)
+    to = encryption.recipients(context.location, context.settings.values)
+    return Session(context, remote, own, every, there, scanner, allowed, observer, dry_run, to)
 
 
 def _wanted(context: OpenWorktree, agent: str | None, *, every: bool) -> list[str]:

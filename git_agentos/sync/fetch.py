@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from git_agentos.checkpoint import timeline
 from git_agentos.errors import AgentosError, GitCommandError
 from git_agentos.git import refs, transport
-from git_agentos.sync import fetched, names
+from git_agentos.git.quarantine import Quarantine
+from git_agentos.sync import encrypted, fetched, names
 from git_agentos.sync.names import RemoteTimeline
 from git_agentos.sync.results import Refused, Session, Transferred
 
@@ -29,19 +31,15 @@ def fetch(session: Session, agent: str | None = None) -> Fetched:
     location = session.context.location
     here = refs.list_refs(location, f"{timeline.FETCHED}{session.remote}/", skip_broken=True)
     current = newest_generations(session, agent)
-    due = [name for name, oid in current.items() if here.get(name.fetched_from(session.remote)) != oid]
+    due = [name for name, oid in current.items() if not _is_here(session, name, oid, here)]
     done = Fetched()
-    for first in range(0, len(due), _MOST_REFS):
-        batch = due[first : first + _MOST_REFS]
+    for batch in _batches(due):
         if session.dry_run:
             done.fetched += [Transferred(name.timeline, name.host, None) for name in batch]
             continue
         session.observer.begins(f"fetching {len(batch)} timelines")
-        failed = _fetch_batch(session, batch)
-        for name in batch:
-            reason = failed.get(name) or _take(session, name, current[name], done)
-            if reason is not None:
-                done.refused.append(Refused(f"{name.host}/{name.timeline}", reason))
+        failed = (_fetch_encrypted if batch[0].is_encrypted else _fetch_clear)(session, batch, done)
+        done.refused += [Refused(f"{name.host}/{name.timeline}", failed[name]) for name in batch if name in failed]
     if not session.dry_run:
         _drop_older(session, current, here)
     return done
@@ -53,17 +51,73 @@ def newest_generations(session: Session, agent: str | None = None) -> dict[Remot
     for name in session.there:
         if name.host != session.host and agent in (None, name.timeline):
             other = newest.setdefault((name.host, name.timeline), name)
-            if name.generation > other.generation:
+            # A number is given once. If somebody has given it twice, the encrypted one counts.
+            if (name.generation, name.is_encrypted) > (other.generation, other.is_encrypted):
                 newest[name.host, name.timeline] = name
     return {name: session.there[name] for name in sorted(newest.values())}
 
 
-def _fetch_batch(session: Session, batch: Sequence[RemoteTimeline]) -> dict[RemoteTimeline, str]:
+def _is_here(session: Session, name: RemoteTimeline, oid: str, here: Mapping[str, str]) -> bool:
+    """Whether a timeline on the remote, whose ref there is at `oid`, was fetched."""
+    if name.is_encrypted:
+        return encrypted.is_taken(session, name, oid)
+    return here.get(name.fetched_from(session.remote)) == oid
+
+
+def _batches(names: Iterable[RemoteTimeline]) -> Iterator[list[RemoteTimeline]]:
+    """Timelines that are fetched together: all encrypted, or none."""
+    for _, group in itertools.groupby(sorted(names, key=_is_encrypted), _is_encrypted):
+        due = list(group)
+        yield from (due[first : first + _MOST_REFS] for first in range(0, len(due), _MOST_REFS))
+
+
+def _is_encrypted(name: RemoteTimeline) -> bool:
+    return name.is_encrypted
+
+
+def _fetch_clear(session: Session, batch: Sequence[RemoteTimeline], done: Fetched) -> dict[RemoteTimeline, str]:
+    """Fetch timelines and set their refs; why those failed that did."""
+    failed = _fetch_batch(session, batch)
+    for name in batch:
+        if name not in failed:
+            reason = _take(session, name, session.there[name], done)
+            if reason is not None:
+                failed[name] = reason
+    return failed
+
+
+def _fetch_encrypted(session: Session, batch: Sequence[RemoteTimeline], done: Fetched) -> dict[RemoteTimeline, str]:
+    """The same for encrypted ones: they are decrypted in a quarantine. Without a key, nothing is fetched."""
+    try:
+        by = encrypted.identity(session)
+        with encrypted.room(session, batch) as room:
+            failed = _fetch_batch(session, batch, room)
+            for name in batch:
+                if name in failed:
+                    continue
+                try:
+                    found = encrypted.receive(session, room, name, session.there[name], by)
+                except AgentosError as error:
+                    reason: str | None = error.message
+                else:
+                    reason = _take(session, name, found.timeline, done)
+                    if reason is None:
+                        encrypted.note(session, {name: [found]})
+                if reason is not None:
+                    failed[name] = reason
+            return failed
+    except AgentosError as error:
+        return dict.fromkeys(batch, error.message)
+
+
+def _fetch_batch(
+    session: Session, batch: Sequence[RemoteTimeline], room: Quarantine | None = None
+) -> dict[RemoteTimeline, str]:
     """Fetch the objects of some timelines; why those failed that did. If one of them is damaged on the remote, the
     others come all the same."""
     location = session.context.location
     try:
-        transport.fetch(location, session.remote, [name.on_remote for name in batch], session.observer.output)
+        transport.fetch(location, session.remote, [name.on_remote for name in batch], session.observer.output, room)
         return {}
     except GitCommandError as error:
         if len(batch) == 1:
@@ -74,7 +128,7 @@ def _fetch_batch(session: Session, batch: Sequence[RemoteTimeline]) -> dict[Remo
             return dict.fromkeys(batch, error.message)  # the connection is gone
     failed: dict[RemoteTimeline, str] = {}
     for name in batch:
-        failed |= _fetch_batch(session, [name])
+        failed |= _fetch_batch(session, [name], room)
     return failed
 
 
@@ -102,3 +156,4 @@ def _drop_older(session: Session, current: Iterable[RemoteTimeline], before: Map
         if refs.resolve(location, name.fetched_from(session.remote)) is not None:
             with contextlib.suppress(refs.RefMoved):
                 refs.drop(location, ref, oid)
+            encrypted.note(session, {parsed[1]: []})

@@ -1,11 +1,12 @@
 """Names of timelines on remotes and of what was fetched from them.
 
     refs/agentos/hosts/<host>/timelines/<name>               on a remote
+    refs/agentos/hosts/<host>/bundles/<name>                 on a remote, encrypted (`bundles`)
     refs/agentos/remotes/<remote>/<host>/timelines/<name>    here: as it was when it was last fetched or pushed
 
 <host> is a clone of the repository (`host`). <name> is the id of the worktree; from the second generation on, which
-begins when checkpoints have been forgotten, `@2` and so on follow. Nothing else below `refs/agentos/hosts/` is a name:
-a remote can have anything there.
+begins when checkpoints have been forgotten, `@2` and so on follow. Of one timeline, a number is given once, encrypted
+or not. Nothing else below `refs/agentos/hosts/` is a name: a remote can have anything there.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from git_agentos.util.named_tuple import NamedTuple
 
 HOSTS = "refs/agentos/hosts/"
 _FOLDER = "timelines"
-_NAME = re.compile(rf"({AGENT_ID})/{_FOLDER}/({AGENT_ID})(?:@([1-9][0-9]{{0,8}}))?")
+_ENCRYPTED = "bundles"
+_NAME = re.compile(rf"({AGENT_ID})/({_FOLDER}|{_ENCRYPTED})/({AGENT_ID})(?:@([1-9][0-9]{{0,8}}))?")
 
 
 class RemoteTimeline(NamedTuple):
@@ -27,6 +29,7 @@ class RemoteTimeline(NamedTuple):
     host: str
     timeline: str  # the worktree's id
     generation: int = 1
+    is_encrypted: bool = False  # on the remote
 
     @property
     def name(self) -> str:
@@ -35,7 +38,7 @@ class RemoteTimeline(NamedTuple):
     @property
     def on_remote(self) -> str:
         """Its ref on the remote."""
-        return f"{HOSTS}{self.host}/{_FOLDER}/{self.name}"
+        return f"{HOSTS}{self.host}/{_ENCRYPTED if self.is_encrypted else _FOLDER}/{self.name}"
 
     def fetched_from(self, remote: str) -> str:
         """The ref that it has here."""
@@ -53,7 +56,7 @@ def parse_fetched(ref: str) -> tuple[str, RemoteTimeline] | None:
     if not ref.startswith(FETCHED) or len(parts) != 4:
         return None
     found = _parse("/".join(parts[1:]))
-    return None if found is None else (parts[0], found)
+    return None if found is None or found.is_encrypted else (parts[0], found)
 
 
 def is_host(name: str) -> bool:
@@ -63,9 +66,9 @@ def is_host(name: str) -> bool:
 
 def _parse(text: str) -> RemoteTimeline | None:
     found = _NAME.fullmatch(text)
-    if found is None or not _is_safe(found[1]) or not _is_safe(found[2]) or found[3] == "1":
+    if found is None or not _is_safe(found[1]) or not _is_safe(found[3]) or found[4] == "1":
         return None
-    return RemoteTimeline(found[1], found[2], int(found[3] or 1))
+    return RemoteTimeline(found[1], found[3], int(found[4] or 1), found[2] == _ENCRYPTED)
 
 
 def _is_safe(part: str) -> bool:

@@ -2,6 +2,7 @@
 
 remote-NAME.json  of each timeline: how far it was synchronised, and what was held back. It saves work: without it,
                   everything is found out again
+remote-NAME.bundles  of encrypted timelines (`encrypted`)
 remote-NAME.turn  the lock of a `sync` with it
 allowed           the fingerprints of findings that a person has allowed, one a line
 """
@@ -51,14 +52,14 @@ def rules(scanner_version: str, allowed: Iterable[str]) -> str:
 @contextlib.contextmanager
 def lock(location: Location, remote: str) -> Iterator[None]:
     """Hold the lock on what this clone does with a remote."""
-    with locks.hold(_path(location, remote, "turn")):
+    with locks.hold(path(location, remote, "turn")):
         yield
 
 
 def read(location: Location, remote: str) -> dict[str, Note]:
     """The notes of a remote, by timeline; empty where there are none that can be read."""
     try:
-        body = files.read_object(_path(location, remote, "json"))
+        body = files.read_object(path(location, remote, "json"))
         return {name: _note(fields) for name, fields in body["timelines"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
@@ -67,7 +68,7 @@ def read(location: Location, remote: str) -> dict[str, Note]:
 def write(location: Location, remote: str, notes: Mapping[str, Note]) -> None:
     """Replace the notes of a remote."""
     body = {"timelines": {name: note._asdict() for name, note in sorted(notes.items())}}
-    files.replace(_path(location, remote, "json"), json.dumps(body, indent=1).encode("ascii") + b"\n")
+    files.replace(path(location, remote, "json"), json.dumps(body, indent=1).encode("ascii") + b"\n")
 
 
 def allowed(location: Location) -> frozenset[str]:
@@ -88,13 +89,14 @@ def check_fingerprints(fingerprints: Iterable[str]) -> None:
 
 def allow(location: Location, fingerprints: Iterable[str]) -> None:
     """Remember fingerprints as allowed."""
-    path = os.path.join(host.folder(location), _ALLOWED)
-    with locks.hold(path + ".turn"):
+    file = os.path.join(host.folder(location), _ALLOWED)
+    with locks.hold(file + ".turn"):
         known = allowed(location)
-        files.replace(path, "".join(f"{each}\n" for each in sorted(known.union(fingerprints))).encode("ascii"))
+        files.replace(file, "".join(f"{each}\n" for each in sorted(known.union(fingerprints))).encode("ascii"))
 
 
-def _path(location: Location, remote: str, kind: str) -> str:
+def path(location: Location, remote: str, kind: str) -> str:
+    """A file about a remote."""
     name = remote.replace("%", "%25").replace("/", "%2F")
     return os.path.join(host.folder(location), f"remote-{name}.{kind}")
 

@@ -15,8 +15,9 @@ from git_agentos.errors import AgentosError, GitCommandError, RepositoryError
 from git_agentos.git import refs, transport
 from git_agentos.git.repository import CommitData, Repository
 from git_agentos.git.transport import Update
-from git_agentos.sync import chain, fetched, notes
+from git_agentos.sync import chain, encrypted, fetched, notes
 from git_agentos.sync.chain import Lacking
+from git_agentos.sync.encrypted import Portion
 from git_agentos.sync.names import RemoteTimeline
 from git_agentos.sync.notes import Note
 from git_agentos.sync.results import Refused, Session, Transferred
@@ -31,7 +32,8 @@ class _Plan:
 
     name: RemoteTimeline  # to push to
     tip: str
-    remote_tip: str | None
+    remote_tip: str | None  # what the ref there is at
+    base: str | None  # the commit of the chain of which that has everything; the same, if it is not encrypted
     older: dict[RemoteTimeline, str]  # generations on the remote that are to be deleted
     lacking: Lacking
     is_partial: bool = False
@@ -56,14 +58,15 @@ def push(session: Session, wanted: Iterable[str], *, last: int | None = None) ->
     repository = session.context.repository
     done = Pushed()
     known = notes.read(repository.location, session.remote)
-    rules = notes.rules(session.scanner.version, session.allowed)
+    # What is encrypted is not searched, so nothing of it is held back.
+    rules = notes.rules("encrypted" if session.recipients else session.scanner.version, session.allowed)
     plans = []
     for id_, tip in _tips(session, wanted):
         own = own_timelines(session, id_)
         current = max(own, key=lambda name: name.generation, default=None)
         remote_tip = own[current] if current is not None else None
         note = known.get(id_)
-        if note is not None and note.holds(tip, remote_tip, rules) and len(own) <= 1:
+        if note is not None and note.holds(tip, remote_tip, rules) and _is_settled(session, own):
             done.held_back += note.held_back
             continue
         try:
@@ -98,6 +101,22 @@ def own_timelines(session: Session, id_: str) -> dict[RemoteTimeline, str]:
 # -- deciding ----------------------------------------------------------------------------------------------------------
 
 
+def _is_settled(session: Session, own: Mapping[RemoteTimeline, str]) -> bool:
+    """Whether the newest of the generations is such as it should be, and replaces no other one."""
+    current = max(own, key=lambda name: name.generation, default=None)
+    if current is None:
+        return True
+    if current.is_encrypted != bool(session.recipients) or len(_alike(current, own)) > 1:
+        return False
+    return not current.is_encrypted or encrypted.reaches_all(session, current, own[current])
+
+
+def _alike(current: RemoteTimeline, own: Mapping[RemoteTimeline, str]) -> dict[RemoteTimeline, str]:
+    """The generations that are encrypted as this one, or not. The others stay on the remote until they are deleted
+    there: whoever has no key has nothing else."""
+    return {name: oid for name, oid in own.items() if name.is_encrypted == current.is_encrypted}
+
+
 def _tips(session: Session, wanted: Iterable[str]) -> Iterable[tuple[str, str]]:
     for id_ in wanted:
         tip = timeline.tip(session.context.location, id_)
@@ -108,20 +127,29 @@ def _tips(session: Session, wanted: Iterable[str]) -> Iterable[tuple[str, str]]:
 def _plan(session: Session, id_: str, tip: str, own: Mapping[RemoteTimeline, str], last: int | None) -> _Plan:
     repository = session.context.repository
     current = max(own, key=lambda name: name.generation, default=None)
-    remote_tip = None if current is None else _own_chain(session, current, own[current], tip)
-    found = chain.lacking(repository, tip, remote_tip)
+    is_encrypted = bool(session.recipients)
+    if current is None or current.is_encrypted != is_encrypted:
+        found = chain.lacking(repository, tip, None)
+        generation = 1 if current is None else current.generation + 1
+        name, remote_tip, older = RemoteTimeline(session.host, id_, generation, is_encrypted), None, {}
+    else:
+        at = _own_chain(session, current, own[current], tip)
+        found = chain.lacking(repository, tip, at)
+        if is_encrypted and not encrypted.reaches_all(session, current, own[current]):
+            found = chain.anew(repository, tip, at)
+        name, remote_tip, older = current, own[current], _alike(current, own)
+        if found.is_new_generation:
+            name, remote_tip = current._replace(generation=current.generation + 1), None
+        older.pop(name, None)
     limited = chain.newest(found, last)
-    name = current or RemoteTimeline(session.host, id_)
-    older = {each: oid for each, oid in own.items() if each != current}
-    if found.is_new_generation and current is not None:
-        older[current] = own[current]
-        name = current._replace(generation=current.generation + 1)
-        remote_tip = None
-    return _Plan(name, tip, remote_tip, older, limited, is_partial=len(limited.commits) < len(found.commits))
+    return _Plan(
+        name, tip, remote_tip, limited.base, older, limited, is_partial=len(limited.commits) < len(found.commits)
+    )
 
 
 def _own_chain(session: Session, name: RemoteTimeline, oid: str, tip: str) -> str:
-    """The commit of this clone's own chain on the remote, which is here afterwards; `tip` is that of the timeline.
+    """The end of this clone's own chain on the remote, whose ref there is at `oid`; it is here afterwards. `tip` is
+    that of the timeline.
 
     RepositoryError where it may not be what this clone has pushed: another clone uses the same name. What that one has
     pushed must not be taken for checkpoints that were forgotten here.
@@ -129,6 +157,8 @@ def _own_chain(session: Session, name: RemoteTimeline, oid: str, tip: str) -> st
     repository = session.context.repository
     ref = name.fetched_from(session.remote)
     known = refs.resolve(repository.location, ref)
+    if name.is_encrypted:
+        oid = encrypted.own_tip(session, name, oid)
     if known == oid:
         return oid
     # A push that was killed before it was noted: the commits were made here.
@@ -151,6 +181,10 @@ def _another_clone(session: Session) -> str:
 
 def _choose(session: Session, plans: Sequence[_Plan]) -> None:
     """Decide which checkpoints are pushed."""
+    if session.recipients:
+        for plan in plans:
+            plan.chosen = list(plan.lacking.commits)
+        return
     commits = [commit for plan in plans for commit in plan.lacking.commits]
     if not commits:
         return
@@ -194,11 +228,16 @@ def _send_batch(session: Session, batch: Sequence[tuple[_Plan, int, str]]) -> No
     repository = session.context.repository
     count = sum(end - plan.arrived for plan, end, _ in batch)
     session.observer.begins(f"pushing {count} checkpoints of {len(batch)} timelines")
-    updates = [Update(plan.name.on_remote, commit) for plan, _, commit in batch]
-    try:
-        answers = transport.push(repository.location, session.remote, updates, session.observer.output)
-    except GitCommandError as error:
-        answers = {each.name: error.message for each in updates}
+    if session.recipients:
+        portions = [Portion(plan.name, plan.remote_tip, plan.base, commit) for plan, _, commit in batch]
+        answers, tips = encrypted.send(session, portions)
+    else:
+        updates = [Update(plan.name.on_remote, commit) for plan, _, commit in batch]
+        tips = {plan.name.on_remote: commit for plan, _, commit in batch}
+        try:
+            answers = transport.push(repository.location, session.remote, updates, session.observer.output)
+        except GitCommandError as error:
+            answers = {each.name: error.message for each in updates}
     for plan, end, commit in batch:
         reason = answers.get(plan.name.on_remote, "the remote has not answered")
         if reason is not None:
@@ -206,7 +245,7 @@ def _send_batch(session: Session, batch: Sequence[tuple[_Plan, int, str]]) -> No
             continue
         ref = plan.name.fetched_from(session.remote)
         _track(repository, ref, commit, refs.resolve(repository.location, ref))
-        plan.remote_tip, plan.arrived = commit, end
+        plan.remote_tip, plan.base, plan.arrived = tips[plan.name.on_remote], commit, end
 
 
 def _explained(session: Session, reason: str) -> str:
@@ -229,6 +268,7 @@ def _delete_older(session: Session, plan: _Plan) -> None:
             ref = name.fetched_from(session.remote)
             with contextlib.suppress(refs.RefMoved):
                 refs.drop(location, ref, refs.resolve(location, ref))
+            encrypted.note(session, {name: []})
         else:
             plan.failed = f"the generation '{name.name}', which was replaced, could not be deleted: {reason}"
 

@@ -31,7 +31,7 @@ class Silent:
 
 class Session(NamedTuple):
     """One connection of this clone, the host `host`, with a remote: `every` are all refs that it lists, `there` the
-    timelines among them."""
+    timelines among them. With `recipients`, what is pushed is encrypted to them."""
 
     context: OpenWorktree
     remote: str
@@ -42,6 +42,7 @@ class Session(NamedTuple):
     allowed: frozenset[str]
     observer: Observer
     dry_run: bool = False
+    recipients: tuple[str, ...] = ()
 
 
 class Transferred(NamedTuple):

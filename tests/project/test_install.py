@@ -102,7 +102,9 @@ def fetched(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if not whole.exists():
             argv = [sys.executable, "-m", "pip", "download", "--quiet", "--no-cache-dir", "--dest", str(folder)]
             requires = tomllib.loads((PROJECT / "pyproject.toml").read_text())["build-system"]["requires"]
-            done = subprocess.run([*argv, *requires, f"{PROJECT}[shell,tdd,watch]"], capture_output=True, text=True)
+            done = subprocess.run(
+                [*argv, *requires, f"{PROJECT}[shell,sync,tdd,watch]"], capture_output=True, text=True
+            )
             assert done.returncode == 0, done.stdout + done.stderr
             whole.touch()
     return folder
