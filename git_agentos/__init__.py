@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # `__all__` says which of their names are exported
     from git_agentos.api.repository import *
     from git_agentos.api.results import *
     from git_agentos.api.runs import *
+    from git_agentos.api.turns import *
     from git_agentos.api.worktrees import *
     from git_agentos.checkpoint.model import *
     from git_agentos.checkpoint.queries import *
@@ -42,11 +43,12 @@ _MODULES = {
         "AcceptResult ApprovalStatus ArchivedWorktree ChangeCounts CheckpointSummary CleanupResult "
         "ConflictReport ForgetResult GuardDecision KeptCheckpoint LargeCheckpoint LargePath LogEntry "
         "MergeConflict MergeResult MergeSource ProcessInfo ProtectedCheckpoint RecoverResult RemovalResult "
-        "RepositoryStatus RestoreResult RollbackResult RuleStorage RunResult RunStep SavedCheckpoint "
-        "StorageResult SyncConflict SyncedWorktree TimelineStorage Unreadable VerifyResult WorktreeReason "
+        "RepositoryStatus RestoreResult RevertResult RollbackResult RuleStorage RunResult RunStep SavedCheckpoint "
+        "StorageResult SyncConflict SyncedWorktree TimelineStorage Turn Unreadable VerifyResult WorktreeReason "
         "WorktreeStatus WorktreeSyncResult"
     ),
     "git_agentos.api.runs": "RunObserver RunOptions Runs",
+    "git_agentos.api.turns": "Turns",
     "git_agentos.api.worktrees": "Worktrees",
     "git_agentos.checkpoint.model": "Checkpoint Skipped",
     "git_agentos.checkpoint.queries": "Diff FileChange FileContent Interrupted",
@@ -71,17 +73,18 @@ __all__ = [
     "ChangeCounts", "ChangedState", "Checkpoint", "CheckpointFormatError", "CheckpointNotFound", "CheckpointSummary",
     "Checkpoints", "CleanupResult", "ConfigurationError", "ConflictError", "ConflictReport", "ContextError",
     "DamagedDatabase", "DamagedFile", "DatabaseError", "Diff", "FileChange", "FileContent", "Finding", "ForgetResult",
-    "GitCommandError", "GitWorktreeWorkspaceService", "Guard", "GuardDecision", "GuardError", "IncompleteCaptureError",
-    "Interrupted", "InterruptedRestore", "KeptCheckpoint", "LargeCheckpoint", "LargePath", "LockedError", "Log",
-    "LogEntry", "MergeConflict", "MergeResult", "MergeSource", "MissingObjectsError", "NullWorkspaceService",
-    "OpenRepository", "PolicyError", "ProcessInfo", "ProtectedCheckpoint", "RecoverResult", "RemovalResult",
-    "RepositoryError", "RepositoryStatus", "RestoreError", "RestoreResult", "RollbackResult", "RuleStorage",
-    "RunError", "RunObserver", "RunOptions", "RunResult", "RunStep", "Runs", "SavedCheckpoint", "Skipped",
-    "StorageError", "StorageResult", "SyncConflict", "SyncedWorktree", "TddError", "TimelineStorage", "Unreadable",
-    "UnreadableConfiguration", "UnsupportedRepository", "UsageError", "VerifyResult", "WorkflowConfigurationError",
-    "Workspace", "WorkspaceContext", "WorkspaceService", "WorkspaceSnapshot", "WorktreeError", "WorktreeReason",
-    "WorktreeStatus", "WorktreeSyncResult", "Worktrees", "__version__", "ensure_agentos_dir", "get_checkpoint_db_path",
-    "get_repo_root", "open_repository", "open_workspace",
+    "GitCommandError", "GitWorktreeWorkspaceService", "Guard", "GuardDecision", "GuardError",
+    "IncompleteCaptureError", "Interrupted", "InterruptedRestore", "KeptCheckpoint", "LargeCheckpoint", "LargePath",
+    "LockedError", "Log", "LogEntry", "MergeConflict", "MergeResult", "MergeSource", "MissingObjectsError",
+    "NullWorkspaceService", "OpenRepository", "PolicyError", "ProcessInfo", "ProtectedCheckpoint", "RecoverResult",
+    "RemovalResult", "RepositoryError", "RepositoryStatus", "RestoreError", "RestoreResult", "RevertResult",
+    "RollbackResult", "RuleStorage", "RunError", "RunObserver", "RunOptions", "RunResult", "RunStep", "Runs",
+    "SavedCheckpoint", "Skipped", "StorageError", "StorageResult", "SyncConflict", "SyncedWorktree", "TddError",
+    "TimelineStorage", "Turn", "Turns", "Unreadable", "UnreadableConfiguration", "UnsupportedRepository",
+    "UsageError", "VerifyResult", "WorkflowConfigurationError", "Workspace", "WorkspaceContext", "WorkspaceService",
+    "WorkspaceSnapshot", "WorktreeError", "WorktreeReason", "WorktreeStatus", "WorktreeSyncResult", "Worktrees",
+    "__version__", "ensure_agentos_dir", "get_checkpoint_db_path", "get_repo_root", "open_repository",
+    "open_workspace",
 ]  # fmt: skip
 
 

@@ -24,14 +24,14 @@ from git_agentos.redact import redact, redact_value
 from git_agentos.row_reader import Reading, RowReader
 from git_agentos.store import database, database_path, rows
 from git_agentos.store.database import Connection
-from git_agentos.store.rows import TYPES, Entry, Item, LogQuery, RowOwner
+from git_agentos.store.rows import TYPES, WRITABLE_TYPES, Entry, Item, LogQuery, RowOwner
 from git_agentos.util import times
 from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.util.values import ordered_id
 
 __all__ = [
     "MOST_FILES", "TYPES", "Entry", "Rebuilt", "add", "archive_files", "entries", "follow",
-    "last", "read", "rebuild", "revive", "try_add",
+    "last", "read", "rebuild", "revive", "try_add", "write",
 ]  # fmt: skip
 
 _DATABASE = b"database/issue_workflow.db"  # where an archive has it
@@ -39,13 +39,15 @@ _DATABASE = b"database/issue_workflow.db"  # where an archive has it
 
 class Fields(TypedDict, total=False):
     """Optional fields of a new entry: `details` is any JSON object; `files` are paths relative to the worktree's root;
-    `commit` is any name of a commit; `checkpoint_id` is named as in `restore`."""
+    `commit` is any name of a commit; `checkpoint_id` is named as in `restore`; `redacted` counts secrets
+    that the caller has removed."""
 
     details: Mapping[str, Any] | None
     files: Sequence[str]
     commit: str | None
     task_id: str | None
     checkpoint_id: str | None
+    redacted: int
 
 
 class Filter(TypedDict, total=False):
@@ -82,12 +84,19 @@ class Rebuilt(NamedTuple):
 
 
 def add(context: OpenWorktree, kind: str, summary: str, **fields: Unpack[Fields]) -> Entry:
-    """Write an entry of one of TYPES by `context.agent`; it is on disk when this returns.
+    """Write an entry of one of WRITABLE_TYPES by `context.agent`; it is on disk when this returns.
 
     Secrets are removed first. The database is created if there is none.
     """
-    if kind not in TYPES:
-        raise UsageError(f"'{kind}' is not a type of log entry", f"one of: {', '.join(TYPES)}")
+    if kind not in WRITABLE_TYPES:
+        raise UsageError(
+            f"'{kind}' is not a type of log entry that can be written", f"one of: {', '.join(WRITABLE_TYPES)}"
+        )
+    return write(context, kind, summary, **fields)
+
+
+def write(context: OpenWorktree, kind: str, summary: str, **fields: Unpack[Fields]) -> Entry:
+    """As `add`, with any type."""
     entry = _new_entry(context, kind, summary, fields)
 
     def write(connection: Connection, owner: RowOwner) -> None:
@@ -134,7 +143,7 @@ def _new_entry(context: OpenWorktree, kind: str, summary: str, fields: Fields) -
         checkpoint_id=_checkpoint(context, fields.get("checkpoint_id")),
         agent_id=context.agent,
         worktree=context.worktree_id,
-        redacted=first + second + third + fourth,
+        redacted=first + second + third + fourth + fields.get("redacted", 0),
     )
     try:
         rows.line(entry)

@@ -8,7 +8,7 @@
     repo.undo()
 
 repository   `open_repository()`, restore, undo, recover, status, doctor
-checkpoints, worktrees, runs, log   `repo.checkpoints`, …: they do what the commands of these names do
+checkpoints, worktrees, runs, log, turns   `repo.checkpoints`, …: they do what the commands of these names do
 guard        `repo.guard` and `repo.approvals`
 results      what all of them return
 conversion   the domain's results as the API's

@@ -12,6 +12,7 @@ from git_agentos.api.guard import Approvals, Guard
 from git_agentos.api.log import Log
 from git_agentos.api.results import RecoverResult, RepositoryStatus, RestoreResult
 from git_agentos.api.runs import Runs
+from git_agentos.api.turns import Turns
 from git_agentos.api.worktrees import Worktrees
 from git_agentos.errors import UsageError
 from git_agentos.workspace import Workspace, open_workspace
@@ -38,6 +39,7 @@ class OpenRepository:
         self.worktrees = Worktrees(workspace)
         self.runs = Runs(workspace)
         self.log = Log(workspace)
+        self.turns = Turns(workspace)
         self.guard = Guard(workspace, agent)
         self.approvals = Approvals(workspace, agent)
 

@@ -146,6 +146,37 @@ class LogEntry:
 
 
 @dataclass(frozen=True)
+class Turn:
+    """One turn of an agent. `ended_at` is None while it goes on, and if its client was killed; `ended_by` is `stop`,
+    `prompt`, `session-end`, `lost` or None. `before` and `after` are checkpoints, which may be forgotten."""
+
+    id: str
+    session_id: str | None
+    agent: str
+    prompt: str
+    started_at: datetime
+    ended_at: datetime | None
+    before: str | None
+    after: str | None
+    changed: tuple[str, ...]
+    worktree_id: str
+    harness: str
+    ended_by: str | None
+
+
+@dataclass(frozen=True)
+class RevertResult:
+    """The result of a revert, or of a dry run. `saved` is the checkpoint of the state before. With `conflicts`, and no
+    markers, nothing was changed."""
+
+    turn: str
+    saved: str | None
+    changed: tuple[str, ...]
+    conflicts: tuple[str, ...]
+    dry_run: bool
+
+
+@dataclass(frozen=True)
 class GuardDecision:
     """What policy decides about a command: `decision` is `allow`, `approve` or `forbid`; `operations` are the names of
     what the command does, the strictest first; `rule` decided; `instead` is a safe command in its place."""

@@ -240,7 +240,7 @@ def catch_up(
             checkpoint = part.link.checkpoint
             rows.mark_saved(connection, rows.LOG, owner, (each.id for each in part.log), checkpoint)
             rows.mark_saved(connection, rows.MEMORY, owner, (each.id for each in part.memory), checkpoint)
-            kept = [each for each in part.entries if each.timestamp >= oldest]
+            kept = [each for each in part.entries if each.timestamp >= oldest or each.type == "turn"]
             rows.insert_entries(connection, owner, kept, checkpoint)
             rows.insert_items(connection, owner, part.memory, checkpoint)
         if complete:
@@ -276,7 +276,7 @@ def _collect(
 
 
 def drop_old(connection: Connection, owner: RowOwner, settings: Settings) -> None:
-    """Delete rows that are older than agentos.logRetention and in a checkpoint."""
+    """Delete rows that are older than agentos.logRetention and in a checkpoint; turns are kept."""
     oldest = _oldest_kept(settings)
     if oldest:
         rows.drop_older(connection, owner, oldest)

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
 LOG, MEMORY = "agentos_log", "agentos_memory"  # tables
-TYPES = ("action", "decision", "error", "checkpoint", "nudge")
+WRITABLE_TYPES = ("action", "decision", "error", "checkpoint", "nudge")
+TYPES = (*WRITABLE_TYPES, "turn")
 _MOST = (1 << 63) - 1  # the largest integer of SQLite
 _SHORTEST = 3  # the shortest text that the search index finds
 
@@ -249,10 +250,10 @@ def _entry_of_row(body: str) -> Entry:
 
 
 def first_by_other_agent(connection: Connection, owner: RowOwner, agent: str, after: str) -> Entry | None:
-    """The first entry about files, other than checkpoints, that another agent wrote in a worktree after a time."""
+    """The first entry about files, but no checkpoint or turn, that another agent wrote in a worktree after a time."""
     rows = connection.execute(
         "SELECT body FROM agentos_log WHERE repository = ? AND worktree = ? AND timestamp > ? AND agent != ?"
-        " AND type != 'checkpoint' ORDER BY timestamp, id",
+        " AND type NOT IN ('checkpoint', 'turn') ORDER BY timestamp, id",
         (*owner, after, agent),
     )
     found = (_entry_of_row(body) for (body,) in rows)
@@ -266,8 +267,8 @@ def _last_row(connection: Connection) -> int:
 
 
 def drop_older(connection: Connection, owner: RowOwner, timestamp: str) -> None:
-    """Delete entries from before a time that are in a checkpoint, within a transaction."""
-    which = "repository = ? AND worktree = ? AND timestamp < ? AND carried IS NOT NULL"
+    """Delete entries from before a time that are in a checkpoint, but not turns, within a transaction."""
+    which = "repository = ? AND worktree = ? AND timestamp < ? AND carried IS NOT NULL AND type != 'turn'"
     if has_index(connection):
         connection.execute(
             "INSERT INTO agentos_log_search (agentos_log_search, rowid, text)"

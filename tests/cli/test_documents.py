@@ -28,6 +28,7 @@ from tests.support.repo import Repo
 # Kinds that have a test of their own.
 ELSEWHERE = [
     *"merge conflicts log-timeline log-review log-entry log-list log-rebuild memory-item memory-list db".split(),
+    *"turns revert".split(),
     *"worktree worktree-list worktree-path worktree-env".split(),
     *"worktree-complete worktree-archive worktree-remove worktree-repair worktree-sync cleanup".split(),
     *"decision guard-integrate confirm".split(),
@@ -246,6 +247,8 @@ def test_the_result_classes_are_the_reference() -> None:
     from git_agentos.run import cleanup, events, rollback
     from git_agentos.run import workspace as run_workspace
     from git_agentos.tdd import state as tdd
+    from git_agentos.turns import listing as turns
+    from git_agentos.turns import revert
     from git_agentos.worktree import base_update, link, ports, status, teardown
     from git_agentos.worktree import cleanup as worktree_cleanup
 
@@ -267,6 +270,9 @@ def test_the_result_classes_are_the_reference() -> None:
         (worktree_cleanup.KeptWorktree, "kept worktree"),
         (log.Entry, "log-entry"),
         (log.Rebuilt, "log-rebuild"),
+        (turns.Turns, "turns"),
+        (turns.Turn, "turn"),
+        (revert.Revert, "revert"),
         (memory.Item, "memory-item"),
         (memory.Contribution, "contribution"),
         (events.Run, "run"),

@@ -99,6 +99,13 @@ PREPARED = {
         git init --quiet path/to/repository
         git -C path/to/repository commit --quiet --allow-empty -m start
     """,
+    "docs/turns.md": """
+        tell() {
+            printf '{"session_id": "s-1", "hook_event_name": "%s", "prompt": "go"}' $1 |
+                git agentos guard harness claude-code
+        }
+        tell UserPromptSubmit && echo more >>README && tell Stop
+    """,
     "docs/worktrees.md": """
         git branch develop
         for id in dev-002 dev-003; do
@@ -210,6 +217,7 @@ NOUNS = {
     "repo.worktrees.": git_agentos.Worktrees,
     "repo.runs.": git_agentos.Runs,
     "repo.log.": git_agentos.Log,
+    "repo.turns.": git_agentos.Turns,
     "repo.guard.": git_agentos.Guard,
     "repo.approvals.": git_agentos.Approvals,
 }

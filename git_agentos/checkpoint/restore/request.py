@@ -72,6 +72,7 @@ class RestoreRequest:
     listing           the worktree's directories, if they were just listed
     pins              commits that the save keeps
     trigger           the trigger of the save
+    made_from         the state that the target was made from: what is restored must not have changed since
     new_worktree      the worktree is being created, and is removed after a failure; files that are not checked out yet
                       are saved as the index has them
     """
@@ -93,6 +94,7 @@ class RestoreRequest:
     pins: Sequence[str] = ()
     trigger: str = "before_restore"
     new_worktree: bool = False
+    made_from: State | None = None
 
     def journal(self, saved: str, agent: str) -> Journal:
         """The journal of this restore by `agent`; `saved` is the checkpoint of the state before."""

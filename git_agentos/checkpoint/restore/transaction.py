@@ -119,6 +119,7 @@ class _Transaction:
         the way or become visible."""
         wanted = self._capture_request()
         now = self._capture(writer, wanted, self.scan)
+        self._check_made_from(writer, now)
         target = self.target = format.with_visible_tree(self.repository, writer, self.target)
         found = self._make_plan(writer, now, target)
         if found.unsaved or found.revealed or found.hidden:
@@ -309,8 +310,8 @@ class _Transaction:
             )
 
     def _check_paths(self, writer: Writer, now: State) -> None:
-        if self.options.paths is None:
-            return
+        if self.options.paths is None or self.request.interrupted is not None:
+            return  # what an interrupted restore was to remove may be gone
         others = {*self.target.ignored, *self.target.empty_directories, *self.target.nested}
         others |= {*now.empty_directories, *now.nested}
         folders = trees.folders_above(others)
@@ -326,6 +327,17 @@ class _Transaction:
                 f"path '{os.fsdecode(path)}' is neither in checkpoint {self.checkpoint[:8]} nor in the worktree",
                 f"git agentos checkpoint show {self.checkpoint[:8]} lists its contents",
             )
+
+    def _check_made_from(self, writer: Writer, now: State) -> None:
+        made_from = self.request.made_from
+        if made_from is None:
+            return
+        pairs = ((now.visible_tree, made_from.visible_tree), (now.index_tree, made_from.index_tree))
+        for path in self.options.paths or ():
+            if any(trees.find(writer, one, path) != trees.find(writer, other, path) for one, other in pairs):
+                raise RestoreError(
+                    f"'{os.fsdecode(path)}' has changed while this was prepared", "try again; nothing was changed"
+                )
 
     def _check_objects(self, plan: Plan) -> None:
         """Check that every object that the plan needs exists, before anything is changed."""

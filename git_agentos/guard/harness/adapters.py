@@ -31,6 +31,7 @@ from git_agentos.guard.exec import client_configuration
 from git_agentos.guard.harness.events import (
     OTHER,
     PROMPT,
+    SESSION_END,
     SHELL,
     STOP,
     Event,
@@ -111,7 +112,7 @@ class Harness:
             return event._replace(kind=SHELL, text=required_text(body, "command"), tool="Shell")
         if kind == _FILE_EDITED:
             return after_tool(event._replace(tool="Edit"), body, self.tools)
-        if kind in (PROMPT, STOP):
+        if kind in (PROMPT, STOP, SESSION_END):
             return event._replace(kind=kind, text=text_of(body, "prompt") or "")
         return event
 
@@ -132,6 +133,7 @@ _CLAUDE_EVENTS = {
     "PostToolUse": _AFTER_TOOL,
     "UserPromptSubmit": PROMPT,
     "Stop": STOP,
+    "SessionEnd": SESSION_END,
 }
 
 
@@ -152,8 +154,8 @@ def _message_on_stderr(event: Event, message: str) -> HookReply:  # noqa: ARG001
     return HookReply(stderr=message)
 
 
-def _claude_settings(matcher: str) -> Callable[[str, str], dict[str, Any]]:
-    """The settings in which the tools that `matcher` matches are recorded."""
+def _claude_settings(matcher: str, *more: str) -> Callable[[str, str], dict[str, Any]]:
+    """The settings in which the tools that `matcher` matches are recorded, and `more` events."""
 
     def settings(recording: str, blocking: str) -> dict[str, Any]:
         def hook(command: str) -> dict[str, Any]:
@@ -165,6 +167,7 @@ def _claude_settings(matcher: str) -> Callable[[str, str], dict[str, Any]]:
                 "PostToolUse": [{"matcher": matcher, "hooks": [hook(recording)]}],
                 "UserPromptSubmit": [{"hooks": [hook(recording)]}],
                 "Stop": [{"hooks": [hook(recording)]}],
+                **{event: [{"hooks": [hook(recording)]}] for event in more},
             }
         }
 
@@ -186,7 +189,7 @@ CLAUDE_CODE = Harness(
     events=_CLAUDE_EVENTS,
     deny=_claude_deny,
     no_objection=_system_message,
-    settings=_claude_settings("Bash|Write|Edit|MultiEdit|NotebookEdit"),
+    settings=_claude_settings("Bash|Write|Edit|MultiEdit|NotebookEdit", "SessionEnd"),
 )  # fmt: skip
 
 _CODEX_TOOLS = Tools(
@@ -232,6 +235,7 @@ def _gemini_settings(recording: str, blocking: str) -> dict[str, Any]:
                            "hooks": [hook(recording)]}],
             "BeforeAgent": [{"hooks": [hook(recording)]}],
             "AfterAgent": [{"hooks": [hook(recording)]}],
+            "SessionEnd": [{"hooks": [hook(recording)]}],
         }
     }  # fmt: skip
 
@@ -250,7 +254,13 @@ GEMINI = Harness(
     note="'/hooks' in gemini lists it; gemini's shell switches the guard off inside git, and our hook switches it on"
     " again: `git agentos guard exec -- gemini` covers what gemini starts in another way",
     tools=_GEMINI_TOOLS,
-    events={"BeforeTool": _BEFORE_TOOL, "AfterTool": _AFTER_TOOL, "BeforeAgent": PROMPT, "AfterAgent": STOP},
+    events={
+        "BeforeTool": _BEFORE_TOOL,
+        "AfterTool": _AFTER_TOOL,
+        "BeforeAgent": PROMPT,
+        "AfterAgent": STOP,
+        "SessionEnd": SESSION_END,
+    },
     deny=_deny_decision,
     no_objection=_system_message,
     settings=_gemini_settings,
@@ -315,6 +325,7 @@ CURSOR = Harness(
         "afterFileEdit": _FILE_EDITED,
         "beforeSubmitPrompt": PROMPT,
         "stop": STOP,
+        "sessionEnd": SESSION_END,
     },
     deny=_cursor_deny,
     no_objection=_cursor_no_objection,
@@ -327,7 +338,7 @@ CURSOR = Harness(
 # -- Copilot CLI -------------------------------------------------------------------------------------------------------
 
 _COPILOT_FIELDS = Fields(tool="toolName", input="toolArgs", session=("sessionId", "session_id"))
-_COPILOT_OTHER = ("source", "reason", "error", "initialPrompt", "notification_type", "trigger")
+_COPILOT_OTHER = ("source", "error", "initialPrompt", "notification_type", "trigger")
 
 
 def _copilot_event(body: Mapping[str, Any]) -> str:
@@ -338,6 +349,8 @@ def _copilot_event(body: Mapping[str, Any]) -> str:
             return "userPromptSubmitted"
         if "stopReason" in body:
             return "agentStop"
+        if "reason" in body:
+            return "sessionEnd"
         if any(field in body for field in _COPILOT_OTHER):
             return "other"
     raise InvalidEvent("it has no 'toolName'")
@@ -365,6 +378,7 @@ def _copilot_settings(recording: str, blocking: str) -> dict[str, Any]:
             "postToolUse": hook(recording),
             "userPromptSubmitted": hook(recording),
             "agentStop": hook(recording),
+            "sessionEnd": hook(recording),
         },
     }
 
@@ -387,6 +401,7 @@ COPILOT = Harness(
         "postToolUse": _AFTER_TOOL,
         "userPromptSubmitted": PROMPT,
         "agentStop": STOP,
+        "sessionEnd": SESSION_END,
     },
     deny=_copilot_deny,
     no_objection=_message_on_stderr,

@@ -11,7 +11,8 @@ from typing import Any
 from git_agentos.util.named_tuple import NamedTuple
 
 # What an event is about.
-SHELL, EDIT, TOOL_RAN, PROMPT, STOP, OTHER = "shell", "edit", "tool-ran", "prompt", "stop", "other"
+SHELL, EDIT, TOOL_RAN, PROMPT, STOP = "shell", "edit", "tool-ran", "prompt", "stop"
+SESSION_END, OTHER = "session-end", "other"
 
 _PATCHED = re.compile(r"^\*\*\* (?:Add File|Update File|Delete File|Move to): (.+)$", re.MULTILINE)
 _COMMAND_FIELDS = ("command", "cmd", "script")
@@ -33,6 +34,7 @@ class Event(NamedTuple):
     `tool-ran`  a tool has run: one that changed `paths`, or a shell with `text`; other tools have neither
     `prompt`    the user has entered a prompt: `text`
     `stop`      the agent has finished its turn
+    `session-end`  the session is over
     `other`     nothing that concerns the guard
 
     `name` is the harness's own name for the event, which some replies have to repeat. `given` is the tool's input as

@@ -79,7 +79,7 @@ def _respond_to(harness: Harness, event: Event, caller: Caller) -> HookReply:
     who = identity.identify(caller.environment, git_dir, caller.pid, caller.explicit)
     who = who if who.agent is not None else Identity(harness.name, "harness")
     if event.kind not in (events.SHELL, events.EDIT):
-        return harness.no_objection(event, recording.record(harness.name, event, folder, who, caller.environment))
+        return harness.no_objection(event, recording.record(harness.name, event, folder, _recorder(who, caller)))
     settings = configuration.read(folder, caller.environment)
     tampered = tampering.report_at(folder, who, caller.environment)
     runs, message = _enforce_all(_judge(event, who, settings, caller), who, settings, caller)
@@ -88,11 +88,15 @@ def _respond_to(harness: Harness, event: Event, caller: Caller) -> HookReply:
     if not runs:
         return harness.deny(event, message)
     if harness.rewrite is not None and overrides_git and event.kind == events.SHELL and event.text:
-        recorded = recording.record(harness.name, event, folder, who, caller.environment)
+        recorded = recording.record(harness.name, event, folder, _recorder(who, caller))
         message = "\n".join(each for each in (message, recorded) if each)
         reply = harness.rewrite(event, client_configuration.prefixed(event.text, hook_environment))
         return reply._replace(stderr=message)
     return harness.no_objection(event, message)
+
+
+def _recorder(who: Identity, caller: Caller) -> recording.Recorder:
+    return recording.Recorder(who.agent, caller.environment, caller.pid)
 
 
 # -- judging -----------------------------------------------------------------------------------------------------------

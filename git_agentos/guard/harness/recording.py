@@ -1,5 +1,6 @@
 """What the hook records: checkpoints of what an agent does in a harness (after an edit or a command, before and after
-each turn), and the last time that the harness called our hook in a worktree, which proves that it reads our settings.
+each turn), the turns themselves (`turns.record`), and the last time that the harness called our hook in a worktree,
+which proves that it reads our settings.
 
     <git directory of the worktree>/agentos/harness/<name>.asked    {"at": seconds, "below_exec": true}
 
@@ -9,12 +10,12 @@ No decision depends on that file, so it is neither signed nor written durably.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import time
 import warnings
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from git_agentos.errors import AgentosError
 from git_agentos.git.location import Location, locate
@@ -23,16 +24,31 @@ from git_agentos.guard.ancestry import MARKER
 from git_agentos.guard.configuration import settings as configuration
 from git_agentos.guard.harness import events
 from git_agentos.guard.harness.events import Event
-from git_agentos.guard.identity import Identity
 from git_agentos.redact import redact
+from git_agentos.turns import sessions
+from git_agentos.turns.sessions import OpenTurn, Session
 from git_agentos.util import files
 from git_agentos.util.named_tuple import NamedTuple
 
-_MAX_LENGTH = 200  # characters of a prompt, a command or a session's id
+if TYPE_CHECKING:
+    from git_agentos.turns.record import Begun
 
 
-def record(harness: str, event: Event, folder: str, who: Identity, environment: Mapping[str, str]) -> str:
-    """Create a checkpoint of the worktree at `folder`, where the event may have changed it; the warnings to show."""
+class Recorder(NamedTuple):
+    """For whom is recorded: the agent, the hook's environment and its process."""
+
+    agent: str | None
+    environment: Mapping[str, str]
+    pid: int
+
+
+_MAX_LENGTH = 200  # characters of a prompt's first line, a command or a session's id
+_OF_A_TURN = (events.PROMPT, events.STOP, events.SESSION_END)
+
+
+def record(harness: str, event: Event, folder: str, caller: Recorder) -> str:
+    """Create a checkpoint of the worktree at `folder`, where the event may have changed it, and record the turn that it
+    begins or ends; the warnings to show."""
     if event.kind == events.TOOL_RAN and not event.paths and not event.text:
         return ""
     try:
@@ -40,27 +56,84 @@ def record(harness: str, event: Event, folder: str, who: Identity, environment: 
     except AgentosError:
         return ""  # no repository
     try:
-        settings = configuration.read(location.root, environment)
-        if not settings.auto_on("onTaskComplete"):
-            return ""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            _create_checkpoint(harness, event, location, who, environment)
+            _record(harness, event, location, caller)
         return "\n".join(f"git-agentos: {messages.printable(str(each.message))}" for each in caught)
     except (AgentosError, OSError) as error:
-        return f"git-agentos: warning: no checkpoint could be created: {messages.printable(str(error))}"
+        return f"git-agentos: warning: not everything could be recorded: {messages.printable(str(error))}"
+
+
+def _record(harness: str, event: Event, location: Location, caller: Recorder) -> None:
+    recorded = messages.printable(event.session)[:_MAX_LENGTH] if event.session else None
+    session = sessions.session(harness, event.session, recorded)
+    running = sessions.read(location, session.key)
+    if event.kind == events.SESSION_END and running is None:
+        return
+    begun = None
+    turn = running
+    if event.kind == events.PROMPT:
+        try:
+            begun = _begin(session, event, location, caller)
+        except (AgentosError, OSError) as error:  # the checkpoint matters more
+            warnings.warn(f"warning: the turn was not recorded: {error}", stacklevel=1)
+            sessions.remove(location, session.key)
+        turn = begun.turn if begun is not None else None
+    saved = None
+    try:
+        if configuration.read(location.root, caller.environment).auto_on("onTaskComplete"):
+            saved = _create_checkpoint(session, event, location, caller, turn)
+    finally:
+        if event.kind in _OF_A_TURN:
+            _record_turn(session, event, location, caller, saved, begun)
+        elif turn is not None and saved is not None:
+            sessions.note_checkpoint(location, session.key, turn.turn, saved)
+
+
+def _begin(session: Session, event: Event, location: Location, caller: Recorder) -> Begun:
+    from git_agentos.guard.enforcement import saving
+    from git_agentos.turns import record as turns
+
+    turn = OpenTurn(
+        "", _first_line(event.text), sessions.digest_of(event.text), None, client=sessions.client_of(caller.pid)
+    )
+    worktree = saving.context_at(location, caller.agent, caller.environment)
+    return turns.begin(worktree, session, turn, event.text)
+
+
+def _record_turn(
+    session: Session,
+    event: Event,
+    location: Location,
+    caller: Recorder,
+    saved: str | None,
+    begun: Begun | None,
+) -> None:
+    """Record what an event means for its turn, at the checkpoint `saved`."""
+    from git_agentos.guard.enforcement import saving
+    from git_agentos.turns import record as turns
+
+    worktree = saving.context_at(location, caller.agent, caller.environment)
+    if begun is not None:
+        turns.set_before(worktree, session, begun, saved)
+    elif event.kind != events.PROMPT:
+        turns.end(worktree, session, saved, turns.STOP if event.kind == events.STOP else turns.SESSION_END)
 
 
 def _create_checkpoint(
-    harness: str, event: Event, location: Location, who: Identity, environment: Mapping[str, str]
-) -> None:
+    session: Session, event: Event, location: Location, caller: Recorder, turn: OpenTurn | None
+) -> str:
+    """Create the checkpoint of an event, or find that nothing has changed; its id."""
     from git_agentos.checkpoint.creation import create_checkpoint
     from git_agentos.guard.enforcement import saving
 
-    prompt = _prompt(location, event)
+    prompt = _first_line(event.text) if event.kind in (events.PROMPT, events.STOP) else ""
+    prompt = prompt or (turn.subject if turn is not None else "")
     is_command = event.kind == events.SHELL or (event.kind == events.TOOL_RAN and not event.paths)
     is_edit = event.kind == events.TOOL_RAN and not is_command
-    meta = {"harness": harness, "event": "shell" if is_command else "edit" if is_edit else event.kind}
+    meta = {"harness": session.harness, "event": "shell" if is_command else "edit" if is_edit else event.kind}
+    if turn is not None and event.kind != events.SESSION_END:
+        meta["turn"] = turn.turn
     if prompt:
         meta["prompt"] = prompt
     if event.tool:
@@ -71,42 +144,21 @@ def _create_checkpoint(
         paths = ", ".join(os.path.relpath(path, location.root) for path in event.paths[:3])
         description = f"after an edit of {messages.printable(os.fsencode(paths).decode('utf-8', 'backslashreplace'))}"
     else:
-        turn = f"{'before' if event.kind == events.PROMPT else 'after'} a turn"
-        description = f"{turn}: {prompt}" if prompt else turn
-    context = saving.context_at(location, who.agent, environment)
+        at = f"{'before' if event.kind == events.PROMPT else 'after'} a turn"
+        description = f"{at}: {prompt}" if prompt else at
+    context = saving.context_at(location, caller.agent, caller.environment)
     metadata = context.metadata(
         trigger="task_complete" if event.kind == events.STOP else "periodic",
         description=description,
-        session_id=messages.printable(event.session)[:_MAX_LENGTH] if event.session else None,
+        session_id=session.id,
         meta=meta,
     )
-    create_checkpoint(context, metadata)
+    return create_checkpoint(context, metadata).checkpoint.id
 
 
 def _first_line(text: str) -> str:
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return messages.printable(redact(line)[0])[:_MAX_LENGTH]
-
-
-def _prompt(location: Location, event: Event) -> str:
-    """The first line of the prompt that began this turn. It is stored, since later events of the turn do not have
-    it."""
-    prompt = _first_line(event.text) if event.kind in (events.PROMPT, events.STOP) else ""
-    key = hashlib.sha256((event.session or "").encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    path = os.path.join(location.state_dir, "harness", f"{key}.json")
-    if prompt:
-        from git_agentos.util import directories
-
-        with contextlib.suppress(AgentosError, OSError):  # the checkpoint matters more than its description
-            directories.make_own(location.state_dir)
-            directories.make_own(os.path.dirname(path))
-            files.replace(path, json.dumps({"prompt": prompt}).encode("ascii"), mode=0o600, durable=False)
-        return prompt
-    try:
-        stored = files.read_object(path, limit=1 << 16).get("prompt", "")
-    except (OSError, ValueError):
-        return ""
-    return stored if isinstance(stored, str) else ""
 
 
 # -- contact -----------------------------------------------------------------------------------------------------------

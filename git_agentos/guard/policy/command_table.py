@@ -91,6 +91,8 @@ log export | repository | agentos | agentos | --agent= --all --since= --type= |
 log rebuild | here | agentos | agentos-change | |
 log timeline | repository | agentos | agentos | -n= --max-count= |
 log review | repository | agentos | agentos | --html= |
+turns | repository | agentos | agentos | --all -n= --max-count= |
+revert | here | agentos | agentos-change | --conflict= --dry-run | --dry-run:!agentos
 memory artifact | here | agentos | agentos | --type= --path= --description= |
 memory merge | here | agentos | agentos | --target= --source= --commit= |
 memory list | repository | agentos | agentos | --agent= --all |

@@ -301,7 +301,9 @@ def test_settings_block_before_tools_and_record_after_them(name: str) -> None:
             "copilot": {"preToolUse"},
         }[name]
     )
-    assert len(hooks) == len(closed) + 3
+    ends = {"claude-code": {"SessionEnd"}, "gemini": {"SessionEnd"}, "copilot": {"sessionEnd"}}.get(name, set())
+    assert ends <= hooks.keys()
+    assert len(hooks) == len(closed) + 3 + len(ends)
     after = [entry["matcher"] for event, entries in hooks.items() for entry in entries if event[:4] in ("Post", "Afte")
              and "matcher" in entry]  # fmt: skip
     tools = {*HARNESSES[name].tools.editors, *HARNESSES[name].tools.shells}

@@ -14,6 +14,7 @@ from tests.support.dirty import make_dirty
 from tests.support.faults.server import Runner
 from tests.support.operations import OPERATIONS
 from tests.support.repo import Repo, filled
+from tests.support.sessions import ClaudeSession
 
 Prepare = Callable[[Runner, Repo], list[str]]
 _OPERATIONS = {operation.name: operation for operation in OPERATIONS}
@@ -208,6 +209,22 @@ def restore_onto_unborn(runner: Runner, repo: Repo) -> list[str]:
     return ["restore", taken]
 
 
+def revert(runner: Runner, repo: Repo) -> list[str]:
+    """A turn that has written, staged and removed files, and later edits of the same and of other files."""
+    session = ClaudeSession(repo)
+    repo.write("src/app.py", "".join(f"line {n}\n" for n in range(20)))
+    session.prompt("go")
+    repo.append("src/app.py", "of the turn\n")
+    repo.write("made/by/turn.txt", "made\n")
+    repo.write("staged.txt", "staged\n")
+    repo.add("staged.txt")
+    repo.remove("readme.txt")
+    session.stop()
+    repo.write("src/app.py", "later\n" + repo.read("src/app.py").decode())
+    repo.write("own.txt", "later\n")
+    return ["revert", json.loads(runner.run_ok(repo.path, "--json", "turns").out)["turns"][0]["id"]]
+
+
 def undo(runner: Runner, repo: Repo) -> list[str]:
     words = restore(runner, repo)
     runner.run_ok(repo.path, *words)
@@ -246,6 +263,7 @@ CHANGES: dict[str, Prepare] = {
     "restore-over-ignored": restore_over_ignored,
     "restore-over-locally-ignored": restore_over_locally_ignored,
     "restore-onto-unborn": restore_onto_unborn,
+    "revert": revert,
     "undo": undo,
     "undo-undo": undo_undo,
     "undo-into-bisect": undo_into_bisect,
