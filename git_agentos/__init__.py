@@ -55,7 +55,7 @@ _MODULES = {
     "git_agentos.errors": (
         "AgentosError AgentosWarning ChangedState CheckpointFormatError CheckpointNotFound ConfigurationError "
         "ConflictError ContextError DamagedDatabase DamagedFile DatabaseError GitCommandError GuardError "
-        "IncompleteCaptureError InterruptedRestore LockedError MissingObjectsError PolicyError "
+        "IncompleteCaptureError InterruptedRestore LockedError McpError MissingObjectsError PolicyError "
         "RepositoryError RestoreError RunError StorageError TddError UnreadableConfiguration "
         "UnsupportedRepository UsageError WorkflowConfigurationError WorktreeError"
     ),
@@ -73,15 +73,15 @@ __all__ = [
     "ChangeCounts", "ChangedState", "Checkpoint", "CheckpointFormatError", "CheckpointNotFound", "CheckpointSummary",
     "Checkpoints", "CleanupResult", "ConfigurationError", "ConflictError", "ConflictReport", "ContextError",
     "DamagedDatabase", "DamagedFile", "DatabaseError", "Diff", "FileChange", "FileContent", "Finding", "ForgetResult",
-    "GitCommandError", "GitWorktreeWorkspaceService", "Guard", "GuardDecision", "GuardError",
-    "IncompleteCaptureError", "Interrupted", "InterruptedRestore", "KeptCheckpoint", "LargeCheckpoint", "LargePath",
-    "LockedError", "Log", "LogEntry", "MergeConflict", "MergeResult", "MergeSource", "MissingObjectsError",
+    "GitCommandError", "GitWorktreeWorkspaceService", "Guard", "GuardDecision", "GuardError", "IncompleteCaptureError",
+    "Interrupted", "InterruptedRestore", "KeptCheckpoint", "LargeCheckpoint", "LargePath", "LockedError", "Log",
+    "LogEntry", "McpError", "MergeConflict", "MergeResult", "MergeSource", "MissingObjectsError",
     "NullWorkspaceService", "OpenRepository", "PolicyError", "ProcessInfo", "ProtectedCheckpoint", "RecoverResult",
     "RemovalResult", "RepositoryError", "RepositoryStatus", "RestoreError", "RestoreResult", "RevertResult",
     "RollbackResult", "RuleStorage", "RunError", "RunObserver", "RunOptions", "RunResult", "RunStep", "Runs",
     "SavedCheckpoint", "Skipped", "StorageError", "StorageResult", "SyncConflict", "SyncedWorktree", "TddError",
-    "TimelineStorage", "Turn", "Turns", "Unreadable", "UnreadableConfiguration", "UnsupportedRepository",
-    "UsageError", "VerifyResult", "WorkflowConfigurationError", "Workspace", "WorkspaceContext", "WorkspaceService",
+    "TimelineStorage", "Turn", "Turns", "Unreadable", "UnreadableConfiguration", "UnsupportedRepository", "UsageError",
+    "VerifyResult", "WorkflowConfigurationError", "Workspace", "WorkspaceContext", "WorkspaceService",
     "WorkspaceSnapshot", "WorktreeError", "WorktreeReason", "WorktreeStatus", "WorktreeSyncResult", "Worktrees",
     "__version__", "ensure_agentos_dir", "get_checkpoint_db_path", "get_repo_root", "open_repository",
     "open_workspace",

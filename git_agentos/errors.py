@@ -22,6 +22,7 @@
         ChangedState             exit 1   the state is not the one that the caller expects to be replaced
       WorktreeError              exit 1   a worktree cannot be created, found, completed or removed
       RunError                   exit 1   a run cannot be started, found, resumed, rolled back or accepted
+      McpError                   exit 1   the MCP server cannot be started, or cannot give an answer
       TddError                   exit 1   a workflow cannot be started, found or resumed, or tests cannot be run
       ContextError               exit 1   a file that must not be sent to a model (also a ValueError)
       GuardError                 exit 1   the guard, its hooks or a request for approval cannot be set up, found or read
@@ -152,6 +153,10 @@ class RunError(AgentosError):
 
 class TddError(AgentosError):
     kind = "tdd"
+
+
+class McpError(AgentosError):
+    kind = "mcp"
 
 
 class ContextError(AgentosError, ValueError):

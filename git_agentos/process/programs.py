@@ -15,6 +15,7 @@ from git_agentos.errors import AgentosError
 from git_agentos.util.named_tuple import NamedTuple
 
 TimeoutExpired = subprocess.TimeoutExpired
+Child = subprocess.Popen[bytes]
 _GRACE = 5.0  # seconds between SIGTERM and SIGKILL for a process group
 _MAX_OUTPUT = 1 << 20
 
@@ -89,6 +90,13 @@ def start_piped(
         bufsize=0,
         start_new_session=True,
         pass_fds=tuple(keep),
+    )
+
+
+def start_for_answer(argv: Sequence[str], *, cwd: str, env: Mapping[str, str]) -> Child:
+    """Start a program in a session of its own, with stdout in a pipe, and our stderr; the caller reaps it."""
+    return subprocess.Popen(
+        argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
     )
 
 
