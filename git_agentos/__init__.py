@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # `__all__` says which of their names are exported
     from git_agentos.api.checkpoints import *
     from git_agentos.api.guard import *
     from git_agentos.api.log import *
+    from git_agentos.api.remotes import *
     from git_agentos.api.repository import *
     from git_agentos.api.results import *
     from git_agentos.api.runs import *
@@ -38,13 +39,15 @@ _MODULES = {
     "git_agentos.api.checkpoints": "Checkpoints",
     "git_agentos.api.guard": "Approvals Guard",
     "git_agentos.api.log": "Log",
+    "git_agentos.api.remotes": "Remotes SyncObserver",
     "git_agentos.api.repository": "OpenRepository open_repository",
     "git_agentos.api.results": (
         "AcceptResult ApprovalStatus ArchivedWorktree ChangeCounts CheckpointSummary CleanupResult "
-        "ConflictReport ForgetResult GuardDecision KeptCheckpoint LargeCheckpoint LargePath LogEntry "
-        "MergeConflict MergeResult MergeSource ProcessInfo ProtectedCheckpoint RecoverResult RemovalResult "
-        "RepositoryStatus RestoreResult RevertResult RollbackResult RuleStorage RunResult RunStep SavedCheckpoint "
-        "StorageResult SyncConflict SyncedWorktree TimelineStorage Turn Unreadable VerifyResult WorktreeReason "
+        "ConflictReport ForgetResult GuardDecision HeldBackCheckpoint KeptCheckpoint LargeCheckpoint LargePath "
+        "LogEntry MergeConflict MergeResult MergeSource ProcessInfo ProtectedCheckpoint RecoverResult "
+        "RefusedTimeline RemoteWorktree RemovalResult RepositoryStatus RestoreResult RevertResult RollbackResult "
+        "RuleStorage RunResult RunStep SavedCheckpoint StorageResult SyncConflict SyncResult SyncStatus "
+        "SyncedWorktree TimelineStorage TransferredCheckpoints Turn Unreadable VerifyResult WorktreeReason "
         "WorktreeStatus WorktreeSyncResult"
     ),
     "git_agentos.api.runs": "RunObserver RunOptions Runs",
@@ -73,15 +76,16 @@ __all__ = [
     "ChangeCounts", "ChangedState", "Checkpoint", "CheckpointFormatError", "CheckpointNotFound", "CheckpointSummary",
     "Checkpoints", "CleanupResult", "ConfigurationError", "ConflictError", "ConflictReport", "ContextError",
     "DamagedDatabase", "DamagedFile", "DatabaseError", "Diff", "FileChange", "FileContent", "Finding", "ForgetResult",
-    "GitCommandError", "GitWorktreeWorkspaceService", "Guard", "GuardDecision", "GuardError", "IncompleteCaptureError",
-    "Interrupted", "InterruptedRestore", "KeptCheckpoint", "LargeCheckpoint", "LargePath", "LockedError", "Log",
-    "LogEntry", "McpError", "MergeConflict", "MergeResult", "MergeSource", "MissingObjectsError",
+    "GitCommandError", "GitWorktreeWorkspaceService", "Guard", "GuardDecision", "GuardError", "HeldBackCheckpoint",
+    "IncompleteCaptureError", "Interrupted", "InterruptedRestore", "KeptCheckpoint", "LargeCheckpoint", "LargePath",
+    "LockedError", "Log", "LogEntry", "McpError", "MergeConflict", "MergeResult", "MergeSource", "MissingObjectsError",
     "NullWorkspaceService", "OpenRepository", "PolicyError", "ProcessInfo", "ProtectedCheckpoint", "RecoverResult",
-    "RemovalResult", "RepositoryError", "RepositoryStatus", "RestoreError", "RestoreResult", "RevertResult",
-    "RollbackResult", "RuleStorage", "RunError", "RunObserver", "RunOptions", "RunResult", "RunStep", "Runs",
-    "SavedCheckpoint", "Skipped", "StorageError", "StorageResult", "SyncConflict", "SyncedWorktree", "TddError",
-    "TimelineStorage", "Turn", "Turns", "Unreadable", "UnreadableConfiguration", "UnsupportedRepository", "UsageError",
-    "VerifyResult", "WorkflowConfigurationError", "Workspace", "WorkspaceContext", "WorkspaceService",
+    "RefusedTimeline", "RemoteWorktree", "Remotes", "RemovalResult", "RepositoryError", "RepositoryStatus",
+    "RestoreError", "RestoreResult", "RevertResult", "RollbackResult", "RuleStorage", "RunError", "RunObserver",
+    "RunOptions", "RunResult", "RunStep", "Runs", "SavedCheckpoint", "Skipped", "StorageError", "StorageResult",
+    "SyncConflict", "SyncObserver", "SyncResult", "SyncStatus", "SyncedWorktree", "TddError", "TimelineStorage",
+    "TransferredCheckpoints", "Turn", "Turns", "Unreadable", "UnreadableConfiguration", "UnsupportedRepository",
+    "UsageError", "VerifyResult", "WorkflowConfigurationError", "Workspace", "WorkspaceContext", "WorkspaceService",
     "WorkspaceSnapshot", "WorktreeError", "WorktreeReason", "WorktreeStatus", "WorktreeSyncResult", "Worktrees",
     "__version__", "ensure_agentos_dir", "get_checkpoint_db_path", "get_repo_root", "open_repository",
     "open_workspace",

@@ -18,6 +18,7 @@ from git_agentos import RunResult, RunStep, open_repository
 from git_agentos.api import results
 from git_agentos.errors import CheckpointNotFound, PolicyError, UsageError
 from tests.support.confirming import set_up
+from tests.support.remotes import clone, connect, make_bare
 from tests.support.repo import Repo
 
 CLIENT = Path(__file__).parents[1] / "docs" / "examples" / "client.py"
@@ -172,6 +173,100 @@ class Recorder:
 
     def step_ended(self, run: RunResult, step: RunStep) -> None:
         self.seen.append((run, step))
+
+
+# Made up, and put together here: no scanner of this project's own files is to find it.
+SECRET = "ghp_" + "x7Qm2Lr9Tz" * 3 + "4Wv8Np"
+
+
+def test_a_transfer_to_another_clone(repo: Repo, tmp_path: Path) -> None:
+    shared = make_bare(tmp_path, repo)
+    connect(repo, shared, "desk")
+    opened = open_repository(repo.path)
+    made = opened.worktrees.create("dev-1")
+    Path(made.path or "", "work.txt").write_text("work\n")
+    work = open_repository(made.path or "").checkpoints.create("work")
+    saved = opened.checkpoints.create("first")
+    would = opened.remotes.sync(all_worktrees=True, dry_run=True)
+    seen: list[str] = []
+
+    class Observer:
+        def begins(self, what: str) -> None:
+            seen.append(what)
+
+        def output(self, line: str) -> None:
+            pass
+
+    done = opened.remotes.sync("origin", all_worktrees=True, observer=Observer())
+    assert would == dataclasses.replace(done, dry_run=True)
+    assert (done.remote, done.host, done.fetched, done.held_back, done.refused) == ("origin", "desk", (), (), ())
+    assert [(each.worktree_id, each.host, each.checkpoints) for each in done.pushed] == [
+        ("dev-1", "desk", 2), ("main", "desk", 1)
+    ]  # fmt: skip
+    assert seen[0] == "asking 'origin' what it has"
+    status = opened.remotes.status()
+    assert [(each.worktree_id, each.ahead, each.behind) for each in status.worktrees] == [
+        ("dev-1", 0, 0),
+        ("main", 0, 0),
+    ]
+
+    other = clone(tmp_path, shared, "lap")
+    other.git("commit", "-q", "--allow-empty", "-m", "start")
+    there = open_repository(other.path)
+    fetched = there.remotes.sync(push=False)
+    assert [(each.worktree_id, each.checkpoints) for each in fetched.fetched] == [("dev-1", 2), ("main", 1)]
+    assert there.checkpoints.list(host="desk") == (saved,)
+    assert there.checkpoints.list() == ()
+    assert {each.id for each in there.checkpoints.list(host="desk", all_worktrees=True)} >= {saved.id, work.id}
+    assert there.checkpoints.find("latest", host="d", worktree_id="dev-1") == work
+    assert there.checkpoints.search("work", host="desk", worktree_id="dev-1")[0] == work
+    assert there.checkpoints.read_file("latest", "work.txt", host="desk", worktree_id="dev-1").content == b"work\n"
+    diff = there.checkpoints.diff("@{1}", "latest", host="desk", worktree_id="dev-1")
+    assert [(each.status, each.path) for each in diff.files] == [("A", "work.txt")]
+    restored = there.restore("latest", keep_head=True, host="desk", worktree_id="dev-1")
+    assert restored.checkpoint == work.id
+    assert (other.path / "work.txt").read_text() == "work\n"
+    revived = there.worktrees.revive("dev-1", host="desk")
+    assert Path(revived.path or "", "work.txt").read_text() == "work\n"
+    for result in (would, done, status, fetched, diff, restored, revived):
+        check(result)
+
+
+def test_what_a_transfer_holds_back(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a result. A person with a key allows it, an agent asks."""
+    connect(repo, make_bare(tmp_path, repo), "desk")
+    opened = open_repository(repo.path)
+    repo.write("settings", f"token = {SECRET}\n")
+    saved = opened.checkpoints.create("with a token")
+    done = opened.remotes.sync(fetch=False)
+    [found] = done.held_back
+    assert (done.pushed, found.worktree_id, found.checkpoint, found.path, found.line) == (
+        (), "main", saved.id, "settings", 1
+    )  # fmt: skip
+    check(done)
+    with monkeypatch.context() as agent:
+        agent.setenv("AGENTOS_AGENT_ID", "dev-1")
+        with pytest.raises(PolicyError):
+            opened.remotes.sync(fetch=False)
+        assert opened.remotes.sync(push=False).fetched == ()
+        opened.remotes.status()
+    (tmp_path / "key").write_text("key\n")
+    set_up(repo, "agentos.approvalKey", str(tmp_path / "key"))
+    after = open_repository(repo.path).remotes.sync(allow=[str(found.fingerprint)])
+    assert (after.held_back, [each.checkpoints for each in after.pushed]) == ((), [1])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"push": False, "fetch": False}, {"worktree_id": "a", "all_worktrees": True}, {"last": 0}, {"allow": "abc"}],
+    ids=str,
+)
+def test_transfers_that_cannot_be_meant(wrong: dict[str, typing.Any], repo: Repo) -> None:
+    with pytest.raises(UsageError) as caught:
+        open_repository(repo.path).remotes.sync(**wrong)
+    assert "--" not in caught.value.message + (caught.value.hint or "")
+    with pytest.raises(UsageError, match="'worktree_id' is for 'host'"):
+        open_repository(repo.path).checkpoints.find("latest", worktree_id="dev-1")
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@
 
 repository   `open_repository()`, restore, undo, recover, status, doctor
 checkpoints, worktrees, runs, log, turns   `repo.checkpoints`, …: they do what the commands of these names do
+remotes      `repo.remotes`: checkpoints of other clones
 guard        `repo.guard` and `repo.approvals`
 results      what all of them return
 conversion   the domain's results as the API's

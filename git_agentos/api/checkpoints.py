@@ -16,10 +16,18 @@ if TYPE_CHECKING:
     from git_agentos.checkpoint.queries import Diff, FileContent
 
 
+def check_host(host: str | None, worktree_id: str | None) -> None:
+    """UsageError for a worktree of no host."""
+    if worktree_id is not None and host is None:
+        raise UsageError("'worktree_id' is for 'host'", "open_worktree() opens a worktree of this clone")
+
+
 class Checkpoints:
     """The checkpoints of the worktree.
 
     A checkpoint is named by its id or at least 4 digits of it, by `latest`, or by `@{N}`, the N-th before the newest.
+    With `host`, those are meant that were fetched from that host (`repo.remotes`): of its worktree with the id
+    `worktree_id`, by default the id of this worktree.
     """
 
     def __init__(self, workspace: Workspace, agent: str | None) -> None:
@@ -44,7 +52,7 @@ class Checkpoints:
             saved = self._workspace.checkpoint(description, trigger=trigger, task_id=task_id, meta=metadata)
         return convert(SavedCheckpoint, saved)
 
-    def list(
+    def list(  # noqa: PLR0913 - the options of the command, documented
         self,
         *,
         limit: int | None = None,
@@ -53,8 +61,10 @@ class Checkpoints:
         trigger: str | None = None,
         agent: str | None = None,
         all_worktrees: bool = False,
+        host: str | None = None,
     ) -> tuple[SavedCheckpoint, ...]:
-        """The checkpoints of this worktree, those that `agent` created, or those of all worktrees; newest first."""
+        """The checkpoints of this worktree, those that `agent` created, or those of all worktrees; newest first. With
+        `host`, those of its worktrees."""
         found = self._workspace.checkpoints(
             limit=limit,
             since=None if since is None else since.astimezone().isoformat(),
@@ -62,29 +72,47 @@ class Checkpoints:
             trigger=trigger,
             agent=agent,
             all_timelines=all_worktrees,
+            host=host,
         )
         return tuple(convert(SavedCheckpoint, each) for each in found)
 
-    def find(self, name: str) -> SavedCheckpoint:
+    def find(self, name: str, *, host: str | None = None, worktree_id: str | None = None) -> SavedCheckpoint:
         """The checkpoint with a name. CheckpointNotFound if there is none, or more than one."""
-        return convert(SavedCheckpoint, self._workspace.find(name))
+        check_host(host, worktree_id)
+        return convert(SavedCheckpoint, self._workspace.find(name, agent=worktree_id, host=host))
 
-    def search(self, text: str, *, limit: int | None = None) -> tuple[SavedCheckpoint, ...]:
+    def search(
+        self, text: str, *, limit: int | None = None, host: str | None = None, worktree_id: str | None = None
+    ) -> tuple[SavedCheckpoint, ...]:
         """The checkpoints in whose description, task, metadata or changed paths `text` occurs, newest first."""
-        return tuple(convert(SavedCheckpoint, each) for each in self._workspace.search(text, limit=limit))
+        check_host(host, worktree_id)
+        found = self._workspace.search(text, limit=limit, agent=worktree_id, host=host)
+        return tuple(convert(SavedCheckpoint, each) for each in found)
 
-    def diff(self, older: str, newer: str | None = None, *, paths: Sequence[str] = ()) -> Diff:
+    def diff(
+        self,
+        older: str,
+        newer: str | None = None,
+        *,
+        paths: Sequence[str] = (),
+        host: str | None = None,
+        worktree_id: str | None = None,
+    ) -> Diff:
         """What changed from checkpoint `older` to `newer`, or to the worktree as it is now.
 
         `paths` are relative to the path that was opened.
         """
-        return self._workspace.diff(older, newer, paths)
+        check_host(host, worktree_id)
+        return self._workspace.diff(older, newer, paths, agent=worktree_id, host=host)
 
-    def read_file(self, checkpoint: str, path: str) -> FileContent:
+    def read_file(
+        self, checkpoint: str, path: str, *, host: str | None = None, worktree_id: str | None = None
+    ) -> FileContent:
         """A file of a checkpoint, with the bytes that it had in the worktree; `path` is relative to the root."""
         if not path:
             raise UsageError("the path of the file is empty")
-        return self._workspace.read_file(f"{checkpoint}:{path}")
+        check_host(host, worktree_id)
+        return self._workspace.read_file(f"{checkpoint}:{path}", agent=worktree_id, host=host)
 
     def forget(
         self,

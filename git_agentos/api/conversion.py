@@ -33,6 +33,10 @@ _NAMES = {
     "RemovalResult": {"commit": "branch_sha"},
     "RunStep": {"number": "n", "before": "checkpoint_before", "after": "checkpoint_after"},
     "RunResult": {"id": "run_id"},
+    "TransferredCheckpoints": {"worktree_id": "timeline"},
+    "HeldBackCheckpoint": {"worktree_id": "timeline"},
+    "RemoteWorktree": {"worktree_id": "timeline"},
+    "SyncStatus": {"worktrees": "timelines"},
 }
 
 

@@ -6,10 +6,11 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from git_agentos.api.checkpoints import Checkpoints
+from git_agentos.api.checkpoints import Checkpoints, check_host
 from git_agentos.api.conversion import convert
 from git_agentos.api.guard import Approvals, Guard
 from git_agentos.api.log import Log
+from git_agentos.api.remotes import Remotes
 from git_agentos.api.results import RecoverResult, RepositoryStatus, RestoreResult
 from git_agentos.api.runs import Runs
 from git_agentos.api.turns import Turns
@@ -38,6 +39,7 @@ class OpenRepository:
         self.checkpoints = Checkpoints(workspace, agent)
         self.worktrees = Worktrees(workspace)
         self.runs = Runs(workspace)
+        self.remotes = Remotes(workspace)
         self.log = Log(workspace)
         self.turns = Turns(workspace)
         self.guard = Guard(workspace, agent)
@@ -75,6 +77,8 @@ class OpenRepository:
         dry_run: bool = False,
         expected: str | None = None,
         idempotency_key: str | None = None,
+        host: str | None = None,
+        worktree_id: str | None = None,
     ) -> RestoreResult:
         """Restore the state of a checkpoint, on a new branch (named `branch`). The state before is saved.
 
@@ -82,8 +86,10 @@ class OpenRepository:
         with the same `idempotency_key` does nothing and returns the result of the first.
 
         `paths` limits it to files and directories, relative to the path that was opened. HEAD does not move with
-        `paths` or `keep_head`. `keep_new` keeps files that the checkpoint does not have.
+        `paths` or `keep_head`. `keep_new` keeps files that the checkpoint does not have. With `host`, the checkpoint is
+        one of that host, as for `checkpoints.find`.
         """
+        check_host(host, worktree_id)
         if branch is not None and (keep_head or paths):
             raise UsageError("'branch' cannot be combined with 'keep_head' or 'paths'")
         done = self._workspace.restore(
@@ -95,6 +101,8 @@ class OpenRepository:
             dry_run=dry_run,
             expected=expected,
             idempotency_key=idempotency_key,
+            agent=worktree_id,
+            host=host,
         )
         return convert(RestoreResult, done)
 

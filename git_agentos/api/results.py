@@ -557,3 +557,70 @@ class StorageResult:
     largest: tuple[LargePath, ...]
     largest_checkpoints: tuple[LargeCheckpoint, ...]
     budget_bytes: int | None
+
+
+# -- remotes -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TransferredCheckpoints:
+    """How many checkpoints of a worktree of a host were pushed or fetched (None: a dry run of a fetch cannot know)."""
+
+    worktree_id: str
+    host: str
+    checkpoints: int | None
+
+
+@dataclass(frozen=True)
+class HeldBackCheckpoint:
+    """A checkpoint that was not pushed, and what was found in it. `path` is the file, or says what it is; `line` is
+    None for the name of a file. For an archive with ignored files, `path`, `line` and `fingerprint` are None."""
+
+    worktree_id: str
+    checkpoint: str
+    path: str | None
+    line: int | None
+    kind: str
+    fingerprint: str | None
+
+
+@dataclass(frozen=True)
+class RefusedTimeline:
+    """What was not pushed (`<worktree id>`) or fetched (`<host>/<worktree id>`), and why, for people."""
+
+    timeline: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class SyncResult:
+    """The result of a transfer. `host` is the name of this clone."""
+
+    remote: str
+    host: str
+    pushed: tuple[TransferredCheckpoints, ...]
+    fetched: tuple[TransferredCheckpoints, ...]
+    held_back: tuple[HeldBackCheckpoint, ...]
+    refused: tuple[RefusedTimeline, ...]
+    dry_run: bool
+
+
+@dataclass(frozen=True)
+class RemoteWorktree:
+    """How the checkpoints of a worktree of a host compare with a remote: `ahead` are only here, `behind` only there
+    (None: how many is known when they are fetched); `held_back` were not pushed."""
+
+    worktree_id: str
+    host: str
+    ahead: int
+    behind: int | None
+    held_back: int
+
+
+@dataclass(frozen=True)
+class SyncStatus:
+    """How the checkpoints here compare with those on a remote. `host` is the name of this clone."""
+
+    remote: str
+    host: str
+    worktrees: tuple[RemoteWorktree, ...]

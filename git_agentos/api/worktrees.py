@@ -46,11 +46,13 @@ class Worktrees:
         )
         return convert(WorktreeStatus, made)
 
-    def revive(self, worktree_id: str, *, guard: bool = True) -> WorktreeStatus:
-        """Create an archived or removed worktree again, as it was."""
+    def revive(self, worktree_id: str, *, guard: bool = True, host: str | None = None) -> WorktreeStatus:
+        """Create an archived or removed worktree again, as it was; with `host`, one of that host, in its last state
+        that was fetched."""
         from git_agentos.worktree import creation
 
-        return convert(WorktreeStatus, creation.create(self._workspace.context, worktree_id, revive=True, guard=guard))
+        made = creation.create(self._workspace.context, worktree_id, revive=True, guard=guard, host=host)
+        return convert(WorktreeStatus, made)
 
     def list(self) -> tuple[WorktreeStatus, ...]:
         """All agents' worktrees, archived ones included."""

@@ -14,7 +14,8 @@ commands/      one module for each command: parse, call the domain once, render
 render/        results as text, JSON and HTML
 text           a result as text, and its style
 output         stdout and stderr: nothing else writes to either stream
-progress       the progress of runs and workflows; status_line: the line on the terminal that shows it
+progress       the progress of runs and workflows; transfer_progress: of transfers
+status_line    the line on the terminal that shows progress
 quote          names and text that cannot harm a terminal
 command_tree   the commands as plain data, read by help, completion and the tests of the man pages
 completion     the completion scripts

@@ -1,4 +1,4 @@
-"""The progress of runs, workflows and transfers, and the prompt of a workflow's review.
+"""The progress of runs and workflows, and the prompt of a workflow's review.
 
 On a terminal, each part that has ended stays as a line. Below them is the status line (`status_line`). If stderr is a
 log or a pipe, only plain lines are printed.
@@ -95,18 +95,6 @@ class WorkflowProgress(StatusLine):
             if answer is None or answer in workflow.words:
                 return answer
             self.print(tdd_text.invalid_answer(workflow, answer))
-
-
-class TransferProgress(StatusLine):
-    """A `sync.results.Observer`: what is being transferred, and git's own progress, on the status line alone."""
-
-    def begins(self, what: str) -> None:
-        if self.is_live:
-            self.start(what, "")
-
-    def output(self, line: str) -> None:
-        if self.is_live:
-            self.update(quote.line(line))
 
 
 class _Signal(BaseException):

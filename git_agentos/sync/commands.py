@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
-from git_agentos.checkpoint import carrier, queries, timeline
+from git_agentos.checkpoint import carrier, timeline
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import LockedError, UsageError
 from git_agentos.git import transport
 from git_agentos.git.repository import Repository
-from git_agentos.guard import authorize, operator
+from git_agentos.guard import authorize
 from git_agentos.sync import encrypted, encryption, fetch, host, names, notes, push, remotes, scanner
 from git_agentos.sync.names import RemoteTimeline
 from git_agentos.sync.results import Observer, Session, Silent, Synchronisation, SyncStatus, TimelineStatus
@@ -46,6 +46,8 @@ def sync(  # noqa: PLR0913 - the options of the command, documented
     name = remotes.choose(context.settings.values, remote)
     wanted = _wanted(context, agent, every=all_timelines) if not fetch else []
     if allow:
+        from git_agentos.guard import operator  # it takes time to load, as below
+
         operator.require_operator(context.location, None, ALLOWING)
         notes.check_fingerprints(allow)
         if not dry_run:
@@ -137,5 +139,7 @@ def _wanted(context: OpenWorktree, agent: str | None, *, every: bool) -> list[st
     if agent is None:
         return [context.worktree_id]
     if timeline.tip(context.location, agent) is None:
+        from git_agentos.checkpoint import queries
+
         raise queries.unknown_agent(agent)
     return [agent]

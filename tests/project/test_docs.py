@@ -216,6 +216,7 @@ NOUNS = {
     "repo.checkpoints.": git_agentos.Checkpoints,
     "repo.worktrees.": git_agentos.Worktrees,
     "repo.runs.": git_agentos.Runs,
+    "repo.remotes.": git_agentos.Remotes,
     "repo.log.": git_agentos.Log,
     "repo.turns.": git_agentos.Turns,
     "repo.guard.": git_agentos.Guard,

@@ -42,7 +42,7 @@ def sync(ctx: Invocation, remote: Remote = None, *, options: Options) -> None:
             )
         return
     from git_agentos.cli import authorization
-    from git_agentos.cli.progress import TransferProgress
+    from git_agentos.cli.transfer_progress import TransferProgress
     from git_agentos.sync import commands
 
     workspace = ctx.workspace()

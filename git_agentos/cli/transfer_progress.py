@@ -1,0 +1,18 @@
+"""The progress of a transfer."""
+
+from __future__ import annotations
+
+from git_agentos.cli import quote
+from git_agentos.cli.status_line import StatusLine
+
+
+class TransferProgress(StatusLine):
+    """A `sync.results.Observer`: what is being transferred, and git's own progress, on the status line alone."""
+
+    def begins(self, what: str) -> None:
+        if self.is_live:
+            self.start(what, "")
+
+    def output(self, line: str) -> None:
+        if self.is_live:
+            self.update(quote.line(line))
