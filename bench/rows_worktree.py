@@ -11,6 +11,7 @@ import statistics
 import time
 
 import measure
+import rows_upkeep
 from harness import TIMES, Bench, add_ratio, ms, tool
 from repositories import Arena, BenchError
 
@@ -23,6 +24,8 @@ def worktree(bench: Bench) -> None:
     """Small and middle-sized worktrees made; the whole life of large ones."""
     for size in sorted({bench.size_near(1_000), bench.size_near(20_000)}):
         _made(bench, size)
+    rows_upkeep.synced(bench)
+    rows_upkeep.cleaned(bench)
     _whole_life(bench)
 
 
