@@ -116,6 +116,19 @@ def require(context: OpenWorktree, *path: str, operands: Sequence[str] = ()) -> 
             _check_words(who, path, context.location.root, operands, {})
 
 
+def may(location: Location, operation: str) -> bool:
+    """Whether this process may do an operation without asking: what a command does by itself, beside what it was asked
+    for, it does not ask for."""
+    if current().agent is None:
+        return True
+    from git_agentos.guard.configuration import settings
+    from git_agentos.guard.decision import ALLOW, Operation
+    from git_agentos.guard.policy import operations
+
+    decision = operations.decide([Operation(operation)], settings.read(location.root, os.environ))
+    return decision.decision == ALLOW
+
+
 def refusal(who: Identity, what: str) -> PolicyError:
     """The error for an agent that would decide; `what` is for messages: `granting`."""
     by = {

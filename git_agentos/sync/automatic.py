@@ -3,7 +3,6 @@ itself is in `watch.pushing`."""
 
 from __future__ import annotations
 
-import os
 import warnings
 
 from git_agentos import config
@@ -12,9 +11,6 @@ from git_agentos.errors import AgentosError, AgentosWarning
 from git_agentos.git import own_configuration
 from git_agentos.git.location import Location
 from git_agentos.guard import authorize
-from git_agentos.guard.configuration import settings
-from git_agentos.guard.decision import ALLOW, Operation
-from git_agentos.guard.policy import operations
 from git_agentos.sync import commands
 
 _OFF = "off"
@@ -35,7 +31,7 @@ def push_complete(context: OpenWorktree) -> None:
     try:
         if mode(context.location) == _OFF:
             return
-        if not _may_push(context.location):
+        if not authorize.may(context.location, "push"):
             raise AgentosError("agents push only with an approval; git agentos sync pushes it")
         done = commands.sync(context, push=True)
     except AgentosError as error:
@@ -45,13 +41,6 @@ def push_complete(context: OpenWorktree) -> None:
         _warn(context, refused.reason)
     if done.held_back:
         _warn(context, "secrets were found in checkpoints (git agentos sync names them)", "not wholly pushed")
-
-
-def _may_push(location: Location) -> bool:
-    if authorize.current().agent is None:
-        return True
-    decision = operations.decide([Operation("push")], settings.read(location.root, os.environ))
-    return decision.decision == ALLOW
 
 
 def _warn(context: OpenWorktree, reason: str, what: str = "not pushed") -> None:

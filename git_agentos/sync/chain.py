@@ -13,7 +13,7 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 
-from git_agentos.checkpoint import timeline
+from git_agentos.checkpoint import carrier, timeline
 from git_agentos.git.repository import CommitData, Repository, Writer
 from git_agentos.util.named_tuple import NamedTuple
 
@@ -63,11 +63,14 @@ def contents(repository: Repository, tip: str, until: str | None = None) -> froz
 
 
 def newest(found: Lacking, last: int | None) -> Lacking:
-    """`found` with at most the `last` newest of the checkpoints that were never on the remote."""
+    """`found` with at most the `last` newest of the checkpoints that were never on the remote. A carrier is none; it
+    is left out with the checkpoints before it."""
     new = [each for each in found.commits if each.parents[1] not in found.kept]
-    if last is None or len(new) <= last:
+    checkpoints = [each for each in new if not carrier.is_carrier(each)]
+    if last is None or len(checkpoints) <= last:
         return found
-    left_out = {each.oid for each in new[: len(new) - last]}
+    oldest = checkpoints[len(checkpoints) - last]
+    left_out = {each.oid for each in new[: new.index(oldest)]}
     return found._replace(commits=tuple(each for each in found.commits if each.oid not in left_out))
 
 

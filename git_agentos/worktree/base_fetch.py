@@ -18,6 +18,7 @@ from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, AgentosWarning, system_reason
 from git_agentos.git import refs, remote_branch, worktrees
 from git_agentos.git.remote_branch import RemoteBranch
+from git_agentos.guard import authorize
 from git_agentos.util import directories, files, locks
 from git_agentos.worktree import base
 
@@ -35,8 +36,8 @@ def followed(context: OpenWorktree, from_ref: str | None) -> RemoteBranch | None
 
 
 def refresh(context: OpenWorktree, branch: RemoteBranch, *, always: bool) -> None:
-    """Fetch the branch; unless `always`, only where the last fetch is 15 minutes old. What fails is a warning: the
-    worktree begins at what is known here."""
+    """Fetch the branch; unless `always`, which the caller has asked the guard for, only where the last fetch is 15
+    minutes old and an agent may fetch. What fails is a warning: the worktree begins at what is known here."""
     location = context.location
     folder = directories.make_own(location.shared_state_dir)
     began = time.time()
@@ -48,12 +49,14 @@ def refresh(context: OpenWorktree, branch: RemoteBranch, *, always: bool) -> Non
         # Another process may have fetched while this one waited for it.
         if 0 <= now - last < _FRESH and not (always and last < began):
             return
+        if not always and not authorize.may(location, "fetch"):
+            _warn(branch, "agents may not fetch without approval, by the guard's policy")
+            return
         try:
             remote_branch.fetch(location, branch, timeout=_TIMEOUT)
         except (AgentosError, OSError) as error:
             reason = error.message if isinstance(error, AgentosError) else system_reason(error)
-            message = f"'{branch.name}' could not be fetched: {reason}; the worktree begins at what is known here"
-            warnings.warn(AgentosWarning(message), stacklevel=2)
+            _warn(branch, reason)
         files.replace(
             os.path.join(folder, _STAMPS), json.dumps({**stamps, branch.tracking: now}).encode(), durable=False
         )
@@ -65,6 +68,11 @@ def behind(context: OpenWorktree, branch: RemoteBranch, commit: str) -> int | No
     if tip is None:
         return None
     return int(context.repository.git("rev-list", "--count", f"{commit}..{tip}"))
+
+
+def _warn(branch: RemoteBranch, reason: str) -> None:
+    message = f"'{branch.name}' could not be fetched: {reason}; the worktree begins at what is known here"
+    warnings.warn(AgentosWarning(message), stacklevel=3)
 
 
 def _read(folder: str) -> dict[str, float]:

@@ -210,6 +210,19 @@ def test_a_dry_run_changes_nothing(repo: Repo, shared: Path, tmp_path: Path) -> 
     assert there.git("for-each-ref") == b""
 
 
+def test_the_newest_only_where_some_were_forgotten(repo: Repo, shared: Path, tmp_path: Path) -> None:
+    """What stands for forgotten checkpoints is none of them: the newest three are three."""
+    saved = [save(repo, text) for text in "abcdefg"]
+    run_ok(repo.path, "forget", saved[2], saved[4])
+    assert sync(repo, "--push", "--last", "3")["pushed"][0]["checkpoints"] == 3
+    there = clone(tmp_path, shared, "lap")
+    sync(there)
+    assert ids(there, "--host", "desk") == [saved[6], saved[5], saved[3]]
+    assert sync(repo)["pushed"][0]["checkpoints"] == 2
+    sync(there)
+    assert ids(there, "--host", "desk") == ids(repo)
+
+
 def test_after_checkpoints_were_forgotten(repo: Repo, shared: Path, tmp_path: Path) -> None:
     """The log of what was forgotten comes along, and the objects of it are nowhere any more."""
     first, second, third = (save(repo, text) for text in ("first", "second", "third"))

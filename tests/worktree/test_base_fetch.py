@@ -15,6 +15,7 @@ from git_agentos import open_workspace
 from git_agentos.errors import AgentosWarning
 from git_agentos.git import remote_branch
 from git_agentos.worktree import base_fetch
+from tests.support.confirming import set_up
 from tests.support.json_reference import check_document
 from tests.support.refusal import assert_refused
 from tests.support.repo import Repo
@@ -156,6 +157,24 @@ def test_a_remote_that_is_away_is_a_warning(repo: Repo, remote: Remote) -> None:
     assert _create(repo, "dev-002")[1].err == b"", "it is not asked again at once"
     assert b"could not be fetched" in _create(repo, "dev-003", "--fetch")[1].err
     assert run(repo.path, "worktree", "show", "dev-003").code == 0
+
+
+def test_an_agent_that_may_not_fetch_does_not_do_it_so(
+    repo: Repo, remote: Remote, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a worktree is created at is what is known here; an explicit `--fetch` asks as `git fetch` does."""
+    known = repo.oid()
+    pushed = remote.push()
+    set_up(repo, "agentos.policy.fetch", "approve")
+    with monkeypatch.context() as agent:
+        agent.setenv("AGENTOS_AGENT_ID", "dev-9")
+        made, done = _create(repo, "dev-001", "--from", "origin/main")
+        assert made["base_sha"] == known
+        assert b"could not be fetched: agents may not fetch without approval" in done.err
+        asked = run(repo.path, "worktree", "create", "dev-002", "--from", "origin/main", "--fetch")
+        assert (asked.code, remote.asked) == (3, 0)
+        assert repo.git("for-each-ref", "refs/heads/agent/dev-002") == b""
+    assert _create(repo, "dev-003", "--from", "origin/main")[0]["base_sha"] == pushed
 
 
 def test_a_remote_that_does_not_answer_is_given_up(repo: Repo, remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
