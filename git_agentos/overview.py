@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from git_agentos.checkpoint.open_worktree import OpenWorktree
     from git_agentos.findings import Finding
     from git_agentos.git.filesystem_limits import FileSystem
+    from git_agentos.protection.harnesses import HarnessState
     from git_agentos.watch.control import WatchStatus
     from git_agentos.workspace import Status, Workspace
 
@@ -32,6 +33,20 @@ class Overview(NamedTuple):
         above = {name: value for name, value in self._asdict().items() if name != "worktree"}
         watch = None if self.watch is None else self.watch._asdict()
         return {**self.worktree._asdict(), **above, "watch": watch}
+
+
+class Diagnosis(NamedTuple):
+    """What `doctor` reports: problems, where the worktree is, the watch daemon (None while none runs), and the
+    harnesses of this machine."""
+
+    findings: tuple[Finding, ...]
+    file_systems: tuple[FileSystem, ...] = ()
+    watch: WatchStatus | None = None
+    harnesses: tuple[HarnessState, ...] = ()
+
+    def fields(self) -> dict[str, object]:
+        """All values by name, as in the JSON document `doctor`."""
+        return {**self._asdict(), "watch": None if self.watch is None else self.watch._asdict()}
 
 
 def status(workspace: Workspace) -> Overview:
@@ -58,6 +73,13 @@ def watch(context: OpenWorktree) -> WatchStatus | None:
 
     found = control.status(context.location, patience=client.PATIENCE)
     return found if found.running else None
+
+
+def diagnose(workspace: Workspace, *, fix: bool = False) -> Diagnosis:
+    """All that `doctor` reports; with `fix`, problems are fixed that can be fixed safely."""
+    daemon = watch(workspace.context)
+    findings = examine(workspace, daemon, fix=fix)
+    return Diagnosis(findings, file_systems(workspace), daemon, harnesses(workspace))
 
 
 def examine(workspace: Workspace, watch: WatchStatus | None, *, fix: bool = False) -> tuple[Finding, ...]:
@@ -109,6 +131,13 @@ def file_systems(workspace: Workspace) -> tuple[FileSystem, ...]:
     from git_agentos.git import filesystem_limits
 
     return tuple(filesystem_limits.of_location(workspace.context.location))
+
+
+def harnesses(workspace: Workspace) -> tuple[HarnessState, ...]:
+    """The harnesses of this machine, and whether each asks the guard in the worktree."""
+    from git_agentos.protection import harnesses as states
+
+    return tuple(states.examine(workspace.context.location, os.environ))
 
 
 def _has_runs(context: OpenWorktree) -> bool:

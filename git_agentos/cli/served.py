@@ -7,8 +7,9 @@ import importlib
 import os
 
 from git_agentos.cli import entry
+from git_agentos.git.location import Location
 from git_agentos.guard import signing
-from git_agentos.guard.setup import activation
+from git_agentos.guard.setup import activation, init_record
 from git_agentos.watch.service import Work
 
 # What `checkpoint`, `status`, the hooks and `guard harness` import in the end, and the libraries that take longest.
@@ -29,4 +30,9 @@ def load() -> Work:
         importlib.import_module(f"git_agentos.{name}")
     gc.collect()
     gc.freeze()  # the collector leaves all that alone from now on, so that forked processes share its memory
-    return Work(signing.key(os.environ), entry.run, activation.is_enabled)
+    return Work(signing.key(os.environ), entry.run, _is_saved)
+
+
+def _is_saved(location: Location) -> bool:
+    """Whether a worktree is guarded, or `init` was called in its repository."""
+    return activation.is_enabled(location) or init_record.is_watched(location.common_dir)

@@ -99,7 +99,7 @@ tool | s | mergetool, gui, citool, cat-file of filters | opens a tool that may d
 run-command | s | rebase -x, bisect run, difftool -x, grep -O, `--upload-pack`, ext:: URLs; what `-c core.pager=…`, GIT_EDITOR, GIT_EXTERNAL_DIFF and the like name, unless it is known to change nothing | runs a command | run the command itself
 credential | n | credential approve, reject | changes stored credentials | keep the credentials
 agentos-change | n | git agentos worktree remove, archive, merge; rollback; doctor --fix; run accept … | only the person or the orchestrator may run it | ask the person or orchestrator that runs you to run it
-guard-change | n | git agentos guard disable, guard integrate, hooks install, uninstall; worktree create --no-guard | changes the guard | ask the person or orchestrator that runs you to do it
+guard-change | n | git agentos guard disable, guard integrate, hooks install, uninstall; init; worktree create --no-guard | changes the guard | ask the person or orchestrator that runs you to do it
 approvals | n | git agentos approvals grant, deny; tdd approve | decides about approvals | ask the person or orchestrator that runs you to do it
 unknown-command | s | any other subcommand | is not known to the guard | a command of git itself
 unknown-option | s | any option that the guard does not know | has an option that the guard does not know | the option's long name, written out

@@ -37,7 +37,8 @@ _AFTER = {
 
 
 def record_noted(location: Location, hook: str, agent: str, argv: tuple[str, ...]) -> None:
-    """Create the checkpoint after a command that has ended; `agent` is empty for a person."""
+    """Create the checkpoint after a command that has ended; `agent` is empty for a person. If a watch daemon is wanted
+    and none runs, start one."""
     trigger, description = _AFTER.get(hook, _AFTER["post-commit"])
     environment = {key: value for key, value in os.environ.items() if key != "AGENTOS_AGENT_ID"}
     if agent:
@@ -52,14 +53,26 @@ def record_noted(location: Location, hook: str, agent: str, argv: tuple[str, ...
     if settings.auto_on("afterCommit"):
         made = GitCommand(table.own_pid(), table.own_pid(), call, who, settings, location, location.common_dir)
         _record(made, trigger, description, warn=output.warn_later)
+    from git_agentos.watch import automatic
+
+    values = {key: list(found) for key, found in settings.values.items() if key == "agentos.watch"}
+    automatic.keep_running(location, values, os.environ)
 
 
 def new_worktree(hook: HookCall) -> int:
-    """Record which agent created a worktree by `git worktree add`: it is the agent's own."""
+    """Record which agent created a worktree by `git worktree add`: it is the agent's own. Add our hooks to the settings
+    of harnesses in it, if `init` does so in every worktree."""
     command = git_command.read(hook.pid)
-    if command.location is not None and not command.location.is_main and command.who.agent is not None:
+    location = command.location
+    if location is None or location.is_main:
+        return CONTINUE
+    if command.who.agent is not None:
         caller = ownership.Caller(command.who, command.call.environment, command.call.cwd, table.own_pid())
-        ownership.record_maker(caller, command.location.git_dir)
+        ownership.record_maker(caller, location.git_dir)
+    from git_agentos.guard.harness import later_worktrees
+
+    for problem in later_worktrees.integrate(location, os.environ):
+        output.to_stderr(f"git-agentos: {problem}")
     return CONTINUE
 
 

@@ -51,6 +51,11 @@ def want(location: Location) -> None:
         files.create(place.file(location.common_dir, "wanted"), b"", durable=False)
 
 
+def is_wanted(common_dir: str) -> bool:
+    """Whether commands start a daemon for this repository, without `agentos.watch`."""
+    return os.path.lexists(place.file(common_dir, "wanted"))
+
+
 def unwant(location: Location) -> None:
     """No command starts a daemon any more, unless `agentos.watch` says so."""
     with contextlib.suppress(OSError):
@@ -69,7 +74,7 @@ def keep_running(location: Location, values: ConfigValues, variables: Mapping[st
     that is said once."""
     common_dir = location.common_dir
     mode = _mode(values)
-    wanted = mode == "true" or (mode == "auto" and os.path.lexists(place.file(common_dir, "wanted")))
+    wanted = mode == "true" or (mode == "auto" and is_wanted(common_dir))
     if not wanted or not _is_possible(variables):
         return None
     try:

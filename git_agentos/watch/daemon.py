@@ -120,6 +120,7 @@ class Daemon:
         if worktree is None:
             return self._decline("it is no worktree of this repository")
         if request.name == "watch":
+            self._periodic.look_soon()
             return protocol.accept(self._version)
         token = request.arguments[1] if len(request.arguments) > 1 else b""
         found = worktree.answer(token.decode("ascii", "replace"))

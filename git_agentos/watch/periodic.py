@@ -1,8 +1,8 @@
 """Checkpoints that the daemon creates by itself: when a worktree has changed and nothing happens any more, or when it
 has been changing for as long as `agentos.auto.periodic` says.
 
-That is done in every worktree that is guarded; with `agentos.watch=true`, in all of the repository. Where nothing has
-changed since the newest checkpoint, the command creates none.
+That is done in every worktree that is guarded; with `agentos.watch=true`, and after `init`, in all of the repository.
+Where nothing has changed since the newest checkpoint, the command creates none.
 """
 
 from __future__ import annotations
@@ -55,6 +55,10 @@ class Periodic:
         """The worktrees in which it creates checkpoints."""
         return frozenset(self._states)
 
+    def look_soon(self) -> None:
+        """Look at once which worktrees there are: somebody has asked for one."""
+        self._next_look = 0.0
+
     def turn(self) -> float:
         """Create what is due; in how many seconds to look again."""
         now = time.monotonic()
@@ -98,7 +102,7 @@ class Periodic:
             if there:
                 self._read_configuration(there[0])
                 self._pushing.turn(there[0])
-            wanted = {each.root for each in there if self._is_everywhere or self._service.is_guarded(each)}
+            wanted = {each.root for each in there if self._is_everywhere or self._service.is_saved(each)}
             if self._every is None:
                 wanted.clear()
             for root in wanted:

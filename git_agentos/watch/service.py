@@ -40,13 +40,14 @@ StartScan = Callable[[str], Scan]
 
 class Work(NamedTuple):
     """What the daemon can do: `run` runs a command line (without the program's name), which starts its scan by the
-    function that it is given, and gives its exit code; `is_guarded` tells whether a worktree is. `key` is the user's,
-    None where there is none: then it works for nobody.
+    function that it is given, and gives its exit code; `is_saved` tells whether the
+    daemon creates checkpoints in a worktree by itself. `key` is the user's, None where there is none: then it works
+    for nobody.
     """
 
     key: bytes | None
     run: Callable[[Sequence[str], StartScan], int]
-    is_guarded: Callable[[Location], bool]
+    is_saved: Callable[[Location], bool]
 
 
 _MOST = 32  # children at a time
@@ -74,7 +75,7 @@ class Service:
 
     def __init__(self, version: str, work: Work, scans: Scans) -> None:
         self._version, self._work, self._scans = version, work, scans
-        self.is_guarded = work.is_guarded
+        self.is_saved = work.is_saved
         self.served = 0  # commands of clients
         self._children: dict[int, _Child] = {}
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -29,11 +30,12 @@ from typing import Any
 from git_agentos import config
 from git_agentos.checkpoint import timeline
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.errors import AgentosError, GitCommandError, StorageError, WorktreeError, storage_error
+from git_agentos.errors import AgentosError, AgentosWarning, GitCommandError, StorageError, WorktreeError, storage_error
 from git_agentos.git import fresh_checkout, gitfile, process, refs, trees, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.refs import Head
 from git_agentos.git.scan import Scan
+from git_agentos.guard.harness import later_worktrees
 from git_agentos.guard.setup import activation
 from git_agentos.util import times
 from git_agentos.util.named_tuple import NamedTuple
@@ -292,11 +294,15 @@ class NewWorktree:
         return replace(made, port_base=base, port_count=count)
 
     def set_guard(self) -> None:
-        """Enable the guard; or remove what git has copied of it from the worktree that the command was given in."""
+        """Enable the guard; or remove what git has copied of it from the worktree that the command was given in. Add
+        our hooks to the settings of harnesses, if `init` does so in every worktree."""
         if self._spec.guard:
             activation.enable(self.location)
         else:
             activation.remove_copied(self.location)
+        if self._spec.run_id is None:
+            for problem in later_worktrees.integrate(self.location, process.environment()):
+                warnings.warn(AgentosWarning(problem), stacklevel=2)
 
     def finish(self) -> None:
         """Remove the journal: the worktree is complete."""

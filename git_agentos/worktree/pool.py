@@ -66,6 +66,11 @@ def mark(git_dir: str, base_sha: str) -> None:
     files.replace(os.path.join(folder, _MARK), data, durable=False)
 
 
+def is_prepared(git_dir: str) -> bool:
+    """Whether a worktree waits to be claimed."""
+    return os.path.lexists(os.path.join(git_dir, "agentos", _MARK))
+
+
 def unmark(git_dir: str) -> None:
     """Remove the mark: the worktree is claimed."""
     with contextlib.suppress(FileNotFoundError):

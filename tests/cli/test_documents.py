@@ -33,7 +33,7 @@ ELSEWHERE = [
     *"worktree-complete worktree-archive worktree-remove worktree-repair worktree-sync cleanup".split(),
     *"decision guard-integrate confirm".split(),
     *"approval approval-list".split(),
-    *"guard-status hooks-status".split(),
+    *"guard-status hooks-status init".split(),
     *"run run-cleanup run-list run-logs run-diff run-verify rollback".split(),
     *"tdd tdd-list tdd-gate tdd-graph".split(),
     *"watch sync sync-status forget storage".split(),

@@ -138,6 +138,12 @@ def run(client: Client, server: ModelServer, home: Path, worktree: Path, before:
     return _run([*before, str(PROGRAMS / client.program), *made.argv], made.environment, home, worktree)
 
 
+def run_prepared(client: Client, made: SetUp, home: Path, worktree: Path, without: Sequence[str] = ()) -> Session:
+    """Run a whole session in `worktree`, of a client that was set up before, without some of its options."""
+    argv = [word for word in made.argv if word not in without]
+    return _run([str(PROGRAMS / client.program), *argv], made.environment, home, worktree)
+
+
 def run_text(client: Client, server: ModelServer, home: Path, worktree: Path, text: str) -> Session:
     """Run a session that is started by shell text, with the prompt on stdin and in AGENTOS_PROMPT_FILE."""
     made = client.set_up(home, worktree, server.url)
@@ -165,6 +171,23 @@ def _run(argv: Sequence[str], environment: Mapping[str, str], home: Path, worktr
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
+
+
+def agentos(home: Path, cwd: Path, *words: str, codes: Sequence[int] = (0,)) -> str:
+    """Run `git agentos` as the person whose home it is."""
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": os.environ["PYTHONPATH"]}
+    done = subprocess.run(
+        [sys.executable, "-m", "git_agentos", *words],
+        cwd=cwd,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode in codes, (words, done)
+    return done.stdout
 
 
 def git(home: Path, cwd: Path, *words: str) -> str:

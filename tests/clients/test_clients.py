@@ -7,9 +7,7 @@ script that destroys what it can. What is left of the work, and what the model w
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.clients import client as clients
-from tests.clients.client import Client, Session, available, git
+from tests.clients.client import Client, Session, agentos, available, git
 from tests.clients.model_server import ModelServer, Say, Shell, Write
 
 pytestmark = [pytest.mark.slow, pytest.mark.clients]
@@ -64,23 +62,6 @@ class Played(NamedTuple):
 _OPENCODE = {
     (".opencode", name) for name in ("node_modules", "package.json", "package-lock.json", "bun.lock", ".gitignore")
 }
-
-
-def agentos(home: Path, cwd: Path, *words: str) -> str:
-    """Run `git agentos` as the person whose home it is."""
-    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": os.environ["PYTHONPATH"]}
-    done = subprocess.run(
-        [sys.executable, "-m", "git_agentos", *words],
-        cwd=cwd,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, (words, done)
-    return done.stdout
 
 
 def settings_of(*tops: Path) -> dict[str, bytes]:

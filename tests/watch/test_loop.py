@@ -109,7 +109,7 @@ class _Orders:
         self.fail = failed
         return True
 
-    def is_guarded(self, _: object) -> bool:
+    def is_saved(self, _: object) -> bool:
         return True
 
 

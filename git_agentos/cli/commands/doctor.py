@@ -16,18 +16,12 @@ def doctor(
     """Check the repository and fix problems.
 
     Prints a hint for each finding; with --fix, fixes those for which nothing can be lost. Also prints on which file
-    system the worktree and its git directory are, what does not work there, and whether a watch daemon runs. The exit
-    code is 1 if an error or a warning is left.
+    system the worktree and its git directory are, what does not work there, whether a watch daemon runs, and which
+    agent programs of this machine ask the guard here. The exit code is 1 if an error or a warning is left.
     """
     from git_agentos import overview
 
-    watch = overview.watch(ctx.workspace().context)
-    findings = overview.examine(ctx.workspace(), watch, fix=fix)
-    places = overview.file_systems(ctx.workspace())
-    ctx.output.show(
-        "doctor",
-        {"findings": findings, "file_systems": places, "watch": None if watch is None else watch._asdict()},
-        lambda style: render.doctor(findings, places, watch, style, fix=fix),
-    )
-    if any(each.severity in ("error", "warning") and not each.fixed for each in findings):
+    found = overview.diagnose(ctx.workspace(), fix=fix)
+    ctx.output.show("doctor", found.fields(), lambda style: render.doctor(found, style, fix=fix))
+    if any(each.severity in ("error", "warning") and not each.fixed for each in found.findings):
         raise Exit(1)

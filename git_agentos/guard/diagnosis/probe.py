@@ -104,7 +104,7 @@ def _try_harness(location: Location, environment: Mapping[str, str]) -> Layer:
     paths = settings_files.integrated(location.root, home)
     if not paths:
         return Layer(HARNESS, False, "no harness is integrated here: run git agentos guard integrate NAME")
-    reason = next(filter(None, map(_harness_hook_problem, paths)), None)
+    reason = next(filter(None, map(harness_hook_problem, paths)), None)
     if reason is None:
         try:
             call = Call((), location.root, environment)
@@ -114,7 +114,7 @@ def _try_harness(location: Location, environment: Mapping[str, str]) -> Layer:
     return Layer(HARNESS, reason is None, reason)
 
 
-def _harness_hook_problem(path: str) -> str | None:
+def harness_hook_problem(path: str) -> str | None:
     """Why the hook in a harness's settings cannot be started. It is not run, since anybody may have written the
     file."""
     text = files.read(path).decode("utf-8", "replace")

@@ -39,6 +39,29 @@ def remove(location: Location, path: str, user: str, environment: Mapping[str, s
         _write(location, [each for each in entries if each != entry], environment)
 
 
+def path_of(location: Location) -> str:
+    """The file."""
+    return os.path.join(location.common_dir, "info", "exclude")
+
+
+def patterns(location: Location) -> list[bytes]:
+    """Our patterns in it."""
+    block = _BLOCK.search(_content(path_of(location)) or b"")
+    return block[1].splitlines() if block is not None else []
+
+
+def is_edited(location: Location, environment: Mapping[str, str]) -> bool:
+    """Whether somebody has edited it since we wrote it."""
+    saved = backup.load(path_of(location), environment)
+    return saved is None or saved.after != backup.digest(_content(path_of(location)))
+
+
+def has_pattern(location: Location, path: str) -> bool:
+    """Whether git ignores `path` in the worktree at `location` by a pattern of ours, or none can name it."""
+    entry = _entry(location, path, "")
+    return entry is None or entry.partition(_SEPARATOR)[0].encode() in patterns(location)
+
+
 def _entry(location: Location, path: str, user: str) -> str | None:
     """The pattern for a file and the worktree that needs it; None for a file that no pattern can name."""
     relative = os.path.relpath(path, location.root)
@@ -47,19 +70,15 @@ def _entry(location: Location, path: str, user: str) -> str | None:
     return f"/{relative}{_SEPARATOR}{user}"
 
 
-def _path(location: Location) -> str:
-    return os.path.join(location.common_dir, "info", "exclude")
-
-
 def _entries(location: Location, environment: Mapping[str, str]) -> list[str]:
     """The entries of worktrees that still exist."""
-    saved = backup.load(_path(location), environment)
+    saved = backup.load(path_of(location), environment)
     entries = saved.users if saved is not None else ()
     return [each for each in entries if os.path.isdir(each.partition(_SEPARATOR)[2])]
 
 
 def _write(location: Location, entries: Sequence[str], environment: Mapping[str, str]) -> None:
-    path = _path(location)
+    path = path_of(location)
     before = _content(path)
     saved = backup.load(path, environment)
     is_ours = saved is not None and saved.after == backup.digest(before)

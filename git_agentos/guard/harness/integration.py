@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,6 +90,32 @@ def remove(name: str, root: str, environment: Mapping[str, str], *, user: bool =
     return Integration(name, paths[0], False, any(changed), adapters.get(name).note)
 
 
+def to_write(name: str, root: str) -> list[str]:
+    """The settings files that `add` would write in the worktree at `root`. GuardError as there."""
+    if syntax.program() is None:
+        raise syntax.missing()
+    harness = adapters.get(name)
+    contents = {path: content(path) for path in settings_files.paths(name, root)}
+    return [path for path, before in contents.items() if _with_ours(harness, path, before) != before]
+
+
+def to_remove(name: str, roots: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """The settings files from which `remove`, called for all these worktrees, would remove our hooks."""
+    found = []
+    for path in dict.fromkeys(path for root in roots for path in settings_files.paths(name, root)):
+        saved = backup.load(path, environment)
+        users = saved.users if saved is not None else ()
+        if settings_files.has_hooks(path) and not any(each not in roots and os.path.isdir(each) for each in users):
+            found.append(path)
+    return found
+
+
+def is_edited(path: str, environment: Mapping[str, str]) -> bool:
+    """Whether somebody has edited a settings file since we wrote it: then only our hooks are removed from it."""
+    saved = backup.load(path, environment)
+    return saved is None or (saved.after is not None and saved.after != backup.digest(content(path)))
+
+
 def missing(root: str, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """The harnesses that were integrated in the worktree at `root` and lack our hooks now, each with the file that
     lacks them."""
@@ -134,7 +160,7 @@ def _location(path: str) -> Location | None:
 
 def _install(name: str, path: str, root: str, environment: Mapping[str, str]) -> bool:
     """Add our hooks to one file for the worktree at `root`; whether it was written."""
-    before = _content(path)
+    before = content(path)
     after = _with_ours(adapters.get(name), path, before)
     saved = backup.load(path, environment)
     users = tuple(dict.fromkeys((*(saved.users if saved is not None else ()), root)))
@@ -156,13 +182,15 @@ def _install(name: str, path: str, root: str, environment: Mapping[str, str]) ->
 
 def _uninstall(name: str, path: str, root: str, environment: Mapping[str, str]) -> bool:
     """Remove our hooks from one file, unless another worktree needs them; whether it was written."""
-    before = _content(path)
+    before = content(path)
     saved = backup.load(path, environment)
     others = tuple(each for each in saved.users if each != root and os.path.isdir(each)) if saved is not None else ()
     if saved is not None and others:
         backup.save(path, saved._replace(users=others), environment)
         return False
     if before is None or not _is_ours(before):
+        if before is None and saved is not None and saved.before is None:
+            _remove_empty_folders(path, settings_files.folder_of(name, path))  # of an addition that was killed
         backup.drop(path, environment)
         return False
     if saved is not None and saved.after == backup.digest(before) and not _is_ours(saved.before or b""):
@@ -301,7 +329,7 @@ def _to_json(body: Mapping[str, Any], indent: int | str) -> bytes:
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
-def _content(path: str) -> bytes | None:
+def content(path: str) -> bytes | None:
     """The bytes of a settings file, which may be a link; None where there is none, GuardError where it is not a
     file."""
     try:

@@ -19,9 +19,22 @@ from typing import Any
 from git_agentos.guard.harness import settings_files
 from git_agentos.guard.paths import is_below
 from git_agentos.util import files
+from git_agentos.util.named_tuple import NamedTuple
 
 _COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
 _EVENT = re.compile(r"(?<!^)(?=[A-Z])")
+
+
+DISABLED, UNTRUSTED, HEADLESS = "disabled", "not-trusted", "not-headless"
+
+
+class Unmet(NamedTuple):
+    """What has to be done so that a harness reads our hooks, as a sentence. `kind` is DISABLED (its settings switch
+    hooks off), UNTRUSTED (it does not trust the folder or the hooks) or HEADLESS (it asks for trust when it is started
+    in a terminal, and reads no hooks where it cannot ask)."""
+
+    kind: str
+    sentence: str
 
 
 def unmet(name: str, root: str, path: str, environment: Mapping[str, str]) -> list[str]:
@@ -29,38 +42,45 @@ def unmet(name: str, root: str, path: str, environment: Mapping[str, str]) -> li
 
     `path` is one of the user's settings files where it is below the home folder.
     """
+    return [each.sentence for each in examine(name, root, path, environment)]
+
+
+def examine(name: str, root: str, path: str, environment: Mapping[str, str]) -> list[Unmet]:
+    """The same, with kinds."""
     check = _CHECKS.get(name)
     return [] if check is None else list(check(root, path, environment))
 
 
-def _claude_code(root: str, path: str, environment: Mapping[str, str]) -> Iterator[str]:
+def _claude_code(root: str, path: str, environment: Mapping[str, str]) -> Iterator[Unmet]:
     user = environment.get("CLAUDE_CONFIG_DIR") or _home(environment, ".claude")
     names = [os.path.join(root, ".claude", each) for each in ("settings.json", "settings.local.json")]
     yield from _disabled_hooks([*names, os.path.join(user, "settings.json"), path])
 
 
-def _codex(root: str, path: str, environment: Mapping[str, str]) -> Iterator[str]:
+def _codex(root: str, path: str, environment: Mapping[str, str]) -> Iterator[Unmet]:
     configuration = os.path.join(environment.get("CODEX_HOME") or _home(environment, ".codex"), "config.toml")
     settings = _toml(configuration)
     if not _object(settings, "features").get("hooks", True):
-        yield f"'hooks = false' in '{configuration}' switches all hooks off: remove it"
+        yield Unmet(DISABLED, f"'hooks = false' in '{configuration}' switches all hooks off: remove it")
     project = os.path.dirname(os.path.dirname(path))
     trusted = {_object(_object(settings, "projects"), each).get("trust_level") for each in (project, root)}
     is_users = os.path.realpath(path) == os.path.realpath(os.path.join(os.path.dirname(configuration), "hooks.json"))
     if "trusted" not in trusted and not is_users:
-        yield f"codex reads hooks only in trusted folders: start it in '{project}' and trust the folder"
+        sentence = f"codex reads hooks only in trusted folders: start it in '{project}' and trust the folder"
+        yield Unmet(UNTRUSTED, sentence)
     states = _object(_object(settings, "hooks"), "state")
-    for key, digest in _codex_hooks(path):
+    for key, digest in codex_hooks(path):
         state = _object(states, key)
         if state.get("trusted_hash") != digest or state.get("enabled") is False:
-            yield (
+            yield Unmet(
+                UNTRUSTED,
                 "codex runs only trusted hooks: trust them with '/hooks' in codex;"
-                " 'codex exec' needs that too, or --dangerously-bypass-hook-trust"
+                " 'codex exec' needs that too, or --dangerously-bypass-hook-trust",
             )
             return
 
 
-def _gemini(root: str, path: str, environment: Mapping[str, str]) -> Iterator[str]:
+def _gemini(root: str, path: str, environment: Mapping[str, str]) -> Iterator[Unmet]:
     folder = os.path.join(environment.get("GEMINI_CLI_HOME") or environment.get("HOME", ""), ".gemini")
     for each in dict.fromkeys(
         (os.path.join(folder, "settings.json"), os.path.join(root, ".gemini/settings.json"), path)
@@ -68,7 +88,7 @@ def _gemini(root: str, path: str, environment: Mapping[str, str]) -> Iterator[st
         hooks = _object(_json(each), "hooksConfig")
         disabled = hooks.get("disabled")
         if hooks.get("enabled") is False or (isinstance(disabled, list) and "git-agentos" in disabled):
-            yield f"'hooksConfig' in '{each}' switches our hooks off: remove it"
+            yield Unmet(DISABLED, f"'hooksConfig' in '{each}' switches our hooks off: remove it")
     trust = environment.get("GEMINI_CLI_TRUST_WORKSPACE")
     security = _object(_json(os.path.join(folder, "settings.json")), "security")
     if trust == "true" or _object(security, "folderTrust").get("enabled") is False:
@@ -77,13 +97,14 @@ def _gemini(root: str, path: str, environment: Mapping[str, str]) -> Iterator[st
     folders = {os.path.dirname(key) if value == "TRUST_PARENT" else key: value for key, value in rules.items()}
     above = [each for each in folders if _is_below(root, [each])]
     if trust == "false" or not above or folders[max(above, key=len)] == "DO_NOT_TRUST":
-        yield (
+        yield Unmet(
+            UNTRUSTED,
             "gemini reads hooks only in trusted folders: start it there and trust the folder, or set"
-            " GEMINI_CLI_TRUST_WORKSPACE=true; with --skip-trust it ignores the folder's settings"
+            " GEMINI_CLI_TRUST_WORKSPACE=true; with --skip-trust it ignores the folder's settings",
         )
 
 
-def _copilot(root: str, path: str, environment: Mapping[str, str]) -> Iterator[str]:
+def _copilot(root: str, path: str, environment: Mapping[str, str]) -> Iterator[Unmet]:
     folder = environment.get("COPILOT_HOME") or _home(environment, ".copilot")
     names = [os.path.join(folder, each) for each in ("config.json", "settings.json")]
     yield from _disabled_hooks([*names, os.path.join(root, ".github", "copilot", "settings.json")])
@@ -91,13 +112,14 @@ def _copilot(root: str, path: str, environment: Mapping[str, str]) -> Iterator[s
         return
     trusted = [each for name in names for each in _json(name).get("trustedFolders") or () if isinstance(each, str)]
     if not _is_below(root, trusted):
-        yield (
+        yield Unmet(
+            HEADLESS,
             "copilot reads hooks only in trusted folders: start it there and trust the folder;"
-            " 'copilot -p' needs --trust-folder"
+            " 'copilot -p' needs --trust-folder",
         )
 
 
-_CHECKS: Mapping[str, Callable[[str, str, Mapping[str, str]], Iterator[str]]] = {
+_CHECKS: Mapping[str, Callable[[str, str, Mapping[str, str]], Iterator[Unmet]]] = {
     "claude-code": _claude_code,
     "codex": _codex,
     "gemini": _gemini,
@@ -105,7 +127,7 @@ _CHECKS: Mapping[str, Callable[[str, str, Mapping[str, str]], Iterator[str]]] = 
 }
 
 
-def _codex_hooks(path: str) -> Iterator[tuple[str, str]]:
+def codex_hooks(path: str) -> Iterator[tuple[str, str]]:
     """Our hooks in a `hooks.json` as Codex identifies them: the key of each, and the hash by which it is trusted."""
     for name, groups in _object(_json(path), "hooks").items():
         event = _EVENT.sub("_", name).lower()
@@ -122,10 +144,10 @@ def _codex_hooks(path: str) -> Iterator[tuple[str, str]]:
                 yield f"{path}:{event}:{index}:{inner}", f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def _disabled_hooks(paths: Iterable[str]) -> Iterator[str]:
+def _disabled_hooks(paths: Iterable[str]) -> Iterator[Unmet]:
     for path in dict.fromkeys(paths):
         if _json(path).get("disableAllHooks") is True:
-            yield f"'disableAllHooks' in '{path}' switches all hooks off: remove it"
+            yield Unmet(DISABLED, f"'disableAllHooks' in '{path}' switches all hooks off: remove it")
 
 
 def _is_below(path: str, folders: Iterable[str]) -> bool:

@@ -108,6 +108,7 @@ approvals list | repository | look | look | --all |
 approvals show | repository | look | look | |
 approvals grant | person | approvals | approvals | |
 approvals deny | person | approvals | approvals | -m= --message= |
+init | repository | guard-change | guard-change | --harness= --no-harness --no-watch --yes --remove --dry-run | --dry-run:!look
 hooks install | repository | guard-change | guard-change | --save |
 hooks uninstall | repository | guard-change | guard-change | |
 hooks status | repository | look | look | |

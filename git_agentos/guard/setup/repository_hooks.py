@@ -37,6 +37,19 @@ def saves(location: Location) -> bool:
     return any(_SAVE_FOR_EVERYONE in each.values for each in manifest.read(location.common_dir).repository)
 
 
+def settings_files(location: Location) -> list[str]:
+    """The configuration files that `install` adds to, or has added to, without the one of our own."""
+    recorded = [each.path for each in activation.read_current(location).repository]
+    every = recorded or [os.path.join(location.common_dir, "config"), *_read_later(location)]
+    return [each for each in every if each != _file(location)]
+
+
+def edited_files(location: Location) -> list[str]:
+    """Those of them that somebody has edited since: `uninstall` removes only our lines from them."""
+    record = activation.read_current(location)
+    return [each.path for each in record.repository if config_edit.read(each.path) not in (None, each.after)]
+
+
 def restore_record(location: Location) -> None:
     """Install again what is set without a record. Takes the lock of the worktrees."""
     config = os.path.join(location.common_dir, "config")

@@ -13,7 +13,8 @@ from git_agentos.cli.render.text import checkpoint as text
 from git_agentos.cli.render.text import layout, restore, status
 from git_agentos.cli.text import Style, Text
 from git_agentos.git.filesystem_limits import FileSystem
-from git_agentos.overview import Overview
+from git_agentos.overview import Diagnosis, Overview
+from git_agentos.protection.harnesses import HarnessState
 from git_agentos.watch.control import WatchStatus
 from git_agentos.workspace import (
     Checkpoint,
@@ -244,22 +245,22 @@ def test_status_of_a_watched_worktree() -> None:
 
 
 def test_doctor() -> None:
-    assert status.doctor([], [], None, PLAIN, fix=False).result == "No problems found.\nWatch daemon: not running\n"
+    assert status.doctor(Diagnosis(()), PLAIN, fix=False).result == "No problems found.\nWatch daemon: not running\n"
     found = Finding("a-code", "warning", "it is bad", "do this", False)
-    said = status.doctor([found], [], None, PLAIN, fix=False)
+    said = status.doctor(Diagnosis((found,)), PLAIN, fix=False)
     assert said.result == "warning: it is bad [a-code]\n  do this\nWatch daemon: not running\n"
     assert said.hints == ("'git agentos doctor --fix' fixes what it can",)
-    assert status.doctor([replace(found, fixed=True)], [], None, PLAIN, fix=True).result == (
+    assert status.doctor(Diagnosis((replace(found, fixed=True),)), PLAIN, fix=True).result == (
         "fixed: it is bad [a-code]\nWatch daemon: not running\n"
     )
 
 
 def test_doctor_names_the_file_systems() -> None:
-    places = [
+    places = (
         FileSystem("worktree", "/w", "exfat", ("no hard links", "no symbolic links")),
         FileSystem("git directory", "/r/.git", None, ()),
-    ]
-    assert status.doctor([], places, None, PLAIN, fix=False).result == (
+    )
+    assert status.doctor(Diagnosis((), places), PLAIN, fix=False).result == (
         "No problems found.\n"
         "Worktree: exfat, with these limits:\n  no hard links\n  no symbolic links\n"
         "Git directory: the system does not name the file system\n"
@@ -339,9 +340,12 @@ HOSTILE_RESTORATION = replace(
             PLAIN,
         ),
         status.doctor(
-            [Finding(HOSTILE, "error", HOSTILE, HOSTILE, False)],
-            [FileSystem("worktree", HOSTILE, HOSTILE, ())],
-            None,
+            Diagnosis(
+                (Finding(HOSTILE, "error", HOSTILE, HOSTILE, False),),
+                (FileSystem("worktree", HOSTILE, HOSTILE, ()),),
+                None,
+                (HarnessState("codex", HOSTILE, HOSTILE, "not-trusted", HOSTILE, HOSTILE),),
+            ),
             PLAIN,
             fix=False,
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from git_agentos.cli import quote
@@ -14,10 +14,20 @@ from git_agentos.util.values import count
 if TYPE_CHECKING:
     from git_agentos.findings import Finding
     from git_agentos.git.filesystem_limits import FileSystem
-    from git_agentos.overview import Overview
+    from git_agentos.overview import Diagnosis, Overview
+    from git_agentos.protection.harnesses import HarnessState
     from git_agentos.watch.control import WatchStatus
 
 _COLOURS = {"error": "red", "warning": "yellow"}
+_HARNESS_STATES = {
+    "integrated": "asks the guard here",
+    "not-integrated": "does not ask the guard here",
+    "not-trusted": "integrated, but it does not trust our hooks",
+    "not-headless": "integrated, but it reads no hooks where it cannot ask",
+    "disabled": "integrated, but hooks are switched off",
+    "broken": "integrated, but our hook cannot be started",
+    "untried": "integrated, but not known to work",
+}
 
 
 def status(overview: Overview, style: Style) -> Text:
@@ -107,15 +117,22 @@ def _daemon(watch: WatchStatus | None) -> str:
     return f"process {watch.pid}, {count(folders, 'folder')} of {count(len(watch.worktrees), 'worktree')}"
 
 
-def doctor(
-    results: Sequence[Finding], places: Sequence[FileSystem], watch: WatchStatus | None, style: Style, *, fix: bool
-) -> Text:
+def doctor(found: Diagnosis, style: Style, *, fix: bool) -> Text:
     """`doctor`."""
+    results = found.findings
     rows = [row for each in results for row in finding(each, style)] or ["No problems found."]
-    rows += [row for place in places for row in _file_system(place)]
-    rows.append(f"Watch daemon: {_daemon(watch)}")
+    rows += [row for place in found.file_systems for row in _file_system(place)]
+    rows.append(f"Watch daemon: {_daemon(found.watch)}")
+    rows += map(_harness, found.harnesses)
     hints = () if fix or all(each.fixed for each in results) else ("'git agentos doctor --fix' fixes what it can",)
     return Text(lines(rows), lines(quote.line(each.code) for each in results if not each.fixed), hints=hints)
+
+
+def _harness(state: HarnessState) -> str:
+    """Whether a harness asks the guard."""
+    version = f" {quote.line(state.version)}" if state.version else ""
+    row = f"{state.name}{version}: {_HARNESS_STATES[state.state]}"
+    return row if state.state == "integrated" else f"{row}: {quote.line(state.detail)}"
 
 
 def _file_system(place: FileSystem) -> Iterator[str]:
