@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -46,13 +47,12 @@ class Commands:
     async def run(self, *words: str) -> tuple[str, dict[str, Any]]:
         """The document of a command, as text and as an object; `Failed` if it is an error."""
         line = [sys.executable, "-P", "-m", "git_agentos", *self._before, "--json", *words]
-        started: list[Child] = []
+        process = _Process(line)
         try:
-            out = await to_thread.run_sync(_run, line, started, abandon_on_cancel=True, limiter=self._limiter)
+            out = await to_thread.run_sync(process.run, abandon_on_cancel=True, limiter=self._limiter)
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
-                for child in started:
-                    await _interrupt(child)
+                await process.interrupt()
             raise
         if len(out) > _LONGEST:
             raise McpError(
@@ -62,7 +62,7 @@ class Commands:
             document = json.loads(out)
         except ValueError as error:
             raise McpError(
-                f"'git agentos {words[0]}' ended without an answer (exit code {started[0].returncode})",
+                f"'git agentos {words[0]}' ended without an answer (exit code {process.code})",
                 "'git agentos status' shows whether anything was interrupted",
             ) from error
         if document["schema"] == "agentos.error.v1":
@@ -70,24 +70,43 @@ class Commands:
         return out.decode("ascii").strip(), document
 
 
-def _run(line: Sequence[str], started: list[Child]) -> bytes:
-    """Start a command, which is added to `started`; what it prints, up to a little more than a document may be long."""
-    child = programs.start_for_answer(line, cwd=os.getcwd(), env=os.environ)
-    started.append(child)
-    out = bytearray()
-    with child:
-        assert child.stdout is not None
-        while len(out) <= _LONGEST and (data := child.stdout.read(1 << 16)):
-            out += data
-    return bytes(out)
+class _Process:
+    """The process of a command: one thread runs it, and the event loop may interrupt it at any time."""
 
+    def __init__(self, line: Sequence[str]) -> None:
+        self._line = tuple(line)
+        self._lock = threading.Lock()
+        self._child: Child | None = None
+        self._is_cancelled = False
 
-async def _interrupt(child: Child) -> None:
-    """Interrupt a command: it takes back what it has begun."""
-    with contextlib.suppress(ProcessLookupError):
-        child.send_signal(signal.SIGINT)
-    with anyio.move_on_after(_GRACE):
-        while child.poll() is None:
-            await anyio.sleep(_POLL)
-        return
-    child.kill()
+    @property
+    def code(self) -> int | None:
+        return None if self._child is None else self._child.returncode
+
+    def run(self) -> bytes:
+        """What it prints, up to a little more than a document may be long."""
+        with self._lock:
+            if self._is_cancelled:
+                return b""
+            child = self._child = programs.start_for_answer(self._line, cwd=os.getcwd(), env=os.environ)
+        out = bytearray()
+        with child:
+            assert child.stdout is not None
+            while len(out) <= _LONGEST and (data := child.stdout.read(1 << 16)):
+                out += data
+        return bytes(out)
+
+    async def interrupt(self) -> None:
+        """Interrupt it, and wait for its end: it takes back what it has begun."""
+        with self._lock:
+            self._is_cancelled = True
+            child = self._child
+        if child is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            child.send_signal(signal.SIGINT)
+        with anyio.move_on_after(_GRACE):
+            while child.poll() is None:
+                await anyio.sleep(_POLL)
+            return
+        child.kill()

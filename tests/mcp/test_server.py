@@ -10,10 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
+from git_agentos.errors import McpError
 from git_agentos.git import state_dir
 from git_agentos.git.location import locate
+from git_agentos.mcp import command
 from tests.support.command_line import Cli
 from tests.support.mcp_client import RawServer, connect
 from tests.support.repo import Repo
@@ -99,6 +102,13 @@ def test_it_needs_no_network(repo: Repo) -> None:
     )
     with connect(repo.path, argv=(sys.executable, "-P", "-c", program), words=()) as client:
         assert not client.call("checkpoint_create").is_error
+
+
+def test_an_answer_that_is_too_long(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(repo.path)
+    monkeypatch.setattr(command, "_LONGEST", 100)
+    with pytest.raises(McpError, match="longer than"):
+        anyio.run(command.Commands(()).run, "status")
 
 
 def test_where_the_sdk_is_missing(cli: Cli, repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
