@@ -132,10 +132,18 @@ def missing(client: Client) -> str | None:
     return None
 
 
-def run(client: Client, server: ModelServer, home: Path, worktree: Path, before: Sequence[str] = ()) -> Session:
-    """Run a whole session in `worktree`. `before` are the words of a wrapper, such as `git agentos guard exec --`."""
+def run(
+    client: Client,
+    server: ModelServer,
+    home: Path,
+    worktree: Path,
+    before: Sequence[str] = (),
+    after: Sequence[str] = (),
+) -> Session:
+    """Run a whole session in `worktree`. `before` are the words of a wrapper, such as `git agentos guard exec --`,
+    `after` further options of the client."""
     made = client.set_up(home, worktree, server.url)
-    return _run([*before, str(PROGRAMS / client.program), *made.argv], made.environment, home, worktree)
+    return _run([*before, str(PROGRAMS / client.program), *made.argv, *after], made.environment, home, worktree)
 
 
 def run_prepared(client: Client, made: SetUp, home: Path, worktree: Path, without: Sequence[str] = ()) -> Session:

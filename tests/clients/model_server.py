@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, Self
 
@@ -29,13 +29,24 @@ class Write(NamedTuple):
     text: str
 
 
+class Call(NamedTuple):
+    """The model calls a tool of an MCP server. `tool` is its name, as each client calls it; `arguments` makes them of
+    what the tools have returned so far, as text."""
+
+    tool: str
+    arguments: Callable[[Sequence[str]], Mapping[str, Any]]
+
+    def given(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(self.arguments(_results(request)))
+
+
 class Say(NamedTuple):
     """The model ends its turn."""
 
     text: str
 
 
-Turn = Shell | Write | Say
+Turn = Shell | Write | Call | Say
 
 
 class Reply(NamedTuple):
@@ -135,6 +146,8 @@ def _anthropic(server: ModelServer, request: Mapping[str, Any]) -> Reply:
     else:
         if isinstance(turn, Shell):
             name, given = "Bash", {"command": turn.command, "description": "a step of the script"}
+        elif isinstance(turn, Call):
+            name, given = turn.tool, turn.given(request)
         else:
             name, given = "Write", {"file_path": turn.path, "content": turn.text}
         block = {"type": "tool_use", "id": f"toolu_{calls}", "name": name, "input": {}}
@@ -162,9 +175,12 @@ def _responses(server: ModelServer, request: Mapping[str, Any]) -> Reply:
         item = {"type": "message", "id": f"msg_{calls}", "role": "assistant", "content": content}
     else:
         # Without metadata of the model, Codex offers no apply_patch tool, but takes its command in the shell.
-        command = turn.command if isinstance(turn, Shell) else _apply_patch(turn)
-        item = {"type": "function_call", "id": f"fc_{calls}", "call_id": f"call_{calls}", "name": "exec_command",
-                "arguments": json.dumps({"cmd": command})}  # fmt: skip
+        if isinstance(turn, Call):
+            name, given = turn.tool, turn.given(request)
+        else:
+            name, given = "exec_command", {"cmd": turn.command if isinstance(turn, Shell) else _apply_patch(turn)}
+        item = {"type": "function_call", "id": f"fc_{calls}", "call_id": f"call_{calls}", "name": name,
+                "arguments": json.dumps(given)}  # fmt: skip
     item["status"] = "completed"
     response = {"id": f"resp_{calls}", "object": "response", "created_at": 0, "model": request.get("model"),
                 "status": "completed", "output": [item], "usage": _USAGE}  # fmt: skip
@@ -192,6 +208,8 @@ def _chat(server: ModelServer, request: Mapping[str, Any]) -> Reply:
         tools = [part.get("name") for part in _objects(request.get("tools"))]
         if isinstance(turn, Shell):
             name, given = "bash", {"command": turn.command, "description": "a step of the script"}
+        elif isinstance(turn, Call):
+            name, given = turn.tool, turn.given(request)
         elif "write" in tools:  # opencode
             name, given = "write", {"filePath": turn.path, "content": turn.text}
         else:  # Copilot CLI
@@ -220,6 +238,8 @@ def _gemini(server: ModelServer, request: Mapping[str, Any], *, stream: bool) ->
         part = {"text": turn.text if stream else json.dumps({"reasoning": "", "next_speaker": "user"})}
     elif isinstance(turn, Shell):
         part = {"functionCall": {"name": "run_shell_command", "args": {"command": turn.command}}}
+    elif isinstance(turn, Call):
+        part = {"functionCall": {"name": turn.tool, "args": turn.given(request)}}
     else:
         part = {"functionCall": {"name": "write_file", "args": {"file_path": turn.path, "content": turn.text}}}
     usage = {"promptTokenCount": 10, "candidatesTokenCount": 10, "totalTokenCount": 20}
