@@ -23,6 +23,8 @@ _LONGEST_RETENTION = 1000 * 365  # days; a longer time means forever
 # Commands: `worktree.user_command` reads them, with their origin.
 SETUP = "agentos.setup"
 TEARDOWN = "agentos.teardown"
+# A command that is taken from the user's own files alone (`notification`).
+NOTIFY = "agentos.notify"
 # What is pushed without being asked for: taken from the user's own configuration, as well.
 SYNC_AUTO = "agentos.sync.auto"
 # To whom what is pushed is encrypted, and the file with the key that decrypts: from there, as well.
@@ -182,6 +184,11 @@ def ports(values: ConfigValues) -> int:
 def cleanup_after(values: ConfigValues) -> float | None:
     """agentos.cleanupAfter: after how many idle seconds `worktree cleanup` archives a worktree; None for never."""
     return _time(values, "agentos.cleanupAfter", "30d", none="never")
+
+
+def notify_idle(values: ConfigValues) -> float | None:
+    """agentos.notifyIdle: after how many idle seconds of a worktree `agentos.notify` is told; None for never."""
+    return _time(values, "agentos.notifyIdle", "10m", none="never")
 
 
 def retention(values: ConfigValues) -> str:

@@ -5,6 +5,7 @@ that is said, the command line. Never from a file that a repository could contai
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 from git_agentos.errors import ConfigurationError
 from git_agentos.git import process, worktrees
@@ -12,6 +13,16 @@ from git_agentos.git.location import Location
 
 _SCOPES = ("system", "global", "local")
 _COMMAND_LINE = "command"
+
+
+def users_value(location: Location, key: str) -> str | None:
+    """The value of a key in the system's and the user's own files alone; None if it has none there. What is set
+    elsewhere does not count."""
+    found = None
+    for scope, origin, text in _values(location, key):
+        if scope in _SCOPES[:2] and worktrees.is_trusted_config_origin(origin, location.root, location.common_dir):
+            found = text
+    return found or None
 
 
 def value(location: Location, key: str, hint: str, *, command_line: bool = False) -> str | None:
@@ -23,16 +34,21 @@ def value(location: Location, key: str, hint: str, *, command_line: bool = False
 
 def values(location: Location, key: str, hint: str, *, command_line: bool = False) -> list[str]:
     """The same for a key that can have several values: all of them, in their order."""
-    args = ["config", "--null", "--show-scope", "--show-origin", "--get-all", key]
-    out = process.run(args, cwd=location.root, env=location.environment(), neutral_config=False, ok=(0, 1))
-    fields = out.split(b"\0")
     scopes = (*_SCOPES, _COMMAND_LINE) if command_line else _SCOPES
     found: list[str] = []
-    for n in range(0, len(fields) - 2, 3):
-        scope, origin, text = (os.fsdecode(field) for field in fields[n : n + 3])
+    for scope, origin, text in _values(location, key):
         trusted = worktrees.is_trusted_config_origin(origin, location.root, location.common_dir)
         if scope not in scopes or not trusted:
             where = origin.removeprefix("file:")
             raise ConfigurationError(f"'{key}' is set in '{where}', which is not your own configuration", hint)
         found.append(text)
     return found
+
+
+def _values(location: Location, key: str) -> Iterator[tuple[str, str, str]]:
+    """Scope, origin and text of each value of a key."""
+    args = ["config", "--null", "--show-scope", "--show-origin", "--get-all", key]
+    out = process.run(args, cwd=location.root, env=location.environment(), neutral_config=False, ok=(0, 1))
+    fields = [os.fsdecode(field) for field in out.split(b"\0")]
+    for n in range(0, len(fields) - 2, 3):
+        yield fields[n], fields[n + 1], fields[n + 2]

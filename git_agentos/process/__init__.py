@@ -5,6 +5,7 @@ occupants      which processes use a folder, or may have made a lock file
 confinement    whether a process may do what another one may
 mounts         mount points and file systems
 programs       running programs that are not git, bubblewrap too; `deletion` deletes folders, also in the background
+delivery       running a user's command in the background, with data for it
 supervisor     the program above a command that ends everything below it
 marked         ending processes by a mark in their environment
 contained      running a command below it; `output` is what the command writes, without secrets

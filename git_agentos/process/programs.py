@@ -37,8 +37,15 @@ def run_shell(command: str, *, cwd: str, env: Mapping[str, str], timeout: float 
     return run(["/bin/sh", "-c", command], cwd=cwd, env=env, timeout=timeout)
 
 
-def run(argv: Sequence[str], *, cwd: str, env: Mapping[str, str], timeout: float | None = None) -> Ended:
-    """Run a program and wait for it.
+def run(
+    argv: Sequence[str],
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    timeout: float | None = None,
+    stdin: int = subprocess.DEVNULL,
+) -> Ended:
+    """Run a program and wait for it; `stdin` is a descriptor that it reads from.
 
     After `timeout` seconds, and where it fails, or this process is interrupted, the whole group is ended; what a
     successful one left running continues. FileNotFoundError where there is no such program.
@@ -47,7 +54,7 @@ def run(argv: Sequence[str], *, cwd: str, env: Mapping[str, str], timeout: float
 
     with tempfile.TemporaryFile() as output:
         child = subprocess.Popen(
-            argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            argv, cwd=cwd, env=env, stdin=stdin, stdout=output, stderr=output, start_new_session=True
         )
         code: int | None = None
         try:
@@ -100,14 +107,18 @@ def start_for_answer(argv: Sequence[str], *, cwd: str, env: Mapping[str, str]) -
     )
 
 
-def start_in_background(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> None:
-    """Start a program that outlives this process. It works in `/`, and its output is discarded."""
-    script = '"$@" </dev/null >/dev/null 2>&1 &'  # the shell ends at once, so nobody has to reap the program
+def start_in_background(
+    argv: Sequence[str], *, env: Mapping[str, str] | None = None, stdin: int = subprocess.DEVNULL
+) -> None:
+    """Start a program that outlives this process. It works in `/`, and its output is discarded; `stdin` is a descriptor
+    that it reads from."""
+    # The shell ends at once, so nobody has to reap the program. What it starts so would read nothing from its stdin.
+    script = 'exec 3<&0; "$@" <&3 3<&- >/dev/null 2>&1 &'
     subprocess.run(
         ["/bin/sh", "-c", script, "sh", *argv],
         cwd="/",
         env=env,
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,

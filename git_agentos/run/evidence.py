@@ -114,6 +114,8 @@ class Evidence:
         self._written = {}
         if self._pinned is not None:
             self._pinned.apply(body)
+        if kind == "ended":
+            self._tell_end(str(kept.get("state")), kept.get("reason"))
 
     def end_as_tampered(self, reason: str) -> None:
         """End the run as tampered; what is in the place of its record is set aside."""
@@ -124,6 +126,22 @@ class Evidence:
                 evidence_copy.write_missing(self._location, self.run_id)
         if self._pinned is not None:
             self._pinned.apply(body)
+        self._tell_end(TAMPERED, reason)
+
+    def _tell_end(self, state: str, reason: str | None) -> None:
+        """Tell the user's own command that the run has ended."""
+        if self._location is None:
+            return
+        from git_agentos import notification
+
+        known = None
+        with contextlib.suppress(AgentosError, OSError):
+            known = self.state().recorded.context
+        message = f"run {self.run_id} {state}" + (f": {reason}" if reason else "")
+        where, agent = (None, None) if known is None else (known.worktree_path, known.agent_id)
+        details = {"state": state, "reason": reason}
+        what = notification.Notification(notification.RUN_ENDED, self.run_id, message, where, agent, details)
+        notification.send(self._location, what)
 
     def _save(self) -> None:
         """Copy the evidence to git. The event is on record all the same where that fails, and the next one is copied

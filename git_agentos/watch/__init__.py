@@ -11,6 +11,7 @@ inotify         its implementation on Linux
 service         does the work of commands and hooks, in forked processes
 scans           what such a process knows of the scan before it, so that git looks only at what has changed since
 periodic        checkpoints that the daemon creates by itself
+notifying       what it notices for `agentos.notify`
 pushing         timelines that it pushes by itself
 place           where the socket, the lock and the log are, and whether they are the user's own
 protocol        requests and answers on the socket

@@ -16,6 +16,7 @@ from git_agentos import config
 from git_agentos.errors import AgentosError
 from git_agentos.git import configuration, worktrees
 from git_agentos.git.location import Location
+from git_agentos.watch.notifying import Notifying
 from git_agentos.watch.pushing import Pushing
 from git_agentos.watch.repository import WatchedRepository
 from git_agentos.watch.service import Service
@@ -49,6 +50,7 @@ class Periodic:
         self._every: float | None = None
         self._is_everywhere = False
         self._pushing = Pushing(service, log)
+        self._notifying = Notifying(repository, service, log)
 
     @property
     def roots(self) -> frozenset[str]:
@@ -102,6 +104,7 @@ class Periodic:
             if there:
                 self._read_configuration(there[0])
                 self._pushing.turn(there[0])
+                self._notifying.turn(there)
             wanted = {each.root for each in there if self._is_everywhere or self._service.is_saved(each)}
             if self._every is None:
                 wanted.clear()

@@ -23,6 +23,8 @@ base_update        `worktree sync`: branches are brought up to a moved base; `re
 completion         `worktree complete`: the merge request
 
 removal            archive and remove: `teardown`, `removal_checks`, then `final_checkpoint`, which saves `losses`, too
+activity           whether something has happened in one
+notices            telling `agentos.notify` that one is idle, or that branches conflict
 cleanup            `worktree cleanup`: which worktrees are not needed any more
 submodules, trash  what happens to submodules; where removed folders go
 

@@ -22,20 +22,29 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from git_agentos import config
-from git_agentos.checkpoint import format, timeline
+from git_agentos.checkpoint import timeline
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.restore import commands
 from git_agentos.errors import UNCHANGED, AgentosError, WorktreeError
 from git_agentos.findings import reason_of
 from git_agentos.git import process, refs, worktrees
-from git_agentos.git.location import Location
 from git_agentos.git.refs import reflog
 from git_agentos.guard import authorize
 from git_agentos.guard.configuration import run_protection, settings
 from git_agentos.util import times
 from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.util.values import count
-from git_agentos.worktree import agent_branch, base, journal, layout, losses, pool, record, removal, removal_checks
+from git_agentos.worktree import (
+    activity,
+    agent_branch,
+    base,
+    journal,
+    layout,
+    pool,
+    record,
+    removal,
+    removal_checks,
+)
 from git_agentos.worktree.agent_branch import AgentBranch
 from git_agentos.worktree.final_checkpoint import FinalCheckpoint, RemovalRequest
 from git_agentos.worktree.record import AgentWorktree
@@ -224,7 +233,7 @@ class _Candidate:
         if self.known.state != record.COMPLETE or self.known.completed_at is None:
             return None
         since = times.to_seconds(self.known.completed_at)
-        if agent.operation is None and not self._has_changed(since):
+        if agent.operation is None and not activity.has_changed(self.context, self.worktree, since):
             return f"complete since {self.known.completed_at[:10]}"
         reasons.append("it has changed since it was completed")
         return None
@@ -233,30 +242,12 @@ class _Candidate:
         if self.after is None:
             return None
         since = time.time() - self.after
-        if times.to_seconds(self.known.created_at) <= since and not self._has_changed(since):
+        if times.to_seconds(self.known.created_at) <= since and not activity.has_changed(
+            self.context, self.worktree, since
+        ):
             return f"idle for {_days(self.after)} or more"
         reasons.append(f"in use during the last {_days(self.after)}")
         return None
-
-    def _has_changed(self, since: float) -> bool:
-        """Whether a file, HEAD or the timeline has changed since (seconds since the epoch)."""
-        link = timeline.newest(self.context.repository, self.worktree.id)
-        if link is not None:
-            created_at = format.read(self.context.repository, link.checkpoint).created_at
-            if times.to_seconds(created_at) > since:
-                return True
-        return _head_moved(self.worktree.location, since) or (
-            losses.changed_since(self.worktree.root, int(since * 1e9)) is not None
-        )
-
-
-def _head_moved(location: Location, since: float) -> bool:
-    """Whether the reflog of HEAD has an entry since (seconds since the epoch), or cannot tell."""
-    lines = refs.read_log(location, "HEAD")
-    if not lines:
-        return os.stat(os.path.join(location.git_dir, "HEAD")).st_mtime > since
-    words = lines[-1].partition(b"\t")[0].rsplit(b" ", 2)
-    return len(words) != 3 or not words[1].isdigit() or int(words[1]) > since
 
 
 def _is(number: int) -> str:

@@ -29,7 +29,7 @@ from tests.support.repo import Repo
 ELSEWHERE = [
     *"merge conflicts log-timeline log-review log-entry log-list log-rebuild memory-item memory-list db".split(),
     *"turns revert".split(),
-    *"worktree worktree-list worktree-path worktree-env".split(),
+    *"worktree worktree-list worktree-path worktree-env worktree-notify notify".split(),
     *"worktree-complete worktree-archive worktree-remove worktree-repair worktree-sync cleanup".split(),
     *"decision guard-integrate confirm".split(),
     *"approval approval-list".split(),
@@ -180,6 +180,7 @@ def test_worktrees(cli: Cli, repo: Repo) -> None:
     assert check_document(ask("show", "dev")) == "worktree"
     assert check_document(ask("path", "dev")) == "worktree-path"
     assert check_document(ask("env", "dev")) == "worktree-env"
+    assert check_document(ask("notify", "--conflicts")) == "worktree-notify"
     (repo.path.parent / "repo.worktrees/dev/.git").unlink()
     listed = ask("list")
     assert check_document(listed) == "worktree-list"
@@ -249,7 +250,7 @@ def test_the_result_classes_are_the_reference() -> None:
     from git_agentos.tdd import state as tdd
     from git_agentos.turns import listing as turns
     from git_agentos.turns import revert
-    from git_agentos.worktree import base_update, link, ports, status, teardown
+    from git_agentos.worktree import base_update, link, notices, ports, status, teardown
     from git_agentos.worktree import cleanup as worktree_cleanup
 
     for cls, section in (
@@ -257,6 +258,7 @@ def test_the_result_classes_are_the_reference() -> None:
         (ports.WorktreeEnvironment, "worktree-env"),
         (teardown.Teardown, "teardown"),
         (link.Linked, "linked path"),
+        (notices.Notices, "worktree-notify"),
         (status.Dirty, "changes"),
         (status.LastCheckpoint, "last checkpoint"),
         (status.LastEntry, "last entry"),

@@ -119,6 +119,24 @@ def refill(ctx: Invocation) -> None:
     ctx.output.show("worktree-pool", {"prepared": prepared}, lambda _: render.refilled(prepared))
 
 
+@worktree.command(hidden=True)
+def notify(
+    ctx: Invocation,
+    conflicts: Annotated[bool, Option("--conflicts", help="Tell which branches conflict.")] = False,
+) -> None:
+    """Tell agentos.notify that the current worktree is idle, once.
+
+    The watch daemon starts this. The exit code is 1 if the worktree is in use.
+    """
+    from git_agentos.worktree import notices
+
+    context = ctx.workspace().context
+    result = notices.tell_conflicts(context) if conflicts else notices.tell_idle(context)
+    ctx.output.show("worktree-notify", result, lambda _: layout.ids(result.told))
+    if not result.is_idle:
+        raise Exit(1)
+
+
 @worktree.command()
 def complete(
     ctx: Invocation,

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from git_agentos.errors import GuardError, PolicyError, UsageError
@@ -91,8 +91,15 @@ class ActiveGrant(NamedTuple):
 # -- requests and their use --------------------------------------------------------------------------------------------
 
 
-def file_request(store: Store, request: ApprovalRequest, *, by_harness: bool = False) -> Approval:
-    """The approval for `request`: one that is pending, granted or denied, or a new one."""
+def file_request(
+    store: Store,
+    request: ApprovalRequest,
+    *,
+    by_harness: bool = False,
+    on_new: Callable[[Approval], None] = lambda _: None,
+) -> Approval:
+    """The approval for `request`: one that is pending, granted or denied, or a new one, for which `on_new` is called:
+    once, whoever else files the same."""
     documents.prune(store)
     for each in _read_all(store):
         if requests.is_same(each.request, request) and _is_current(store, each.approval, by_harness):
@@ -106,13 +113,15 @@ def file_request(store: Store, request: ApprovalRequest, *, by_harness: bool = F
     for number in range(_MAX_NUMBER):
         id_ = requests.request_id(request, number)
         # Tested before it is read: a request that another process files in between is read, not taken for unreadable.
-        is_new = not os.path.lexists(documents.path(store, "requests", id_))
+        is_new, is_ours = not os.path.lexists(documents.path(store, "requests", id_)), False
         if is_new:
             created_at = times.seconds_to_text(store.clock())
             body = {**requests.to_document(request), "number": number, "created_at": created_at}
-            documents.create(store, "requests", id_, body)
+            is_ours = documents.create(store, "requests", id_, body)
         filed = _read(store, id_)
         if filed is not None and _is_current(store, filed.approval, by_harness):
+            if is_ours:
+                on_new(filed.approval)
             return filed.approval
         if is_new and filed is None:
             raise GuardError("the approval request cannot be filed", f"it is too long, or '{store.folder}' was changed")

@@ -197,7 +197,7 @@ class _Enforcement:
         self.safeguard.create(self._stopped_plan)
         asked = asked._replace(checkpoint=self.decision.checkpoint)
         try:
-            found = approvals.file_request(store, asked, by_harness=by_harness)
+            found = approvals.file_request(store, asked, by_harness=by_harness, on_new=self._tell)
         except GuardError as error:
             if error.hint:
                 self.notes.append(error.hint)
@@ -223,10 +223,22 @@ class _Enforcement:
             process = table.identify(self.layer.pid)
             used = process is not None and approvals.use(store, found, process)
         if not used:
-            return self._refused(approvals.file_request(store, asked))
+            return self._refused(approvals.file_request(store, asked, on_new=self._tell))
         if not self._loses_the_log:
             self._log("granted", run=True, approval=found.id)
         return self._verdict(True, approval=found.id)
+
+    def _tell(self, found: Approval) -> None:
+        """Tell the user's own command that an approval is wanted."""
+        from git_agentos import notification
+
+        assert self.location is not None
+        message = f"{found.agent_id} wants approval of '{self._command}': git agentos approvals grant {found.id}"
+        details = {"operations": list(found.operations), "argv": found.argv, "reason": found.reason}
+        what = notification.Notification(
+            notification.APPROVAL, found.id, message, found.worktree_path, found.agent_id, details
+        )
+        notification.send(self.location, what)
 
     def _refused(self, found: Approval) -> Verdict:
         if found.state == approvals.DENIED:

@@ -54,6 +54,7 @@ worktree list | repository | look | look | |
 worktree show | repository | look | look | |
 worktree path | repository | look | look | |
 worktree env | repository | look | look | |
+worktree notify | repository | agentos | agentos | --conflicts |
 worktree refill | repository | agentos | agentos | |
 worktree complete | worktree | agentos | agentos-change | --push | --push:push
 worktree archive | worktree | agentos-change | agentos-change | --teardown --no-teardown |

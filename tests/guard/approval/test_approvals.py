@@ -17,7 +17,7 @@ import pytest
 from git_agentos.errors import GuardError, PolicyError, UsageError
 from git_agentos.guard import signing
 from git_agentos.guard.approval import approvals, documents
-from git_agentos.guard.approval.approvals import ApprovalRequest, Store
+from git_agentos.guard.approval.approvals import Approval, ApprovalRequest, Store
 from git_agentos.process import table
 from tests.support.agents import agent_worktree
 from tests.support.confirming import confirm, set_up
@@ -140,8 +140,27 @@ def test_request_is_decided_by_one_of_many_processes(store: Store) -> None:
 
 
 def test_same_question_of_many_processes_is_one_request(store: Store) -> None:
-    assert len({each.id for each in in_parallel(12, lambda _: approvals.file_request(store, asked()))}) == 1
+    """It is new to one of them."""
+    new: list[Approval] = []
+    filed = in_parallel(12, lambda _: approvals.file_request(store, asked(), on_new=new.append))
+    assert len({each.id for each in filed}) == 1
+    assert new == [filed[0]]
     assert len(approvals.read_all(store)) == 1
+
+
+def test_a_request_that_another_process_has_just_filed_is_not_new(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = documents.create
+
+    def overtaken(*args: object) -> bool:
+        real(*args)  # type: ignore[arg-type]
+        return real(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(documents, "create", overtaken)
+    new: list[Approval] = []
+    assert approvals.file_request(store, asked(), on_new=new.append).state == "pending"
+    assert new == []
 
 
 def test_ids_are_given_by_their_beginning(store: Store) -> None:
