@@ -35,39 +35,52 @@ class Range(NamedTuple):
         rows = (line.partition(b" ") for line in out.split(b"\n") if line)
         return {oid.decode("ascii"): path for oid, _, path in rows}
 
-    def blobs(self, repository: Repository) -> Iterator[NewObject]:
+    def blobs(self, repository: Repository) -> Stream:
         """All blobs. In a partial clone, git fetches those that are missing."""
-        return self._stream(repository, _BLOBS)
+        return Stream(repository, _BLOBS, self._words())
 
-    def commits(self, repository: Repository) -> Iterator[NewObject]:
+    def commits(self, repository: Repository) -> Stream:
         """All commits, newest first."""
-        return self._stream(repository, ())
+        return Stream(repository, (), self._words())
 
     def _words(self) -> bytes:
         return "".join([f"{each}\n" for each in self.tips] + [f"^{each}\n" for each in self.known]).encode("ascii")
 
-    def _stream(self, repository: Repository, options: Iterable[str]) -> Iterator[NewObject]:
-        environment = repository.location.environment()
-        root = repository.location.root
-        args = ["rev-list", *options, "--stdin"]
-        with contextlib.ExitStack() as children:
-            lister = children.enter_context(process.spawn(args, cwd=root, env=environment, stdin=process.PIPE))
-            children.callback(_end, lister)
-            reading = ["cat-file", f"--batch={_FORMAT}", "--buffer"]
-            assert lister.stdout is not None and lister.stdin is not None
-            reader = process.spawn(reading, cwd=root, env=environment, stdin=lister.stdout.fileno())
-            children.enter_context(reader)
-            children.callback(_end, reader)
-            lister.stdout.close()
-            with contextlib.suppress(BrokenPipeError):
-                lister.stdin.write(self._words())
-                lister.stdin.close()
-            yield from _objects(reader)
-            for child, words in ((lister, args), (reader, reading)):
-                assert child.stderr is not None
-                err = child.stderr.read()
-                if child.wait() != 0:
-                    raise process.failure(words, child.returncode, err)
+
+class Stream:
+    """Objects that git lists and reads from now on, while the caller does something else. It ends with the context."""
+
+    def __init__(self, repository: Repository, options: Iterable[str], words: bytes) -> None:
+        environment, root = repository.location.environment(), repository.location.root
+        self._commands = (["rev-list", *options, "--stdin"], ["cat-file", f"--batch={_FORMAT}", "--buffer"])
+        lister = process.spawn(self._commands[0], cwd=root, env=environment, stdin=process.PIPE)
+        assert lister.stdout is not None and lister.stdin is not None
+        try:
+            reader = process.spawn(self._commands[1], cwd=root, env=environment, stdin=lister.stdout.fileno())
+        except BaseException:
+            _end(lister)
+            raise
+        self._children = (lister, reader)
+        lister.stdout.close()
+        with contextlib.suppress(BrokenPipeError):
+            lister.stdin.write(words)
+            lister.stdin.close()
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for child in self._children:
+            _end(child)
+
+    def __iter__(self) -> Iterator[NewObject]:
+        """Each object once; GitCommandError or MissingObjectsError where one cannot be read."""
+        yield from _objects(self._children[1])
+        for child, args in zip(self._children, self._commands, strict=True):
+            assert child.stderr is not None
+            err = child.stderr.read()
+            if child.wait() != 0:
+                raise process.failure(args, child.returncode, err)
 
 
 def added_names(repository: Repository, commits: Iterable[str]) -> Iterator[tuple[str, list[bytes]]]:
@@ -106,6 +119,8 @@ def _objects(child: subprocess.Popen[bytes]) -> Iterator[NewObject]:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """End a child that is still running: whoever reads has had enough."""
+    """End a child, also one that is still running: whoever reads has had enough."""
     if child.poll() is None:
         child.kill()
+    with child:
+        pass

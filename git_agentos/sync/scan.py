@@ -114,7 +114,17 @@ class Scan:
 
     def _texts(self, commits: Sequence[CommitData], sources: list[_Source]) -> Iterator[tuple[bytes, bytes]]:
         """Everything that is scanned: a name for it, and the text. What it is is added to `sources`."""
-        new = [parse_commit(each.oid, each.data) for each in self._range.commits(self._repository)]
+        with self._range.blobs(self._repository) as blobs, self._range.commits(self._repository) as listed:
+            new = [parse_commit(each.oid, each.data) for each in listed]
+            yield from self._of_commits(commits, new, sources)
+            for blob in blobs:
+                sources.append(_Source(blob.oid))
+                yield _without_prefix(blob.path), blob.data
+
+    def _of_commits(
+        self, commits: Sequence[CommitData], new: Sequence[CommitData], sources: list[_Source]
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Messages and names."""
         self._own.update(each.oid for each in commits)
         checkpoints = {oid for each in commits for oid in each.parents[1:]}
         self._own.update(checkpoints, *(each.parents[1:4] for each in new if each.oid in checkpoints))
@@ -125,9 +135,6 @@ class Scan:
         for oid, names in new_objects.added_names(self._repository, users):
             sources.append(_Source(oid, names=tuple(names)))
             yield b"names", b"\n".join(name.replace(b"\n", b" ") for name in names)
-        for blob in self._range.blobs(self._repository):
-            sources.append(_Source(blob.oid))
-            yield _without_prefix(blob.path), blob.data
 
     def _keep(self, source: _Source, found: Sequence[Finding]) -> None:
         if not source.is_message and not source.names:
