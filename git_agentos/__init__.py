@@ -54,7 +54,7 @@ _MODULES = {
     "git_agentos.api.turns": "Turns",
     "git_agentos.api.worktrees": "Worktrees",
     "git_agentos.checkpoint.model": "Checkpoint Skipped",
-    "git_agentos.checkpoint.queries": "Diff FileChange FileContent Interrupted",
+    "git_agentos.checkpoint.queries": "Diff FileChange FileContent HunkHeader Interrupted",
     "git_agentos.errors": (
         "AgentosError AgentosWarning ChangedState CheckpointFormatError CheckpointNotFound ConfigurationError "
         "ConflictError ContextError DamagedDatabase DamagedFile DatabaseError GitCommandError GuardError "

@@ -206,9 +206,12 @@ def _checkpoints(context: OpenWorktree, agent: str | None, limit: int | None) ->
             count += 1
             restored = meta.get("restores")
             goal = restored if isinstance(restored, str) else None
+            hunks_of = (meta.get("restored_part") or {}).get("hunks_of")
+            goal = hunks_of if goal is not None and isinstance(hunks_of, str) else goal
             subject = saved.description.split("\n", 1)[0]
             if goal is not None:
-                subject = f"restored {goal[:8]}; the state before is saved as {saved.id[:8]}"
+                what = f"hunks of {goal[:8]}" if isinstance(hunks_of, str) else goal[:8]
+                subject = f"restored {what}; the state before is saved as {saved.id[:8]}"
             event = Event(
                 time=saved.created_at,
                 kind=RESTORE if goal is not None else CHECKPOINT,

@@ -28,14 +28,16 @@ from git_agentos.git.location import Location, locate
 from git_agentos.git.repository import Repository
 from git_agentos.git.scan import Scan
 from git_agentos.guard import authorize
+from git_agentos.util.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from git_agentos.checkpoint.capture.observer import Progress
     from git_agentos.checkpoint.model import Skipped
     from git_agentos.checkpoint.pick import Pick
-    from git_agentos.checkpoint.queries import Diff, FileChange, FileContent, Interrupted, Status
+    from git_agentos.checkpoint.queries import Diff, FileChange, FileContent, HunkHeader, Interrupted, Status
+    from git_agentos.checkpoint.restore.choice import Chooser
     from git_agentos.checkpoint.restore.commands import Recovery
-    from git_agentos.checkpoint.restore.request import Restoration
+    from git_agentos.checkpoint.restore.request import Restoration, RestoreOptions
     from git_agentos.findings import Finding
 
 # Most of the time of a checkpoint is start-up, so modules that it does not need are imported where they are used. These
@@ -44,6 +46,7 @@ _HOMES = {
     "Diff": "checkpoint.queries",
     "FileChange": "checkpoint.queries",
     "FileContent": "checkpoint.queries",
+    "HunkHeader": "checkpoint.queries",
     "Finding": "findings",
     "Interrupted": "checkpoint.queries",
     "Pick": "checkpoint.pick",
@@ -52,6 +55,14 @@ _HOMES = {
     "Skipped": "checkpoint.model",
     "Status": "checkpoint.queries",
 }
+
+
+class Timelines(NamedTuple):
+    """Where a checkpoint is looked for."""
+
+    agent: str | None = None
+    every: bool = False
+    host: str | None = None
 
 
 if not TYPE_CHECKING:  # otherwise mypy would accept any name
@@ -243,6 +254,8 @@ class Workspace:
         no_branch: bool = False,
         worktree: str | None = None,
         keep_new: bool = False,
+        hunks: Sequence[str] = (),
+        choose: Chooser | None = None,
         dry_run: bool = False,
         agent: str | None = None,
         all_timelines: bool = False,
@@ -252,7 +265,9 @@ class Workspace:
     ) -> Restoration:
         """Restore the state of a checkpoint, on a new branch; with `no_branch` or `paths`, HEAD does not move.
 
-        `worktree` restores into a new worktree of that name instead, and does not change this one.
+        `worktree` restores into a new worktree of that name instead, and does not change this one. `hunks`, each
+        `PATH:N[,N...]`, restores nothing but these hunks of `diff(spec, paths=[PATH])`; or `choose` is given the files
+        that differ (those at `paths`), and returns what is chosen of their hunks.
 
         The state before is saved and named in the result; `undo` restores it. ChangedState if that state is not
         `expected` (the `state` of a dry run). A second call with the same `idempotency_key` does nothing and returns
@@ -272,10 +287,16 @@ class Workspace:
             arguments = {
                 "id": spec, "paths": [os.fsdecode(each) for each in inside or ()], "branch": branch,
                 "no_branch": no_branch, "keep_new": keep_new, "agent": agent, "all": all_timelines, "host": host,
-                "expected": expected,
+                "expected": expected, "hunks": list(hunks),
             }  # fmt: skip
             call = idempotency.call(idempotency_key, "restore", arguments)
-        checkpoint = self._link(spec, agent, all_timelines, host).checkpoint
+        where = Timelines(agent, all_timelines, host)
+        if hunks or choose is not None:
+            if branch is not None or worktree is not None or keep_new or (hunks and (paths or choose is not None)):
+                raise UsageError("hunks cannot be combined with another branch, a worktree, 'keep_new' or paths")
+            options = commands.RestoreOptions(dry_run=dry_run, expected=expected, call=call)
+            return self._restore_hunks(self._link(spec, *where), options, hunks, paths, choose)
+        checkpoint = self._link(spec, *where).checkpoint
         if worktree is not None:
             given = branch is not None or expected is not None or idempotency_key is not None
             if no_branch or paths or given or keep_new or dry_run:
@@ -293,13 +314,44 @@ class Workspace:
             expected=expected,
             call=call,
         )
+        return self._restore(checkpoint, options, f"restored checkpoint {checkpoint[:8]}")
+
+    def _restore_hunks(
+        self,
+        link: TimelineEntry,
+        options: RestoreOptions,
+        hunks: Sequence[str],
+        paths: Sequence[str],
+        choose: Chooser | None,
+    ) -> Restoration:
+        from git_agentos.checkpoint import queries
+        from git_agentos.checkpoint.restore import choice, commands
+
+        wanted = choice.parse([(self._inside([path])[0], numbers) for path, numbers in map(choice.words, hunks)])
+        inner = [os.fsdecode(path) for path in (wanted or self._inside(paths))]
+        self._refuse_interrupted()
+        if (earlier := commands.done_before(self._location, options)) is not None:
+            return earlier
+        found = queries.differences_from_now(self._repository, self._settings, link, inner, self._started())
+        if not wanted.keys() <= {each.patch.path for each in found}:
+            # What there is instead.
+            found = queries.differences_from_now(self._repository, self._settings, link, (), None)
+        files = choose(found) if choose is not None else choice.numbered(link.checkpoint, found, wanted)
+        if not files:
+            return commands.nothing_restored(self.context, link.checkpoint, dry_run=options.dry_run)
+        options = commands.of_hunks(self.context, link.checkpoint, files, options)
+        return self._restore(link.checkpoint, options, f"restored hunks of checkpoint {link.checkpoint[:8]}")
+
+    def _restore(self, checkpoint: str, options: RestoreOptions, summary: str) -> Restoration:
+        from git_agentos.checkpoint.restore import commands, idempotency
+
         try:
             done = commands.restore(self.context, self.context.metadata(), checkpoint, options, scan=self._started())
         except idempotency.AlreadyDone as earlier:
             return earlier.result
-        if not dry_run:
+        if not options.dry_run:
             details = {"paths": [os.fsdecode(path) for path in options.paths]} if options.paths is not None else {}
-            self._note(f"restored checkpoint {checkpoint[:8]}", done, details)
+            self._note(summary, done, details)
         return done
 
     @authorize.entry("undo")
@@ -503,6 +555,6 @@ def _check_limit(limit: int | None) -> None:
 
 
 __all__ = [
-    "Checkpoint", "Diff", "FileChange", "FileContent", "Finding", "Interrupted", "Pick", "Recovery", "Restoration",
-    "Skipped", "Status", "Workspace", "open_workspace",
+    "Checkpoint", "Diff", "FileChange", "FileContent", "Finding", "HunkHeader", "Interrupted", "Pick", "Recovery",
+    "Restoration", "Skipped", "Status", "Workspace", "open_workspace",
 ]  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from git_agentos.api.checkpoints import Checkpoints, check_host
@@ -74,6 +74,7 @@ class OpenRepository:
         branch: str | None = None,
         keep_head: bool = False,
         keep_new: bool = False,
+        hunks: Mapping[str, Sequence[int]] | None = None,
         dry_run: bool = False,
         expected: str | None = None,
         idempotency_key: str | None = None,
@@ -88,16 +89,22 @@ class OpenRepository:
         `paths` limits it to files and directories, relative to the path that was opened. HEAD does not move with
         `paths` or `keep_head`. `keep_new` keeps files that the checkpoint does not have. With `host`, the checkpoint is
         one of that host, as for `checkpoints.find`.
+
+
+        `hunks` limits it to hunks of files, by path and number (`HunkHeader.number` of `checkpoints.diff(checkpoint)`).
+        It changes the files alone, not the index, and goes with `dry_run` only.
         """
         check_host(host, worktree_id)
         if branch is not None and (keep_head or paths):
             raise UsageError("'branch' cannot be combined with 'keep_head' or 'paths'")
+        specs = [f"{path}:{','.join(map(str, numbers))}" for path, numbers in (hunks or {}).items()]
         done = self._workspace.restore(
             checkpoint,
             paths,
             branch=branch,
             no_branch=keep_head,
             keep_new=keep_new,
+            hunks=specs,
             dry_run=dry_run,
             expected=expected,
             idempotency_key=idempotency_key,

@@ -59,7 +59,7 @@ def converted(
     for path in needing:
         entry = trees.find(store, target.visible_tree, path) or target.ignored[path]
         entries[path] = entry
-    filters.to_files(repository, entries, into, base_index=None, source=source._replace(env=None))
+    filters.to_files(repository, entries, into, base_index=None, source=source._replace(env=store.environment))
     return {path: os.path.join(os.fsencode(into), path) for path in needing}
 
 

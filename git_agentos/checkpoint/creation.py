@@ -152,6 +152,11 @@ def write_checkpoint(
     return Created(checkpoint, state)
 
 
+def write_apart(writer: Writer, state: State, metadata: Metadata, committer: bytes) -> str:
+    """Write a state as a checkpoint that is on no timeline; its id. Another one must keep it (`keep_commits`)."""
+    return format.write(writer, state, metadata, committer, _versions(state)).id
+
+
 def _pending_log(worktree: OpenWorktree) -> PendingLog | None:
     """The pending rows of log and memory; None, without importing sqlite3, if there is no database."""
     if not worktree.has_database:

@@ -62,7 +62,9 @@ lone surrogate, escaped):
     state             SHA-1 over everything that makes the state; equal states have equal values
     restores          of the checkpoint before a restore, undo or rollback: the id that it restored; else null
     restored_part     if that was limited: {"paths": [path] or null, "no_branch": bool,
-                      "keep_new": bool}; else null
+                      "keep_new": bool}; else null. With "hunks_of", chosen hunks of that checkpoint were restored:
+                      `restores` then names a checkpoint with the trigger `hunks`, which is on no timeline, and is one
+                      of the commits that J keeps: the state before with these hunks
     tool, git         versions
 
 A reader refuses a higher `Agentos-Format` or `format`, and ignores keys that it does not know.
@@ -93,6 +95,8 @@ TRIGGERS = (
     "after_commit", "after_checkout", "pre_commit", "task_complete", "phase_complete", "pre_run", "pre_step",
     "post_step", "before_remove", "archive",
 )  # fmt: skip
+# Of a checkpoint that is the target of a restore of chosen hunks. It is on no timeline, so it is not one of TRIGGERS.
+HUNKS = "hunks"
 _OPERATION_TREES = b"gitdir-trees"
 # With these triggers, a checkpoint is created even if nothing has changed since the last one.
 EVEN_IF_UNCHANGED = ("manual", "milestone")

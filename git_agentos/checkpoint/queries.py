@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,10 +23,20 @@ from git_agentos.errors import (
     MissingObjectsError,
     RepositoryError,
 )
-from git_agentos.git import merge_tree, refs, state_dir, trees
-from git_agentos.git.repository import Repository
+from git_agentos.git import hunks, merge_tree, refs, state_dir, trees
+from git_agentos.git.hunks import FilePatch, HunkKind
+from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
 from git_agentos.util.named_tuple import NamedTuple
+
+
+class HunkHeader(NamedTuple):
+    """One hunk of a file: `number` counts from 1, in the order of the patch; `kind` is one of `hunks.HunkKind`;
+    `header` is its first line in the patch, None of a file as a whole."""
+
+    number: int
+    kind: str
+    header: str | None
 
 
 class FileChange(NamedTuple):
@@ -33,6 +44,7 @@ class FileChange(NamedTuple):
 
     path: str
     status: str
+    hunks: tuple[HunkHeader, ...] = ()
 
 
 class Diff(NamedTuple):
@@ -42,6 +54,30 @@ class Diff(NamedTuple):
     to: str | None
     files: tuple[FileChange, ...]
     patch: bytes
+
+
+class FileDifference(NamedTuple):
+    """How one file differs from a checkpoint: its patch from there to the current state, its entries in both (None if
+    it is missing), and, if there are hunks of text, its current content as git stores it."""
+
+    patch: FilePatch
+    then: trees.Entry | None
+    now: trees.Entry | None
+    content: bytes | None
+
+
+class Comparison(NamedTuple):
+    """Two trees compared: the files that differ, and the patch."""
+
+    files: tuple[FilePatch, ...]
+    patch: bytes
+
+
+class _Now(NamedTuple):
+    """The tree of the current state, and the writer that has its objects."""
+
+    writer: Writer
+    tree: str
 
 
 class FileContent(NamedTuple):
@@ -143,37 +179,82 @@ def search_text(item: Checkpoint) -> Iterator[str]:
 def diff(repository: Repository, older: TimelineEntry, newer: TimelineEntry, paths: Sequence[str]) -> Diff:
     """What changed in the visible worktree between two checkpoints."""
     trees_ = [repository.commit(link.commit).tree for link in (older, newer)]
-    return Diff(older.checkpoint, newer.checkpoint, *_compare(repository, trees_[0], trees_[1], paths))
+    found = _compare(repository, trees_[0], trees_[1], paths)
+    return Diff(older.checkpoint, newer.checkpoint, tuple(map(_file_change, found.files)), found.patch)
 
 
 def diff_with_now(
     repository: Repository, settings: Settings, older: TimelineEntry, paths: Sequence[str], scan: Scan | None
 ) -> Diff:
     """What changed in the visible worktree since a checkpoint."""
+    with _compared_with_now(repository, settings, older, paths, scan) as (found, _):
+        return Diff(older.checkpoint, None, tuple(map(_file_change, found.files)), found.patch)
+
+
+def differences_from_now(
+    repository: Repository, settings: Settings, older: TimelineEntry, paths: Sequence[str], scan: Scan | None
+) -> tuple[FileDifference, ...]:
+    """The hunks by which files of the visible worktree differ from a checkpoint, as `diff_with_now` prints them.
+    Repositories in the worktree are not among them."""
+    old_tree = repository.commit(older.commit).tree
+    with _compared_with_now(repository, settings, older, paths, scan) as (found, at):
+        return tuple(
+            FileDifference(each, then, now, _text_now(at, each, now))
+            for each in found.files
+            for then, now in [(_file_at(at.writer, tree, each.path) for tree in (old_tree, at.tree))]
+            if trees.GITLINK not in (then and then[0], now and now[0])
+        )
+
+
+def _file_at(writer: Writer, tree: str, path: bytes) -> trees.Entry | None:
+    entry = trees.find(writer, tree, path)
+    return None if entry is None or entry[0] == trees.DIRECTORY else entry
+
+
+def _text_now(at: _Now, file: FilePatch, now: trees.Entry | None) -> bytes | None:
+    """The content of a file that hunks of text are taken back in."""
+    if now is None or not any(each.kind is HunkKind.TEXT for each in file.hunks):
+        return None
+    return at.writer.repository.git("cat-file", "blob", now[1], env=at.writer.environment)
+
+
+@contextlib.contextmanager
+def _compared_with_now(
+    repository: Repository, settings: Settings, older: TimelineEntry, paths: Sequence[str], scan: Scan | None
+) -> Iterator[tuple[Comparison, _Now]]:
     old_tree = repository.commit(older.commit).tree
     with merge_tree.discarding_writer(repository) as writer:
         state = capture_state(
             repository, writer, settings, scan, CaptureRequest(nested=NestedOptions(import_objects=False))
         )
         writer.flush()
-        changes = _compare(repository, old_tree, state.visible_tree, paths, writer.environment)
-    return Diff(older.checkpoint, None, *changes)
+        yield (
+            _compare(repository, old_tree, state.visible_tree, paths, writer.environment),
+            _Now(writer, state.visible_tree),
+        )
 
 
 def _compare(
     repository: Repository, old_tree: str, new_tree: str, paths: Sequence[str], env: Mapping[str, str] | None = None
-) -> tuple[tuple[FileChange, ...], bytes]:
+) -> Comparison:
     """The changed files, and the patch."""
     limit = ["--", *paths] if paths else []
     names = repository.git(
         "diff-tree", "-r", "-z", "--name-status", "--no-renames", old_tree, new_tree, *limit, env=env
     )
     fields = names.split(b"\0")
-    files = tuple(FileChange(os.fsdecode(fields[n + 1]), fields[n].decode()) for n in range(0, len(fields) - 1, 2))
     patch = repository.git(
         "diff-tree", "-r", "-p", "--binary", "--no-ext-diff", "--no-textconv", old_tree, new_tree, *limit, env=env
     )
-    return files, patch
+    found = hunks.parse(patch, [(fields[n + 1], fields[n].decode()) for n in range(0, len(fields) - 1, 2)])
+    return Comparison(found, patch)
+
+
+def _file_change(file: FilePatch) -> FileChange:
+    headers = (each.header.partition(b"\n")[0] for each in file.hunks)
+    rows = enumerate(zip(file.hunks, headers, strict=True), 1)
+    numbered = tuple(HunkHeader(n, str(each.kind), os.fsdecode(header) or None) for n, (each, header) in rows)
+    return FileChange(os.fsdecode(file.path), file.status, numbered)
 
 
 def read_file(repository: Repository, settings: Settings, link: TimelineEntry, path: str) -> FileContent:

@@ -14,6 +14,7 @@ commands/      one module for each command: parse, call the domain once, render
 render/        results as text, JSON and HTML
 text           a result as text, and its style
 output         stdout and stderr: nothing else writes to either stream
+hunk_questions the questions of `restore --patch`
 progress       the progress of runs and workflows; transfer_progress: of transfers
 status_line    the line on the terminal that shows progress
 quote          names and text that cannot harm a terminal

@@ -33,8 +33,10 @@ index           editing the index; index_damage: whether it can be read
 ignore          ignore rules
 filters         every byte that crosses the working tree through a filter
 merge_tree      merging commits in memory
+hunks           the parts of git's patches: parsed, split, edited, taken back
 remote_branch   the branch of a remote that a branch follows, and fetching it in a limited time
 user_hooks      the hooks and the fsmonitor that a user has set up
 authorship      who commits, for programs that do not get the user's environment
+editor          the user's editor
 dates           times as people write them, read by git
 """

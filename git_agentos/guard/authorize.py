@@ -45,7 +45,7 @@ _DECISIONS = {
     "tdd approve": "approving a workflow",
 }
 # Parameters of functions that do not change what a call does.
-NOT_CHECKED = ("observer", "consent", "environment")
+NOT_CHECKED = ("observer", "consent", "environment", "choose")
 
 
 @contextlib.contextmanager

@@ -113,7 +113,8 @@ def test_documents_of_commands(cli: Cli, worked: Repo) -> None:
     worked.write("notes.txt", b"again \xff\n")
     compared = ask("checkpoint", "diff", "latest", "--", "notes.txt")
     assert kind(compared) == "checkpoint-diff"
-    assert compared["files"] == [{"path": "notes.txt", "status": "M"}]
+    hunk = {"number": 1, "kind": "text", "header": "@@ -1 +1 @@"}
+    assert compared["files"] == [{"path": "notes.txt", "status": "M", "hunks": [hunk]}]
     assert b"+again \xff\n" in os.fsencode(compared["patch"])
     assert kind(counted := ask("checkpoint", "diff", "latest", "--stat")) == "checkpoint-diff"
     assert counted["patch"] is None
@@ -236,6 +237,7 @@ def test_the_result_classes_are_the_reference() -> None:
         ("Pick", "pick"),
         ("Finding", "finding"),
         ("FileChange", "file change"),
+        ("HunkHeader", "hunk"),
         ("Skipped", "skipped path"),
     ):
         result = getattr(workspace, name)

@@ -4,6 +4,8 @@ commands             the way in: which state comes back, and where HEAD goes
 request              what the transaction is asked for, and the result
 transaction          its stages, from the first lock to the last record; the errors by which it refuses
 
+choice               what is chosen of a restore of hunks; `mixture` is the state that it leads to
+
 planner              computes the plan; `plan` is the result, `difference` the paths, `file_steps` steps for files
 spelling             names that the file system takes for one: what must be renamed, what it cannot have
 obstacles            what is in the way: files that the steps would overwrite and that no checkpoint holds

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from git_agentos.checkpoint import format, journal, nested, operation
 from git_agentos.checkpoint.capture.listing import Listing
 from git_agentos.checkpoint.model import Metadata, Skipped, State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.restore import head, idempotency, nested_repositories, transaction, undo_check
+from git_agentos.checkpoint.restore.choice import Choice, FileChoice
 from git_agentos.checkpoint.restore.head import BranchMove, HeadTarget
 from git_agentos.checkpoint.restore.request import Restoration, RestoreOptions, RestoreRequest, read_target
 from git_agentos.errors import AgentosError, CheckpointNotFound, InterruptedRestore, converted_storage_errors
@@ -29,7 +30,10 @@ __all__ = [
     "Restoration",
     "RestoreOptions",
     "RollbackOptions",
+    "done_before",
     "initial_head",
+    "nothing_restored",
+    "of_hunks",
     "recover",
     "refuse_interrupted",
     "restore",
@@ -98,6 +102,29 @@ def restore(
             with_operation = options.paths is None and (move is not None or _operation_fits(here, target))
             request = RestoreRequest("restore", checkpoint, target, move, stamp, options, with_operation)
             return transaction.run(worktree, metadata, request, scan=scan)
+
+
+def done_before(location: Location, options: RestoreOptions) -> Restoration | None:
+    """What the call that `options` name returned before; None if it was not done before. UsageError as in `restore`."""
+    try:
+        _refuse_done(location, options)
+    except idempotency.AlreadyDone as earlier:
+        return earlier.result
+    return None
+
+
+def of_hunks(
+    worktree: OpenWorktree, checkpoint: str, files: Sequence[FileChoice], options: RestoreOptions
+) -> RestoreOptions:
+    """The options for restoring these hunks of a checkpoint; of the given ones, those that do not say what it is."""
+    chosen = Choice(checkpoint, read_target(worktree.repository, checkpoint), tuple(files))
+    return replace(options, paths=chosen.paths, choice=chosen, hunks_of=checkpoint)
+
+
+def nothing_restored(worktree: OpenWorktree, checkpoint: str, *, dry_run: bool) -> Restoration:
+    """The result of a restore for which nothing was chosen."""
+    here = refs.read_head(worktree.location)
+    return Restoration(checkpoint, None, here.branch, here.commit, worktree.location.root, [], [], [], dry_run)
 
 
 def undo(worktree: OpenWorktree, metadata: Metadata, options: RestoreOptions) -> Restoration:
@@ -205,7 +232,8 @@ def recover(worktree: OpenWorktree, metadata: Metadata, *, abort: bool = False) 
             moves = head.pending_moves(location, moves)
             move = head.unfinished_head(location, found)
             paths = [os.fsencode(path) for path in found.paths] if found.paths is not None else None
-            options, with_operation = RestoreOptions(paths=paths, keep_new=found.keep_new), found.with_operation
+            options = RestoreOptions(paths=paths, keep_new=found.keep_new, hunks_of=_hunks_of(worktree, checkpoint))
+            with_operation = found.with_operation
         request = RestoreRequest(
             command=found.command,
             checkpoint=checkpoint,
@@ -223,12 +251,13 @@ def recover(worktree: OpenWorktree, metadata: Metadata, *, abort: bool = False) 
             if found.thorough
             else frozenset(),
             trigger=found.trigger,
+            pins=[checkpoint] if options.hunks_of is not None else (),
         )
         done = transaction.run(worktree, metadata, request)
         nested_repositories.end_journals(worktree.repository, found)
         return Recovery(
             outcome="went-back" if abort else "finished",
-            checkpoint=checkpoint,
+            checkpoint=done.checkpoint,
             saved=found.original,
             branch=done.branch,
             changed=done.changed,
@@ -236,6 +265,13 @@ def recover(worktree: OpenWorktree, metadata: Metadata, *, abort: bool = False) 
             skipped=done.skipped,
             cleaned=cleaned,
         )
+
+
+def _hunks_of(worktree: OpenWorktree, checkpoint: str) -> str | None:
+    """Where the hunks come from of which a checkpoint is the target; None for any other checkpoint."""
+    meta = format.open_checkpoint(worktree.repository, checkpoint).meta
+    found = (meta.get("restored_part") or {}).get("hunks_of") if meta.get("trigger") == format.HUNKS else None
+    return found if isinstance(found, str) else None
 
 
 def _clean(location: Location) -> list[str]:

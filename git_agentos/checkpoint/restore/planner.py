@@ -235,11 +235,11 @@ class _Planner:
         return found
 
     def _emptied_directories(self) -> list[bytes]:
-        """Empty directories to remove."""
-        if self.keep_new:
-            return []
-        empty = [path for path in self.now.empty_directories if path not in self.empty_then and self.in_scope(path)]
-        return self._keep_ignored(empty, quiet=True)
+        """Empty directories to remove; also those above a path from which an interrupted restore has removed it."""
+        gone = [path for path in self.paths or () if trees.find(self.store, self.target.visible_tree, path) is None]
+        above = trees.folders_above(gone)
+        empty = [path for path in self.now.empty_directories if path not in self.empty_then and not self.keep_new]
+        return self._keep_ignored([path for path in empty if path in above or self.in_scope(path)], quiet=True)
 
     def _refuse_torn(self, steps: _Steps) -> None:
         for path, item in self.unsaved.items():

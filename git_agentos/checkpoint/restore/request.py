@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from git_agentos.checkpoint import format
 from git_agentos.checkpoint.capture.listing import Listing
@@ -15,6 +15,9 @@ from git_agentos.checkpoint.restore.head import BranchMove, HeadTarget
 from git_agentos.errors import CheckpointFormatError, MissingObjectsError
 from git_agentos.git.repository import Repository
 
+if TYPE_CHECKING:
+    from git_agentos.checkpoint.restore.choice import Choice
+
 
 @dataclass(frozen=True)
 class RestoreOptions:
@@ -22,6 +25,8 @@ class RestoreOptions:
 
     `expected` is the state (`Restoration.state`) that may be replaced, None for any. `call` is the key of the call and
     the hash of its arguments (`idempotency.Call`), None without a key.
+
+    `choice` are the hunks of the files at `paths` that alone are restored; `hunks_of` is the checkpoint they are of.
     """
 
     paths: Sequence[bytes] | None = None
@@ -31,6 +36,8 @@ class RestoreOptions:
     dry_run: bool = False
     expected: str | None = None
     call: tuple[str, str] | None = None
+    choice: Choice | None = None
+    hunks_of: str | None = None
 
     @property
     def part(self) -> dict[str, Any] | None:
@@ -38,7 +45,8 @@ class RestoreOptions:
         if self.paths is None and not self.no_branch and not self.keep_new:
             return None
         paths = None if self.paths is None else [os.fsdecode(path) for path in self.paths]
-        return {"paths": paths, "no_branch": self.no_branch, "keep_new": self.keep_new}
+        part = {"paths": paths, "no_branch": self.no_branch, "keep_new": self.keep_new}
+        return part if self.hunks_of is None else {**part, "hunks_of": self.hunks_of}
 
     @classmethod
     def of_part(cls, part: Mapping[str, Any]) -> RestoreOptions:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from git_agentos.checkpoint import creation, format, journal, state_fields
@@ -61,9 +61,10 @@ class _Transaction:
             trigger=request.trigger, restores=request.checkpoint, restored_part=request.options.part
         )
         self.request = request
-        self.checkpoint = request.checkpoint
         self.target = request.target
         self.options = request.options
+        # Blobs that are written for the target of chosen hunks.
+        self.made: Collection[str] = ()
         self.scan = scan
         self.listing: listing.Listing | None = None
         self.permissions: Mapping[bytes, int] = {}
@@ -120,11 +121,12 @@ class _Transaction:
         wanted = self._capture_request()
         now = self._capture(writer, wanted, self.scan)
         self._check_made_from(writer, now)
-        target = self.target = format.with_visible_tree(self.repository, writer, self.target)
+        target = self._complete_target(writer, now)
         found = self._make_plan(writer, now, target)
         if found.unsaved or found.revealed or found.hidden:
             wanted = wanted._replace(ignored=found.unsaved, revealed=found.revealed, repositories=found.hidden)
             now = self._capture(writer, wanted)
+            target = self._complete_target(writer, now)
             found = self._make_plan(writer, now, target, found.hidden)
             if found.unsaved:
                 name = os.fsdecode(min(found.unsaved))
@@ -133,6 +135,28 @@ class _Transaction:
         now = self._complete(writer, now, found)
         self._check_expected(now)
         return now, found
+
+    def _complete_target(self, writer: Writer, now: State) -> State:
+        """The target with its visible tree; of chosen hunks, the state that they lead to from `now`."""
+        if self.options.choice is not None:
+            from git_agentos.checkpoint.restore.mixture import Mixture  # few restores are of hunks
+
+            mixture = Mixture(writer, self.settings, now, self.options.choice)
+            self.target, self.made = mixture.state(), mixture.made
+            writer.flush()
+        else:
+            self.target = format.with_visible_tree(self.repository, writer, self.target)
+        return self.target
+
+    def _write_target(self, writer: Writer) -> None:
+        """Write the target of chosen hunks as a checkpoint, which the save keeps."""
+        choice = self.options.choice
+        if choice is None:
+            return
+        metadata = self.metadata._replace(trigger=format.HUNKS, description=f"hunks of checkpoint {choice.checkpoint}")
+        target = creation.write_apart(writer, self.target, metadata, self.settings.committer)
+        self.request = replace(self.request, checkpoint=target, pins=[target])
+        self.metadata = self.metadata._replace(restores=target)
 
     def _complete(self, writer: Writer, now: State, found: Plan) -> State:
         """Add to the current state what only a restore needs: bytes that git does not report of files that will be
@@ -188,13 +212,14 @@ class _Transaction:
         os.mkdir(ready)
         prepared = Prepared(ready, self.location.root if self.request.new_worktree else None)
         prepare(self.repository, writer, plan, self.target, self.settings.values, prepared)
+        self._write_target(writer)
         saved = self._save(writer, now)
         if (
             self.request.trigger == "before_rollback"
             and not self.request.branch_moves
             and self.request.interrupted is None
         ):
-            meta = format.open_checkpoint(self.repository, self.checkpoint).meta
+            meta = format.open_checkpoint(self.repository, self.request.checkpoint).meta
             self.nothing_changed = state_fields.digest(now) == meta.get("state")
         interrupted = self.request.interrupted
         original = interrupted.original if interrupted is not None else saved
@@ -226,7 +251,7 @@ class _Transaction:
                 by = found.by if found is not None else self.metadata.created_by
                 shifts = found.shifts if found is not None else [list(each) for each in self.request.branch_moves]
                 journal.write_last(
-                    self.location, LastRestore(self.request.command, original, self.checkpoint, by, shifts)
+                    self.location, LastRestore(self.request.command, original, self.request.checkpoint, by, shifts)
                 )
             call = self.options.call if self.request.interrupted is None else self.request.interrupted.call
             if call is not None:
@@ -281,7 +306,7 @@ class _Transaction:
         if self.request.with_operation:
             gitdir.set_operation(self.repository, application, self.target, folder)
         who = os.fsdecode(self.settings.committer)
-        command, checkpoint = self.request.command, self.checkpoint
+        command, checkpoint = self.request.command, self.request.checkpoint
         head.move_branches(
             self.location, application, self.request.branch_moves, command=command, checkpoint=checkpoint, who=who
         )
@@ -315,6 +340,7 @@ class _Transaction:
         others = {*self.target.ignored, *self.target.empty_directories, *self.target.nested}
         others |= {*now.empty_directories, *now.nested}
         folders = trees.folders_above(others)
+        name = self.request.checkpoint[:8]
         for path in self.options.paths:
             if path == b"" or any(
                 trees.find(writer, tree, path)
@@ -324,8 +350,8 @@ class _Transaction:
             if path in others or path in folders:
                 continue
             raise UsageError(
-                f"path '{os.fsdecode(path)}' is neither in checkpoint {self.checkpoint[:8]} nor in the worktree",
-                f"git agentos checkpoint show {self.checkpoint[:8]} lists its contents",
+                f"path '{os.fsdecode(path)}' is neither in checkpoint {name} nor in the worktree",
+                f"git agentos checkpoint show {name} lists its contents",
             )
 
     def _check_made_from(self, writer: Writer, now: State) -> None:
@@ -350,13 +376,13 @@ class _Transaction:
         wanted |= {oid for mode, oid in plan.index.entries.values() if mode != trees.GITLINK}
         if self.target.head.commit is not None:
             wanted.add(self.target.head.commit)
-        missing = [oid for oid in wanted if not self.repository.exists(oid)]
+        missing = [oid for oid in wanted if oid not in self.made and not self.repository.exists(oid)]
         for oid in missing:
             try:
                 self.repository.read(oid)  # a partial clone fetches it now
             except MissingObjectsError as error:
                 raise MissingObjectsError(
-                    f"checkpoint {self.checkpoint[:8]} is incomplete: object {oid} is missing",
+                    f"checkpoint {self.request.checkpoint[:8]} is incomplete: object {oid} is missing",
                     "git fsck shows details; nothing was changed",
                 ) from error
 
@@ -383,7 +409,7 @@ class _Transaction:
     ) -> Restoration:
         at = self.request.move.head if self.request.move is not None else refs.read_head(self.location)
         return Restoration(
-            checkpoint=self.checkpoint,
+            checkpoint=self.options.hunks_of or self.request.checkpoint,
             saved=saved,
             branch=at.branch,
             head=at.commit,

@@ -44,7 +44,7 @@ checkpoint show | repository | agentos | agentos | --agent= --all --host= |
 checkpoint diff | repository | agentos | agentos | --stat --agent= --all --host= |
 checkpoint cat | repository | agentos | agentos | --agent= --all --host= |
 checkpoint search | repository | agentos | agentos | --agent= --all --host= -n= --max-count= |
-restore | here | agentos | agentos-change | --no-branch --branch= --worktree= --keep-new --dry-run --expected= --idempotency-key= --agent= --all --host= | --worktree:!agentos --dry-run:!agentos
+restore | here | agentos | agentos-change | --no-branch --branch= --worktree= --keep-new -p --patch --hunks= --dry-run --expected= --idempotency-key= --agent= --all --host= | --worktree:!agentos --dry-run:!agentos
 undo | here | agentos | agentos-change | --dry-run --expected= --idempotency-key= | --dry-run:!agentos
 recover | here | agentos | agentos-change | --abort |
 pick | here | agentos | agentos-change | --continue --abort |

@@ -103,6 +103,16 @@ def restore_path(runner: Runner, repo: Repo) -> list[str]:
     return [*restore(runner, repo), "src", "new"]
 
 
+def restore_hunks(runner: Runner, repo: Repo) -> list[str]:
+    """Of a file some hunks, of others everything: one is written, one removed, one made with its folders."""
+    lines = [f"{n}\n" for n in range(1, 41)]
+    repo.write("numbers.txt", "".join(lines))
+    taken = [*restore(runner, repo)][1]
+    repo.write("numbers.txt", "".join(lines).replace("\n3\n", "\nthree\n").replace("\n30\n", "\nthirty\n"))
+    chosen = ("numbers.txt:2", "new/untracked.txt:1", "later/deep/untracked.txt:1")
+    return ["restore", taken, *(word for each in chosen for word in ("--hunks", each))]
+
+
 def restore_detached(runner: Runner, repo: Repo) -> list[str]:
     repo.git("checkout", "-q", "--detach", "v1")
     return restore(runner, repo)
@@ -253,6 +263,7 @@ CHANGES: dict[str, Prepare] = {
     "restore-keep-new": restore_keep_new,
     "restore-path": restore_path,
     "restore-detached": restore_detached,
+    "restore-hunks": restore_hunks,
     "restore-into-merge": restore_into_merge,
     "restore-from-rebase-into-cherry-pick": restore_from_rebase_into_cherry_pick,
     "restore-out-of-bisect": restore_out_of_bisect,

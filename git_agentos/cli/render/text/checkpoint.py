@@ -80,7 +80,8 @@ def details(checkpoint: Checkpoint, style: Style) -> Text:
 
 def diff(result: Diff, style: Style, *, stat: bool) -> Text:
     """`checkpoint diff`; paths under -q."""
-    return patch(result.patch, style, stat=stat)._replace(quiet=lines(quote.path(each.path) for each in result.files))
+    shown = patch(result.patch, style, stat=stat, numbered=True)
+    return shown._replace(quiet=lines(quote.path(each.path) for each in result.files))
 
 
 def contents(file: FileContent, style: Style) -> Text:

@@ -12,17 +12,31 @@ from git_agentos.util.values import count
 _COLOURS = {"del": "red", "add": "green", "hunk": "cyan", "head": "bold"}
 
 
-def patch(data: bytes, style: Style, *, stat: bool) -> Text:
-    """A patch, unchanged if it does not go to a terminal; or its statistics."""
+def patch(data: bytes, style: Style, *, stat: bool, numbered: bool = False) -> Text:
+    """A patch, unchanged if it does not go to a terminal; or its statistics. With `numbered`, a terminal shows the
+    numbers of hunks, where `git apply` does not read them."""
     if stat:
         return Text(statistics(data), None)
-    return Text(coloured(data, style), None) if style.terminal else Text(data, None)
+    return Text(coloured(data, style, numbered=numbered), None) if style.terminal else Text(data, None)
 
 
-def coloured(data: bytes, style: Style) -> str:
+def coloured(data: bytes, style: Style, *, numbered: bool = False) -> str:
     """A patch for a terminal, in git's colours."""
     rows = patch_lines(quote.contents(data).split("\n"))
+    if numbered:
+        rows = _numbered(rows)
     return "\n".join(style.paint(_COLOURS[kind], row) if kind else row for kind, row in rows)
+
+
+def _numbered(rows: Iterable[tuple[str | None, str]]) -> Iterator[tuple[str | None, str]]:
+    """The lines, with the number of each hunk behind its first line."""
+    number = 0
+    for kind, row in rows:
+        if kind == "head" and row.startswith("diff --git "):
+            number = 0
+        begins = kind == "hunk" or (kind == "head" and row.startswith(("old mode ", "GIT binary patch")))
+        number += begins
+        yield kind, f"{row}  (hunk {number})" if begins else row
 
 
 def patch_lines(rows: Iterable[str]) -> Iterator[tuple[str | None, str]]:

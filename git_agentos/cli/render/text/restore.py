@@ -28,6 +28,8 @@ def restored(result: Restoration, *, kept_branch: bool = False, elsewhere: bool 
         ]
         quiet = f"{abbrev(result.saved)}\n" if result.saved else ""
         return Text(lines(rows), quiet, warnings=_not_changed(result))
+    if result.saved is None and not result.changed and not result.removed and kept_branch:
+        return Text(lines(["Nothing was chosen; nothing was changed."]), "")
     if result.dry_run:
         return _dry_run(result, f"restore checkpoint {target}")
     rows = [
