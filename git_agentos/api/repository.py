@@ -90,7 +90,6 @@ class OpenRepository:
         `paths` or `keep_head`. `keep_new` keeps files that the checkpoint does not have. With `host`, the checkpoint is
         one of that host, as for `checkpoints.find`.
 
-
         `hunks` limits it to hunks of files, by path and number (`HunkHeader.number` of `checkpoints.diff(checkpoint)`).
         It changes the files alone, not the index, and goes with `dry_run` only.
         """

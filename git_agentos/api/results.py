@@ -227,7 +227,7 @@ class WorktreeStatus:
     `ahead` and `behind` count commits, compared with the current tip of the base; `integrated` says how its commits are
     in the base (None: they are not); `process` is one that uses it. `guard` is `on`, `off` or `broken`. After `create`,
     `base_behind` counts the commits of the remote's branch `base_follows` that the base does not have. `port_base` is
-    the first of its `port_count` ports.
+    the first of its `port_count` ports. `changes_from` is the checkpoint whose uncommitted changes it was created with.
     """
 
     id: str
@@ -250,6 +250,7 @@ class WorktreeStatus:
     base_behind: int | None
     port_base: int | None
     port_count: int | None
+    changes_from: str | None
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ class Worktrees:
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
 
-    def create(
+    def create(  # noqa: PLR0913 - the options of the command, documented
         self,
         worktree_id: str,
         *,
@@ -32,17 +32,26 @@ class Worktrees:
         sparse: Sequence[str] = (),
         guard: bool = True,
         fetch: bool | None = None,
+        with_changes: bool = False,
     ) -> WorktreeStatus:
         """Create a worktree on its branch `agent/<id>`, at `from_ref` or HEAD, with a first checkpoint.
 
         `sparse` are the folders to check out, all by default. `fetch`: whether the base is fetched first, if it follows
-        a branch of a remote; None: if the last fetch is 15 minutes old. After an error, nothing is left behind.
+        a branch of a remote; None: if the last fetch is 15 minutes old. `with_changes` carries the uncommitted changes
+        of this worktree along, which stay here, too. After an error, nothing is left behind.
         """
         from git_agentos.worktree import creation
 
         context = self._workspace.context
         made = creation.create(
-            context, worktree_id, from_ref=from_ref, task=task_id, sparse=list(sparse), guard=guard, fetch=fetch
+            context,
+            worktree_id,
+            from_ref=from_ref,
+            task=task_id,
+            sparse=list(sparse),
+            guard=guard,
+            fetch=fetch,
+            with_changes=with_changes,
         )
         return convert(WorktreeStatus, made)
 

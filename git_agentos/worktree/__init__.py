@@ -10,6 +10,7 @@ base_fetch         fetching the base of a new worktree first, where that follows
 creation           the commands that create one; `new_worktree` does it, `creation_recovery` aborts it
 link               large ignored folders in a new worktree (`agentos.link`); `file_copies`: copying files into one
 user_command       the user's commands that are run in a worktree, `agentos.setup` and `agentos.teardown`
+changes            uncommitted changes that a new one begins with
 setup              what a checkout does not bring: copied files, submodules, the set-up command
 ports              a block of ports for each worktree
 pool               worktrees that are prepared in advance; `pool_filling` does that in the background

@@ -36,13 +36,15 @@ def create(  # noqa: PLR0913 - the options of the command, documented
     host: str | None = None,
     guard: bool = True,
     fetch: bool | None = None,
+    with_changes: bool = False,
 ) -> Worktree:
     """Create the worktree `id_` on its branch `agent/<id_>`, ready for work, with a first checkpoint in it.
 
     `from_ref` is the commit to begin at, by default HEAD of `context`; `sparse` are folders. `revive` brings an
     archived worktree back instead; with `host`, one of that host, as it was fetched. `guard` enables the guard in it.
     `fetch`: whether the base is fetched first, if it follows a branch of a remote; None: if the last fetch is 15
-    minutes old. On any error nothing is left.
+    minutes old. `with_changes` carries the uncommitted changes of `context` along, which stay there, too (`changes`).
+    On any error nothing is left.
     """
     layout.check_id(id_)
     if host is not None and not revive:
@@ -54,6 +56,8 @@ def create(  # noqa: PLR0913 - the options of the command, documented
             raise UsageError("--sparse and --revive cannot be used together: the worktree comes back as it was")
         if fetch:
             raise UsageError("--fetch and --revive cannot be used together: the worktree comes back as it was")
+        if with_changes:
+            raise UsageError("--with-changes and --revive cannot be used together: the worktree comes back as it was")
         from git_agentos.worktree import revival, status
 
         ended = revival.revive(context, id_, task=task, lock=lock, guard=guard, host=host).ended
@@ -66,6 +70,10 @@ def create(  # noqa: PLR0913 - the options of the command, documented
         warnings.warn(AgentosWarning("the base follows no branch of a remote: nothing was fetched"), stacklevel=2)
     base_ref, base_sha = base.base_of(context, from_ref)
     spec = WorktreeSpec(id_, base_ref, base_sha, task, base.folders(context, base_sha, sparse), lock, guard=guard)
+    if with_changes:
+        from git_agentos.worktree import changes  # which few worktrees are created with
+
+        spec = changes.carried(context, spec)
     with new_worktree.creating(context, spec) as made:
         first = _first_checkpoint(made)
     automatic.start_for(context.location, context.settings.values, os.environ)

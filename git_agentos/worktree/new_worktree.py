@@ -58,7 +58,8 @@ class WorktreeSpec(NamedTuple):
     HEAD and the branch; `creates_ref` is the ref that this restore will create. `guard` enables the guard in it.
     `run_id` is the run that it is created for, which gives it another branch; `protected` are the branches that this
     run may not change. `own_branch` is the short name of the branch where it does not follow from the id. `later` are
-    files of the commit that are not checked out, because the restore that follows replaces them.
+    files of the commit that are not checked out, because the restore that follows replaces them. `changes_from` is the
+    checkpoint whose uncommitted changes `carry` brings into it, before it is set up.
     """
 
     id: str
@@ -75,6 +76,8 @@ class WorktreeSpec(NamedTuple):
     protected: tuple[str, ...] = ()
     own_branch: str | None = None
     later: frozenset[bytes] = frozenset()
+    changes_from: str | None = None
+    carry: Callable[[OpenWorktree], None] | None = None
 
     @property
     def branch(self) -> str:
@@ -278,9 +281,12 @@ class NewWorktree:
             sparse=list(spec.sparse),
             protected=list(spec.protected),
             run_id=spec.run_id,
+            changes_from=spec.changes_from,
         )
-        made, linked = setup.prepare(self._context, self.inner, self._with_ports(made), owner=self._owner)
-        touched = self._prepared or made.copied or made.linked or made.setup
+        made, linked = setup.prepare(
+            self._context, self.inner, self._with_ports(made), owner=self._owner, carry=spec.carry
+        )
+        touched = self._prepared or made.copied or made.linked or made.setup or spec.carry is not None
         return ReadyWorktree(self.inner, made, untouched=not touched, linked=linked)
 
     def _with_ports(self, made: Record) -> Record:

@@ -48,6 +48,7 @@ class Record:
     `synced_sha` is the base's commit that `worktree sync` has last brought it up to.
     `port_base` is the first of its `port_count` ports (`ports`). `linked` are the files and folders that agentos.link
     has brought.
+    `changes_from` is the checkpoint whose uncommitted changes it began with.
     """
 
     id: str
@@ -69,6 +70,7 @@ class Record:
     port_base: int | None = None
     port_count: int = 0
     linked: list[str] = field(default_factory=list)
+    changes_from: str | None = None
 
     @property
     def base_commits(self) -> list[str]:

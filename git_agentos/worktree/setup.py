@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import replace
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
@@ -28,10 +29,15 @@ from git_agentos.worktree.record import Record
 INCLUDE = ".worktreeinclude"
 
 
-def prepare(source: OpenWorktree, inner: OpenWorktree, made: Record, *, owner: int) -> tuple[Record, list[Linked]]:
+def prepare(
+    source: OpenWorktree, inner: OpenWorktree, made: Record, *, owner: int, carry: Callable[[OpenWorktree], None] | None
+) -> tuple[Record, list[Linked]]:
     """Bring submodules and set-up files from the worktree `source` into the new one, and run the set-up command in it;
-    the record with what was done, and what agentos.link has brought. `owner` is a descriptor that git keeps open."""
+    the record with what was done, and what agentos.link has brought. `owner` is a descriptor that git keeps open.
+    `carry` is called before that, for what the set-up command has to find there."""
     _submodules(source.location.root, inner.location.root, owner)
+    if carry is not None:
+        carry(inner)
     linked = link.bring(source, inner)
     copied = copy_included(source, inner)
     command = user_command.find(source.location, source.settings.values, SETUP)

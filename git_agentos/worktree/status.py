@@ -102,6 +102,7 @@ class Worktree:
     port_base: int | None = None  # the first of its ports; None: it has none, or is archived
     port_count: int | None = None  # how many it has
     linked: list[Linked] | None = None  # `create`: what agentos.link has brought
+    changes_from: str | None = None  # the checkpoint whose uncommitted changes it began with
 
 
 @dataclass(frozen=True)
@@ -293,6 +294,7 @@ def _recorded(
         locked=known.git_dir is not None and os.path.exists(os.path.join(known.git_dir, "locked")),
         process=None,
         disk_bytes=None,
+        changes_from=made.changes_from if made is not None else None,
     )
 
 

@@ -30,6 +30,9 @@ class Create(NamedTuple):
         bool | None,
         Option("--fetch/--no-fetch", help="Fetch the base first (default: if the last fetch is 15 minutes old)."),
     ] = None
+    with_changes: Annotated[bool, Option("--with-changes", help="Carry uncommitted changes along; they stay here.")] = (
+        False
+    )
 
 
 RunTeardown = Annotated[
@@ -49,7 +52,8 @@ def worktree(ctx: Invocation) -> None:
 def create(ctx: Invocation, id_: Id, options: Create) -> None:
     """Create a worktree for the agent ID, on its own branch 'agent/ID'.
 
-    It starts at a commit: HEAD, or --from REF; uncommitted changes are not copied. Ignored files that
+    It starts at a commit: HEAD, or --from REF; uncommitted changes are not copied, unless --with-changes is given:
+    then index, files and untracked files are as they are here, where a checkpoint saves them. Ignored files that
     '.worktreeinclude' lists are copied into it, then the command in agentos.setup is run. The guard is enabled in it
     unless --no-guard is given. If a step fails, nothing is left behind.
     """

@@ -20,7 +20,7 @@ from tests.support.state import State, complete_state, differences
 Prepare = Callable[[Runner, Repo], list[str]]
 ID = "dev-001"
 _TICK = 0.03
-_TIMES = ("created_at", "completed_at", "created_by")
+_TIMES = ("created_at", "completed_at", "created_by", "changes_from")
 _WEIGHTY = re.compile(
     r"agentos-trash|agentos/trash|heads/agent|packed-refs|worktree add|worktrees/dev-001\.(json|owner)$"
 )
@@ -195,6 +195,17 @@ def create_ready(runner: Runner, repo: Repo) -> list[str]:
     return ["worktree", "create", ID]
 
 
+def create_with_changes(runner: Runner, repo: Repo) -> list[str]:
+    repo.write(".gitignore", "build/\n*.log\nmade.txt\n")
+    repo.write("notes.txt", "staged\n")
+    repo.add("notes.txt")
+    repo.append("notes.txt", "not staged\n")
+    repo.remove("data.bin")
+    repo.write("new/untracked.txt", "untracked\n")
+    repo.config("agentos.setup", "cat notes.txt >made.txt")
+    return ["worktree", "create", ID, "--with-changes"]
+
+
 def remove_clean(runner: Runner, repo: Repo) -> list[str]:
     make(runner, repo)
     return ["worktree", "remove", ID]
@@ -234,6 +245,7 @@ def revive_without_branch(runner: Runner, repo: Repo) -> list[str]:
 CASES: dict[str, Prepare] = {
     "create": create,
     "create-ready": create_ready,
+    "create-with-changes": create_with_changes,
     "remove-clean": remove_clean,
     "remove": remove,
     "remove-with-branch": remove_with_branch,

@@ -58,6 +58,9 @@ def created(worktree: Worktree, style: Style, *, revived: bool, host: str | None
             f"Created worktree '{id_}' {head}: {path}",
             f"It starts at {abbrev(worktree.base_sha)} ({quote.line(worktree.base_ref or '')}){_behind(worktree)}.",
         ]
+        if worktree.changes_from is not None:
+            carried = _changes(worktree) if worktree.dirty is not None else "unknown"
+            rows.append(f"Uncommitted changes are carried from checkpoint {abbrev(worktree.changes_from)}: {carried}.")
     elif (saved := worktree.revived_from) is None:
         rows = [
             f"Revived worktree '{id_}' {head}: {path}",
@@ -122,6 +125,7 @@ def details(worktree: Worktree, style: Style) -> Text:
             ("HEAD", abbrev(worktree.head_sha)),
             ("Base", base),
             ("Compared", _ahead_behind(worktree) if worktree.ahead is not None else None),
+            ("Carried", f"uncommitted changes of {abbrev(worktree.changes_from)}" if worktree.changes_from else None),
             ("Task", quote.line(worktree.task) if worktree.task else None),
             ("Changes", _changes(worktree) if worktree.dirty is not None else None),
             ("Saved", saved),
