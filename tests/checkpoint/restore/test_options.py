@@ -183,6 +183,7 @@ def test_keys_of_a_restore_report(repo: Repo) -> None:
         "removed",
         "skipped",
         "dry_run",
+        "state",
     }
     assert sorted(path for path in done["changed"] if path != "empty") == [
         "readme.txt",
