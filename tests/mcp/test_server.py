@@ -148,6 +148,23 @@ def test_a_call_that_waits_keeps_no_other_waiting_and_can_be_cancelled(raw: RawS
     assert _document(raw.call("restore", call))["changed"] == ["notes.txt"]
 
 
+def test_a_restore_that_is_cancelled_takes_back_what_it_has_begun(raw: RawServer, repo: Repo, tmp_path: Path) -> None:
+    """It is interrupted, not killed: not even a lock is left."""
+    mark = tmp_path / "begun"
+    repo.write(".git/info/attributes", "notes.txt filter=slow\n")
+    repo.config("filter.slow.clean", "cat")
+    repo.config("filter.slow.smudge", "cat")
+    call = _plan(raw, repo)
+    repo.config("filter.slow.smudge", f"cat; touch '{mark}'; while [ -e '{mark}' ]; do sleep 0.05; done")
+    before = complete_state(repo.path, strict=True)
+    waiting = raw.begin("tools/call", {"name": "restore", "arguments": call})
+    wait_until(mark.exists, "the restore has begun")
+    raw.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": waiting}})
+    wait_until(lambda: not _children(raw.process.pid), "the restore has ended")
+    mark.unlink()
+    assert_unchanged(before, complete_state(repo.path, strict=True), "a call that was cancelled changed something")
+
+
 def test_a_client_that_goes_away_ends_the_server(raw: RawServer, repo: Repo) -> None:
     """And what it was waiting for."""
     call = _plan(raw, repo)
