@@ -286,7 +286,14 @@ def test_a_patch_is_byte_for_byte_unless_a_terminal_reads_it() -> None:
     assert "\x1b[31m--- minus\x1b[m\n" in shown
     assert "\x1b[32m++++ plus\x1b[m\n" in shown
     assert "\x1b[1m--- a/one\x1b[m\n" in shown
-    assert re.sub(r"\x1b\[\d*m", "", shown).replace("\\033", "\x1b").encode() == PATCH
+    plain = re.sub(r"\x1b\[\d*m", "", shown).replace("\\033", "\x1b")
+    # Each file has one hunk; its number is behind what git apply reads.
+    assert re.findall(r"(?m)^(@@.*)  \(hunk 1\)$", plain) == [
+        "@@ -1,3 +1,3 @@ def x():",
+        "@@ -1 +0,0 @@",
+        "@@ -0,0 +1 @@",
+    ]
+    assert plain.replace("  (hunk 1)", "").encode() == PATCH
 
 
 def test_stat_counts_what_the_hunks_hold() -> None:
