@@ -114,25 +114,34 @@ class Checkpoints:
         check_host(host, worktree_id)
         return self._workspace.read_file(f"{checkpoint}:{path}", agent=worktree_id, host=host)
 
-    def forget(
+    def forget(  # noqa: PLR0913 - named options, documented
         self,
         names: Sequence[str] = (),
         *,
         keep: Mapping[str, str | int] | None = None,
+        paths: Sequence[str] = (),
+        secrets: Sequence[str] = (),
         agent: str | None = None,
         all_worktrees: bool = False,
         dry_run: bool = False,
     ) -> ForgetResult:
-        """Forget the checkpoints that are named, or those that no rule in `keep` keeps, and free what they take.
+        """Forget the checkpoints that are named, or those that no rule in `keep` keeps, and free what they take. Or
+        forget files that match `paths` (patterns of gitignore), and texts (`secrets`), in all of the repository.
 
         `keep` has numbers for `last`, `hourly`, `daily`, `weekly` and `monthly`, and a time such as `7d` for `within`.
         What is protected is forgotten only by its name. PolicyError in an agent's process, unless it is a dry run.
         """
-        from git_agentos.retention import commands
+        from git_agentos.retention import commands, secret_texts
 
-        context = self._workspace.context
         done = commands.forget(
-            context, *names, keep=keep or {}, agent=agent, all_timelines=all_worktrees, dry_run=dry_run
+            self._workspace.context,
+            *names,
+            keep=keep or {},
+            path=tuple(paths),
+            secret=secret_texts.given(secrets) if secrets else None,
+            agent=agent,
+            all_timelines=all_worktrees,
+            dry_run=dry_run,
         )
         return convert(ForgetResult, done)
 

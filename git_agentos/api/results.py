@@ -465,7 +465,8 @@ class AcceptResult:
 
 @dataclass(frozen=True)
 class VerifyResult:
-    """Whether the evidence of a run is complete and unchanged since it was sealed: `ok` if there are no `problems`."""
+    """Whether the evidence of a run is complete and unchanged since it was sealed: `ok` if there are no `problems`.
+    `rewritten`: something of it was forgotten since."""
 
     run_id: str
     ok: bool
@@ -473,6 +474,7 @@ class VerifyResult:
     files: int
     commits: int
     problems: tuple[str, ...]
+    rewritten: bool = False
 
 
 @dataclass(frozen=True)
@@ -492,9 +494,17 @@ class KeptCheckpoint:
 
 
 @dataclass(frozen=True)
+class RewrittenCheckpoint:
+    """A checkpoint that was written again, without a file or a text: its former id, and the one that it has now."""
+
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
 class ForgetResult:
     """What was forgotten. `kept` are all other checkpoints of these worktrees, the protected ones among them;
-    `unreachable` says what could not be deleted from the object store."""
+    `unreachable` says what could not be deleted, `rewritten` what has another id now."""
 
     forgotten: tuple[str, ...]
     kept: tuple[str, ...]
@@ -503,6 +513,7 @@ class ForgetResult:
     freed_bytes: int
     unreachable: tuple[str, ...]
     dry_run: bool
+    rewritten: tuple[RewrittenCheckpoint, ...] = ()
 
 
 @dataclass(frozen=True)

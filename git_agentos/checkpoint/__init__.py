@@ -8,6 +8,7 @@ format          state <-> commits; its docstring specifies the on-disk format. s
 timeline        the chain of a worktree's checkpoints: append, list, find
 upkeep          starting `git agentos storage upkeep` from time to time
 carrier         what a timeline keeps of checkpoints that were forgotten
+renamed         the ids of checkpoints that were written again
 deferred        notes of checkpoints that hooks created while git had locked all refs: `timeline` appends them later
 restore/        state -> worktree, as one transaction: restore, undo, rollback, recover
 journal         the record of a restore that is going on: a killed one is finished or aborted by it

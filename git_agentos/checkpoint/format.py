@@ -80,9 +80,9 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
-from git_agentos.checkpoint import state_fields
+from git_agentos.checkpoint import renamed, state_fields
 from git_agentos.checkpoint.model import Checkpoint, Metadata, Skipped, State
-from git_agentos.errors import CheckpointFormatError, UsageError
+from git_agentos.errors import CheckpointFormatError, MissingObjectsError, UsageError
 from git_agentos.git import trees
 from git_agentos.git.repository import CommitData, Repository, Writer
 from git_agentos.git.trees import Change
@@ -228,10 +228,17 @@ def _check_version(oid: str, found: object) -> None:
 def open_checkpoint(repository: Repository, oid: str) -> OpenCheckpoint:
     """Open a checkpoint: its commits and its metadata.
 
-    Raises CheckpointFormatError if the commit is not a checkpoint or has a newer format, MissingObjectsError if objects
-    are missing.
+    Of one that was written again, under another id, the new one. Raises CheckpointFormatError if the commit is not a
+    checkpoint or has a newer format, MissingObjectsError if objects are missing.
     """
-    commit = repository.commit(oid)
+    try:
+        commit = repository.commit(oid)
+    except MissingObjectsError:
+        now = renamed.current(repository, oid)
+        if now == oid:
+            raise
+        renamed.say(oid, now)
+        commit = repository.commit(now)
     claimed = version(commit)
     if claimed is None or len(commit.parents) < 4:
         raise CheckpointFormatError(

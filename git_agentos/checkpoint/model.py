@@ -35,6 +35,7 @@ class SkipReason(enum.StrEnum):
     HIDDEN_NOW = "restored, and ignored now by rules outside of the worktree"
     SPECIAL_FILE = "a pipe, socket or device: there is nothing in it to save"
     UNREADABLE_REPOSITORY = "a repository that git cannot open: put aside in the worktree's git directory"
+    FORGOTTEN = "forgotten: it was removed from this checkpoint"
     BAD_DOT_GIT = "a '.git' that is not a repository: put aside in the worktree's git directory"
 
 

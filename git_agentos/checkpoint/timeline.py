@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from git_agentos.checkpoint import carrier, deferred, format
+from git_agentos.checkpoint import carrier, deferred, format, renamed
 from git_agentos.config import AGENT_ID
 from git_agentos.errors import (
     AgentosError,
@@ -332,7 +332,27 @@ def find(repository: Repository, spec: str, timelines: list[str]) -> TimelineEnt
     if found:
         candidates = ", ".join(sorted(oid[:12] for oid in found)[:5])
         raise CheckpointNotFound(f"'{spec}' is ambiguous: {candidates}", "give more digits")
+    again = _renamed(repository, prefix, timelines)
+    if again is not None:
+        return again
     raise _unknown(repository, spec, prefix, timelines)
+
+
+def _renamed(repository: Repository, prefix: str, timelines: list[str]) -> TimelineEntry | None:
+    """The checkpoint on these timelines whose former id begins with `prefix`, with a warning."""
+    known = renamed.read(repository.location)
+    former = {old: renamed.newest(repository, known, old) for old in known if old.startswith(prefix)}
+    if not former:
+        return None
+    links = {link.checkpoint: link for name in timelines for link in walk(repository, name)}
+    found = {new: old for old, new in former.items() if new in links}
+    if len(found) > 1:
+        candidates = ", ".join(sorted(oid[:12] for oid in found)[:5])
+        raise CheckpointNotFound(f"'{prefix}' is ambiguous: {candidates}", "give more digits")
+    for new, old in found.items():
+        renamed.say(old, new)
+        return links[new]
+    return None
 
 
 def _merged(repository: Repository, timelines: list[str]) -> Iterator[TimelineEntry]:

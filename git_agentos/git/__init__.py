@@ -13,6 +13,7 @@ quarantine      objects beside the store, which are kept or not
 configuration   reading git's configuration; own_configuration: what is taken only from the user's own
 objects         a package: reading objects, by one of two backends; writing them so that they are on disk when a
                 checkpoint is reported
+all_objects     every object in the store, read; raw_commits: commits as bytes, with other parts
 new_objects     what some commits reach and others do not, in one stream
 consolidation   packing together what many checkpoints have written
 gc              whether a `git gc` runs, and saving beside it

@@ -64,6 +64,22 @@ def ignored_among(repository: Repository, paths: Iterable[bytes]) -> list[bytes]
     return [path.removeprefix(b"./") for path in out.split(b"\0") if path]
 
 
+def matching_among(repository: Repository, paths: Iterable[bytes], patterns: Sequence[str]) -> set[bytes]:
+    """The paths of files that match one of the gitignore `patterns`, or are below a folder that does. They need not
+    exist; tracked files are treated like others."""
+    data = b"".join(b"./" + path + b"\0" for path in paths)
+    lines = b"".join((b"\\" if pattern.startswith("#") else b"") + os.fsencode(pattern) + b"\n" for pattern in patterns)
+    with state_dir.scratch(repository.location) as scratch:
+        root = os.path.join(scratch, "worktree")
+        os.mkdir(root)
+        git_dir = _repository_with(Outside(exclude=lines), scratch)
+        env = {"GIT_WORK_TREE": root, "GIT_DIR": git_dir, "GIT_COMMON_DIR": git_dir, "GIT_LITERAL_PATHSPECS": "0"}
+        env["GIT_INDEX_FILE"] = os.path.join(git_dir, "index")
+        args = ("-c", "core.excludesFile=", "check-ignore", "--no-index", "-z", "--stdin")
+        out = repository.git(*args, data=data, env=env, cwd=root, ok=(0, 1))
+    return {path.removeprefix(b"./") for path in out.split(b"\0") if path}
+
+
 def ignored(repository: Repository, below: Collection[bytes]) -> list[bytes]:
     """The ignored files, and wholly ignored folders (with a trailing slash), in the folders `below`."""
     narrowing = () if b"" in below else sorted(below)

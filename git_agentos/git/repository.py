@@ -211,7 +211,10 @@ class Writer(ObjectWriter):
         lines += [b"parent " + parent.encode() for parent in parents]
         stamp = b"%b %d +0000" % (who, seconds)
         lines += [b"author " + stamp, b"committer " + stamp, b"", message]
-        data = b"\n".join(lines)
+        return self.write_raw_commit(b"\n".join(lines))
+
+    def write_raw_commit(self, data: bytes) -> str:
+        """Write a commit of which all is known."""
         oid = self.write("commit", data)
         self._commits[oid] = data
         return oid

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from git_agentos.checkpoint import carrier, format, log_sync
 from git_agentos.checkpoint.carrier import Lines, Place
 from git_agentos.errors import AgentosError
+from git_agentos.git import raw_commits
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.retention.plan import Link, Plan
 from git_agentos.store import rows
@@ -49,12 +50,21 @@ def left_behind(repository: Repository, plan: Plan) -> dict[str, Lines | None]:
 class Chain:
     """The new chain of one timeline, with what its forgotten checkpoints leave. `tip` is its newest commit."""
 
-    def __init__(self, writer: Writer, plan: Plan, left: Mapping[str, Lines | None], committer: bytes) -> None:
+    def __init__(
+        self,
+        writer: Writer,
+        plan: Plan,
+        left: Mapping[str, Lines | None],
+        committer: bytes,
+        rewrite: Callable[[Link], Link] = lambda link: link,
+    ) -> None:
+        """`rewrite` gives what takes the place of a link that stays."""
         self._repository = writer.repository
         self._writer = writer
         self._plan = plan
         self._left = left
         self._committer = committer
+        self._rewrite = rewrite
         self._written_at = max(int(time.time()), self._repository.authored(plan.tip) + 1)
         self._waiting: list[tuple[Link, Lines]] = []
         self._changed = False
@@ -81,20 +91,18 @@ class Chain:
         self._carry()
 
     def _keep(self, link: Link) -> None:
-        if self._changed:
-            self.tip = self._again(link)
-        else:
-            self.tip = link.commit.oid
-        self._tree = link.commit.tree
+        now = self._rewrite(link)
+        self._changed = self._changed or now != link
+        self.tip = self._again(now) if self._changed else link.commit.oid
+        self._tree = now.commit.tree
 
     def _again(self, link: Link) -> str:
         """Write the timeline commit of a checkpoint again, on top of the chain."""
-        kind, data = self._repository.read(link.commit.oid)
-        head, empty, message = data.partition(b"\n\n")
-        first = f"parent {link.commit.parents[0]}".encode()
-        head = head.replace(first, f"parent {self.tip}".encode(), 1)
+        _, data = self._repository.read(link.commit.oid)
+        again = raw_commits.rewritten(data, link.commit.tree, [self.tip, *link.commit.parents[1:]], link.commit.message)
+        head, empty, message = again.partition(b"\n\n")
         head = re.sub(rb"(?m)^(author .*) [0-9]+ ([+-][0-9]{4})$", rb"\1 %d \2" % self._written_at, head, count=1)
-        return self._writer.write(kind, head + empty + message)
+        return self._writer.write("commit", head + empty + message)
 
     def _carry(self) -> None:
         """Write a carrier for what waits."""

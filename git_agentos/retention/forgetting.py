@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 from git_agentos.checkpoint import timeline
 from git_agentos.checkpoint.carrier import Lines
@@ -18,11 +19,11 @@ from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import LockedError, MissingObjectsError, RepositoryError, UsageError
 from git_agentos.git import gc, process, refs, state_dir, worktrees
 from git_agentos.git.location import Location
-from git_agentos.git.repository import Repository
-from git_agentos.retention import chain, freeing, pending, plan, protection
+from git_agentos.git.repository import Repository, Writer
+from git_agentos.retention import chain, evidence_notes, freeing, pending, plan, protection, unfinished
 from git_agentos.retention.chain import Chain
 from git_agentos.retention.freeing import Freed
-from git_agentos.retention.plan import Plan
+from git_agentos.retention.plan import Link, Plan
 from git_agentos.retention.rules import Rules
 from git_agentos.util import directories, locks
 from git_agentos.util.named_tuple import NamedTuple
@@ -96,8 +97,12 @@ def forget(context: OpenWorktree, request: Request, *, dry_run: bool = False, wo
                     move(context, each, left)
         if dry_run:
             return _result(plans, Freed(_estimate(context, plans)), dry_run=True)
+        evidence_notes.finish(context.repository)
         newest = max((each.links[0].commit.time for each in changed), default=None)
-        return _result(plans, freeing.free(context, used_until=newest, worth=worth))
+        freed = freeing.free(context, used_until=newest, worth=worth)
+        if unfinished.is_any(context.location):
+            freed = freed._replace(left=(*freed.left, unfinished.MESSAGE))
+        return _result(plans, freed)
 
 
 def plans_of(context: OpenWorktree, request: Request) -> list[Plan]:
@@ -180,14 +185,29 @@ def _result(plans: Sequence[Plan], freed: Freed, *, dry_run: bool = False) -> Fo
 # -- moving timelines --------------------------------------------------------------------------------------------------
 
 
-def move(context: OpenWorktree, found: Plan, left: dict[str, Lines | None]) -> str:
+class Rewriting(Protocol):
+    """What is to become of the checkpoints that stay."""
+
+    def begin(self, writer: Writer) -> Callable[[Link], Link]:
+        """What writes a link again; the same link where nothing changes."""
+
+    def record(self) -> None:
+        """Called before the timeline moves, each time that it is tried."""
+
+
+def move(
+    context: OpenWorktree, found: Plan, left: Mapping[str, Lines | None], rewriting: Rewriting | None = None
+) -> str:
     """Move a timeline to a chain without the checkpoints that a plan forgets; its new tip. What is appended meanwhile
-    stays on top."""
+    stays on top. With `rewriting`, checkpoints are written again; where that changes nothing, it does not move."""
     repository, location = context.repository, context.location
     name = timeline.PREFIX + found.timeline
     with repository.writer() as writer:
-        new = Chain(writer, found, left, context.settings.committer)
+        rewrite = rewriting.begin(writer) if rewriting is not None else _unchanged
+        new = Chain(writer, found, left, context.settings.committer, rewrite)
         old = found.tip
+        if new.tip == old:
+            return old
         with _timeline_lock(context, found.timeline):
             for _ in range(_ATTEMPTS):
                 now = refs.resolve(location, name)
@@ -199,18 +219,24 @@ def move(context: OpenWorktree, found: Plan, left: dict[str, Lines | None]) -> s
                 if writer.collected:  # nothing reaches these if this process is killed before the move
                     pending.note(location, pending.WRITTEN, writer.collected)
                 writer.flush()
+                if rewriting is not None:
+                    rewriting.record()
                 try:
                     with gc.objects_in_use(location):
                         refs.update(location, name, new.tip, old, ready=writer.rewrite_missing)
                 except (refs.RefMoved, MissingObjectsError):
                     continue
-                _drop_reflog(repository, name)
+                drop_reflog(repository, name)
                 return new.tip
     raise LockedError(f"cannot move the timeline '{found.timeline}': other processes keep updating it", "try again")
 
 
-def _drop_reflog(repository: Repository, name: str) -> None:
-    """Empty the reflog of a timeline, if core.logAllRefUpdates has given it one: it names all that was forgotten."""
+def _unchanged(link: Link) -> Link:
+    return link
+
+
+def drop_reflog(repository: Repository, name: str) -> None:
+    """Empty the reflog of a ref, if core.logAllRefUpdates has given it one: it names all that was forgotten."""
     if refs.read_log(repository.location, name):
         repository.git("reflog", "expire", "--expire=all", "--expire-unreachable=all", name)
 

@@ -2,12 +2,13 @@
 
     <common dir>/agentos/forgotten/<time in ns, 20 digits>.<pid>
 
-The first line is `roots`, `objects` or `written`; then comes one id on each line.
+The first line is `roots`, `objects`, `written`, or `evidence` and a run; then comes one id on each line.
 
 A note of `roots` is written before a timeline moves: what these objects reach may be deleted where nothing needs it (if
 the timeline did not move, everything is still needed, and nothing is). One of `objects` is written before the first of
 them is deleted, when the rest can no longer be found from the roots. One of `written` names what `forget`
-itself is about to write, until a timeline moves to it.
+itself is about to write, until a timeline moves to it. One of `evidence` names the tree that the copy of a run's
+evidence in git becomes when the run's timeline has the checkpoint that comes next (if there is none: at once).
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from git_agentos.git.location import Location
 from git_agentos.util import directories, files
 from git_agentos.util.named_tuple import NamedTuple
 
-ROOTS, OBJECTS, WRITTEN = "roots", "objects", "written"
+ROOTS, OBJECTS, WRITTEN, EVIDENCE = "roots", "objects", "written", "evidence"
 _FOLDER = "forgotten"
 _LARGEST = 1 << 30
 _NAME = r"[0-9]{20}\.[0-9]+"
@@ -49,18 +50,51 @@ def note(location: Location, kind: str, oids: Iterable[str]) -> str:
 
 
 def read(location: Location) -> Pending:
-    """All notes. What is no id in them is left out."""
+    """All notes of what is to be deleted. What is no id in them is left out."""
+    found: dict[str, set[str]] = {ROOTS: set(), OBJECTS: set(), WRITTEN: set()}
+    paths = []
+    for path, kind, oids in _read_all(location):
+        if not kind.startswith(EVIDENCE):
+            paths.append(path)
+        if kind in found:
+            found[kind].update(oids)
+    return Pending(paths, found[ROOTS], found[OBJECTS] | found[WRITTEN], found[WRITTEN])
+
+
+class EvidenceNote(NamedTuple):
+    """A note of evidence: of which run, which tree its copy becomes, and the checkpoint that says when (None: now)."""
+
+    path: str
+    run_id: str
+    tree: str
+    after: str | None
+
+
+def note_evidence(location: Location, run_id: str, tree: str, after: str | None) -> str:
+    """Write a note of evidence; its path."""
+    return note(location, f"{EVIDENCE} {run_id}", [tree, *([after] if after is not None else [])])
+
+
+def of_evidence(location: Location) -> list[EvidenceNote]:
+    """The notes of evidence."""
+    found = []
+    for path, kind, oids in _read_all(location):
+        name, _, run_id = kind.partition(" ")
+        if name == EVIDENCE and oids:
+            found.append(EvidenceNote(path, run_id, oids[0], oids[1] if len(oids) > 1 else None))
+    return found
+
+
+def _read_all(location: Location) -> Iterator[tuple[str, str, list[str]]]:
     folder = os.path.join(location.shared_state_dir, _FOLDER)
     paths: list[str] = []
     with contextlib.suppress(OSError):
         paths = sorted(os.path.join(folder, name) for name in os.listdir(folder) if re.fullmatch(_NAME, name))
-    found: dict[str, set[str]] = {ROOTS: set(), OBJECTS: set(), WRITTEN: set()}
     for path in paths:
+        kind, lines = "", [""]
         with contextlib.suppress(OSError):
             kind, *lines = files.read(path, limit=_LARGEST).decode("ascii", "replace").split("\n")
-            if kind in found:
-                found[kind].update(line for line in lines if location.hash.is_oid(line))
-    return Pending(paths, found[ROOTS], found[OBJECTS] | found[WRITTEN], found[WRITTEN])
+        yield path, kind, [line for line in lines if location.hash.is_oid(line)]
 
 
 def remove(paths: Iterable[str]) -> None:

@@ -17,7 +17,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from git_agentos.checkpoint import format, journal, timeline
+from git_agentos.checkpoint import format, journal, renamed, timeline
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError
 from git_agentos.git import refs, trees
@@ -53,6 +53,10 @@ def needed(context: OpenWorktree) -> Mapping[str, str]:
         *((INTERRUPTED, _restore(where)) for where in context.all_worktrees()),
     ):
         found.update(dict.fromkeys(oids, reason))
+    known = renamed.read(context.location)
+    found.update(
+        {renamed.newest(context.repository, known, oid): reason for oid, reason in found.items() if oid in known}
+    )
     return found
 
 

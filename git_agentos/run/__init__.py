@@ -8,7 +8,8 @@ snapshot     the state of the workspace, and what has changed in it; `branches` 
 rollback     resetting it; `rebuild` makes a damaged one again first
 events       the events of a run and its state; `journal` and `journal_note` store and verify them
 evidence     the folder of a run (`evidence_folder`); `evidence_store` finds it, `evidence_copy` is its copy in git,
-             `patches` are without secrets, `sealing` closes and verifies it
+             `patches` are without secrets, `sealing` closes and verifies it, `evidence_again` writes it without
+             some texts
 query        reading runs, and what people should look at
 accept       merging what was validated; `cleanup` archives worktrees of ended runs
 

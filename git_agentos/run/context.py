@@ -48,6 +48,12 @@ def worktree_id(run_id: str) -> str:
     return _PREFIX + run_id
 
 
+def run_id_of(worktree: str) -> str | None:
+    """The run whose worktree has an id; None if it is no worktree of a run."""
+    run_id = worktree.removeprefix(_PREFIX)
+    return run_id if run_id != worktree and is_id(run_id) else None
+
+
 def runs_folder(location: Location) -> str:
     """The folder of all runs of the repository: `<repository root>/.agentos/runs`."""
     return os.path.join(layout.main_folder(location), database_path.FOLDER, "runs")

@@ -21,6 +21,7 @@ are, with their fields:
     tampered       reason: the record, or what it names, was changed by somebody else; the run has ended by that
     accepted       into, merge_commit
     sealed         checkpoint, manifest_sha256
+    rewritten      by: texts in the evidence were removed by `forget`, and all of it was signed again
 
 Unknown events are ignored. A step that runs again after an interruption is begun again with its `n`. `journal` stores
 and verifies events.
@@ -39,6 +40,7 @@ from git_agentos.run.context import WorkspaceContext
 
 EVENTS = "events.jsonl"
 MANIFEST = "manifest.json"
+REWRITTEN = "rewritten"
 # Which program drives a run: `git agentos run` with its version, `git agentos tdd` and other orchestrators by their
 # names, those without a name as the service.
 _KERNEL = "git-agentos "

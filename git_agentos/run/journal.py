@@ -109,6 +109,24 @@ class Journal:
         self._pinned, self._is_ours, self._inode = found, is_ours, which
         self._notes = (self._note(),)
 
+    def signer(self) -> Signer:
+        """What signs the events again, from the first on."""
+        self._note()  # where the record began
+        return Signer(self._read_key(), self._first())
+
+    def note_again(self) -> None:
+        """Note how long the record is that is there now, of which all events are this user's."""
+        note = self._note()
+        data, key = self._load()[0], self._read_key()
+        if data is None or key is None or note is None:
+            return
+        lines = data.split(b"\n")[:-1]
+        with contextlib.suppress(ValueError):
+            bodies = [parse_line(line) for line in lines]
+            codes = [body.pop("mac", None) for body in bodies]
+            if codes and isinstance(codes[-1], str):
+                self._put_note(bodies, codes[-1])
+
     def why_unverified(self) -> str | None:
         """Why nothing vouches for the record; None where the user's key does."""
         if self._read_key() is None:
@@ -307,6 +325,40 @@ class Journal:
         self._notes = (*self._notes[-1:], note)
         self._note_file.write(note, known)
         self._notes = self._notes[-1:]
+
+
+class Signer:
+    """Signs the events of a record again, one after the other. An event that was not this user's keeps its MAC."""
+
+    def __init__(self, known: bytes | None, first: str | None) -> None:
+        self._known = known
+        self._before = self._now = first
+
+    def again(self, line: bytes, changed: bytes) -> bytes:
+        """A line of the record as it has to be in the place of `line`, with the text of `changed`."""
+        try:
+            former, body = parse_line(line), parse_line(changed)
+        except ValueError:
+            return changed
+        code = former.pop("mac", None)
+        body.pop("mac", None)
+        is_ours = self._known is not None and signing.verify(_event_bytes(self._before, former), code, self._known)
+        is_same = changed == line and self._before == self._now
+        self._before = code if isinstance(code, str) else None
+        if is_same or not is_ours or self._known is None:
+            self._now = self._before
+            return line if is_same else _with_code(body, code)
+        self._now = signing.mac(_event_bytes(self._now, body), self._known)
+        return _with_code(body, self._now)
+
+    def added(self, event: Mapping[str, Any]) -> bytes:
+        """One more line."""
+        line, _, self._now = _line(event, self._now, self._known)
+        return line
+
+
+def _with_code(body: Mapping[str, Any], code: object) -> bytes:
+    return json.dumps({**body, "mac": code}, separators=(",", ":")).encode("ascii") + b"\n"
 
 
 def _identify(descriptor: int) -> tuple[int, int]:

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from git_agentos.checkpoint import format, timeline
+from git_agentos.checkpoint import format, renamed, timeline
 from git_agentos.checkpoint.creation import create_checkpoint, write_checkpoint
 from git_agentos.checkpoint.model import Metadata
 from git_agentos.checkpoint.open_worktree import OpenWorktree
@@ -28,7 +28,7 @@ from git_agentos.errors import AgentosError, RunError, converted_storage_errors,
 from git_agentos.git import trees
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.run.context import CONTEXT, attachment_path, worktree_id
-from git_agentos.run.events import EVENTS, MANIFEST, Run, state_of
+from git_agentos.run.events import EVENTS, MANIFEST, REWRITTEN, Run, state_of
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.evidence_copy import write_blob
 from git_agentos.util import times
@@ -56,7 +56,8 @@ _COMMITS = ("base_sha", "head_sha", "checkpoint", "saved", "merge_commit", "comm
 @dataclass(frozen=True)
 class Verification:
     """What `run verify` found; the fields are the keys of the JSON kind `run-verify`. `ok` where `problems` is empty;
-    `files` is the number of files checked, `commits` that of recorded commits that exist."""
+    `files` is the number of files checked, `commits` that of recorded commits that exist. `rewritten`: `forget` has
+    removed something from it since, or from a checkpoint that it names."""
 
     run_id: str
     ok: bool
@@ -65,6 +66,7 @@ class Verification:
     files: int
     commits: int
     problems: list[str]
+    rewritten: bool = False
 
 
 class Seal(NamedTuple):
@@ -184,6 +186,8 @@ class _Check:
         self.problems: list[str] = []
         self.files = 0
         self.commits: dict[str, str] = {}  # commit -> where it is named
+        self.renamed = renamed.read(self.repository.location)
+        self.rewritten = False
 
     def run(self) -> Verification:
         try:
@@ -208,6 +212,7 @@ class _Check:
             files=self.files,
             commits=len(self.commits) - len(missing),
             problems=self.problems,
+            rewritten=self.rewritten,
         )
 
     # -- the files -----------------------------------------------------------------------------------------------------
@@ -285,6 +290,7 @@ class _Check:
         if problem is not None and problem not in self.problems:
             self.problems.append(problem)
         events = self.evidence.record().events
+        self.rewritten = self.rewritten or any(event["event"] == REWRITTEN for event in events)
         for event in events:
             self._gather(event, f"event '{event['event']}'")
             if isinstance(event.get("context"), Mapping):
@@ -296,10 +302,12 @@ class _Check:
         if sealed is None:
             return
         newest = events[seals[-1]] if seals else {}
-        if (newest.get("checkpoint"), newest.get(META_MANIFEST)) != sealed:
+        checkpoint = newest.get("checkpoint")
+        now = self._now(checkpoint) if isinstance(checkpoint, str) else None
+        if sealed.checkpoint not in (checkpoint, now) or newest.get(META_MANIFEST) != sealed.manifest_sha256:
             self.problems.append(f"'{EVENTS}' does not have the seal of checkpoint {sealed.checkpoint[:8]}")
-        elif seals[-1] != len(events) - 1:
-            self.problems.append(f"'{EVENTS}' goes on after the last seal: {len(events) - 1 - seals[-1]} more")
+        elif more := [event for event in events[seals[-1] + 1 :] if event["event"] != REWRITTEN]:
+            self.problems.append(f"'{EVENTS}' goes on after the last seal: {len(more)} more")
 
     def _named(self, events: list[dict[str, Any]]) -> None:
         """Compare the files that the events name with their hashes."""
@@ -334,7 +342,12 @@ class _Check:
             value = body.get(key)
             for oid in value if isinstance(value, list) else [value]:
                 if isinstance(oid, str):
-                    self.commits.setdefault(oid, where)
+                    self.rewritten = self.rewritten or oid in self.renamed
+                    self.commits.setdefault(self._now(oid), where)
+
+    def _now(self, oid: str) -> str:
+        """The id that a checkpoint has now."""
+        return renamed.newest(self.repository, self.renamed, oid)
 
     def _exists(self, oid: str) -> bool:
         try:

@@ -4,6 +4,7 @@ database_path  where the file is
 database       opening it: WAL, migrations, damage
 migrations     the tables, version by version
 rows           rows of the agent log and of the working memory
+redaction      rows without some texts, in a file of which nothing else is left
 threads        LangGraph's rows of one workflow
 
 The three functions below are public; they import neither sqlite3 nor pygit2.

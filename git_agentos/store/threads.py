@@ -17,8 +17,8 @@ from git_agentos.store import database
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-_CHECKPOINTS = ("thread_id", "checkpoint_ns", "checkpoint_id", "parent_checkpoint_id", "type", "checkpoint", "metadata")
-_WRITES = ("thread_id", "checkpoint_ns", "checkpoint_id", "task_id", "task_path", "idx", "channel", "type", "value")
+CHECKPOINTS = ("thread_id", "checkpoint_ns", "checkpoint_id", "parent_checkpoint_id", "type", "checkpoint", "metadata")
+WRITES = ("thread_id", "checkpoint_ns", "checkpoint_id", "task_id", "task_path", "idx", "channel", "type", "value")
 _TABLES = (  # as LangGraph creates them
     """CREATE TABLE IF NOT EXISTS checkpoints (
         thread_id TEXT NOT NULL,
@@ -48,14 +48,14 @@ MISSING, FRESH, WITHOUT, THERE = "missing", "fresh", "without", "there"
 
 def names(connection: Connection) -> list[str]:
     """The ids of all threads; none if the database never had a workflow."""
-    if not _has_table(connection):
+    if not has_table(connection):
         return []
     return [str(row[0]) for row in connection.execute("SELECT DISTINCT thread_id FROM checkpoints ORDER BY thread_id")]
 
 
 def take(connection: Connection, thread: str) -> bytes | None:
     """The rows of a thread as a document; None if there are none. Nothing else may write to it meanwhile."""
-    columns = ", ".join(_CHECKPOINTS)
+    columns = ", ".join(CHECKPOINTS)
     found = connection.execute(
         f"SELECT {columns} FROM checkpoints WHERE thread_id = ?1 AND checkpoint_ns = '' AND checkpoint_id IN"
         " (SELECT min(checkpoint_id) FROM checkpoints WHERE thread_id = ?1 AND checkpoint_ns = ''"
@@ -65,14 +65,14 @@ def take(connection: Connection, thread: str) -> bytes | None:
     ).fetchall()
     if not found:
         return None
-    newest = found[-1][_CHECKPOINTS.index("checkpoint_id")]
+    newest = found[-1][CHECKPOINTS.index("checkpoint_id")]
     writes = connection.execute(
-        f"SELECT {', '.join(_WRITES)} FROM writes WHERE thread_id = ? AND checkpoint_ns = '' AND checkpoint_id = ?",
+        f"SELECT {', '.join(WRITES)} FROM writes WHERE thread_id = ? AND checkpoint_ns = '' AND checkpoint_id = ?",
         (thread, newest),
     ).fetchall()
     body = {
-        "checkpoints": [list(map(_packed, row)) for row in found],
-        "writes": [list(map(_packed, row)) for row in writes],
+        "checkpoints": [list(map(packed, row)) for row in found],
+        "writes": [list(map(packed, row)) for row in writes],
     }
     return json.dumps(body, indent=1).encode("ascii") + b"\n"
 
@@ -82,14 +82,14 @@ def give(path: str, thread: str, data: bytes) -> None:
     and invalid rows are left out. DatabaseError if it is not such a document."""
     try:
         body = json.loads(data)
-        checkpoints = [[_unpacked(each) for each in row] for row in body["checkpoints"]]
-        writes = [[_unpacked(each) for each in row] for row in body["writes"]]
+        checkpoints = [[unpacked(each) for each in row] for row in body["checkpoints"]]
+        writes = [[unpacked(each) for each in row] for row in body["writes"]]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DatabaseError(f"the copy of the state of workflow '{thread}' is damaged") from error
     with database.opened(path) as opened, database.transaction(opened.connection):
         for statement in _TABLES:
             opened.connection.execute(statement)
-        for table, columns, rows in (("checkpoints", _CHECKPOINTS, checkpoints), ("writes", _WRITES, writes)):
+        for table, columns, rows in (("checkpoints", CHECKPOINTS, checkpoints), ("writes", WRITES, writes)):
             marks = ", ".join("?" * len(columns))
             opened.connection.executemany(
                 f"INSERT OR IGNORE INTO {table} ({', '.join(columns)}) VALUES ({marks})",
@@ -104,7 +104,7 @@ def state(path: str, thread: str) -> str:
         return MISSING
     try:
         with database.opened_to_read(path) as opened:
-            if not _has_table(opened.connection):
+            if not has_table(opened.connection):
                 return FRESH
             row = opened.connection.execute("SELECT 1 FROM checkpoints WHERE thread_id = ?", (thread,)).fetchone()
             return WITHOUT if row is None else THERE
@@ -112,15 +112,18 @@ def state(path: str, thread: str) -> str:
         return THERE
 
 
-def _has_table(connection: Connection) -> bool:
-    return bool(connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'checkpoints'").fetchone())
+def has_table(connection: Connection, name: str = "checkpoints") -> bool:
+    """Whether a database has a table of LangGraph's."""
+    return bool(connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (name,)).fetchone())
 
 
-def _packed(value: Any) -> Any:
+def packed(value: Any) -> Any:
+    """A value of a row, for a document."""
     return {"bytes": base64.b64encode(value).decode("ascii")} if isinstance(value, bytes) else value
 
 
-def _unpacked(value: Any) -> Any:
+def unpacked(value: Any) -> Any:
+    """A value of a row, from a document; ValueError for anything else."""
     if isinstance(value, dict):
         return base64.b64decode(value["bytes"], validate=True)
     if value is None or isinstance(value, str | int):

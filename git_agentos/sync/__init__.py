@@ -5,6 +5,7 @@ results    what they are given and return
 push       what a remote lacks, without what is held back, 20 refs at a time
 fetch      the timelines of other hosts
 chain      the chain of a timeline on a remote: what it lacks, and the commits that are appended
+replaced   chains on remotes that the next push replaces, since checkpoints of them were rewritten
 scan       what is new to a remote, searched for secrets; which checkpoints are held back for it. The port `Scanner`
 encryption what is encrypted to whom, by age; the only module that imports pyrage
 bundles    the form of an encrypted timeline on a remote: a chain of encrypted bundles

@@ -68,6 +68,12 @@ def key(name: RemoteTimeline) -> str:
     return f"{name.host}/{name.name}"
 
 
+def noted_tip(session: Session, name: RemoteTimeline, end: str) -> str | None:
+    """The commit of a timeline in the chain that ends so, whether or not it is here; None if that is not known."""
+    found = _at(known(session.context.location, session.remote), name, end)
+    return None if found is None else found.timeline
+
+
 def known_tip(session: Session, name: RemoteTimeline, end: str) -> str | None:
     """The commit of a timeline in the chain that ends so; None if that is not known, or the commit is not here."""
     found = _at(known(session.context.location, session.remote), name, end)

@@ -15,7 +15,7 @@ from git_agentos.errors import AgentosError, GitCommandError, RepositoryError
 from git_agentos.git import refs, transport
 from git_agentos.git.repository import CommitData, Repository
 from git_agentos.git.transport import Update
-from git_agentos.sync import chain, encrypted, fetched, notes
+from git_agentos.sync import chain, encrypted, fetched, notes, replaced
 from git_agentos.sync.chain import Lacking
 from git_agentos.sync.encrypted import Portion
 from git_agentos.sync.names import RemoteTimeline
@@ -132,6 +132,9 @@ def _plan(session: Session, id_: str, tip: str, own: Mapping[RemoteTimeline, str
         found = chain.lacking(repository, tip, None)
         generation = 1 if current is None else current.generation + 1
         name, remote_tip, older = RemoteTimeline(session.host, id_, generation, is_encrypted), None, {}
+    elif _is_replaced(session, current, own[current]):
+        found = chain.lacking(repository, tip, None)
+        name, remote_tip, older = current._replace(generation=current.generation + 1), None, _alike(current, own)
     else:
         at = _own_chain(session, current, own[current], tip)
         found = chain.lacking(repository, tip, at)
@@ -145,6 +148,12 @@ def _plan(session: Session, id_: str, tip: str, own: Mapping[RemoteTimeline, str
     return _Plan(
         name, tip, remote_tip, limited.base, older, limited, is_partial=len(limited.commits) < len(found.commits)
     )
+
+
+def _is_replaced(session: Session, name: RemoteTimeline, oid: str) -> bool:
+    """Whether `forget` has rewritten what the chain at `oid` has: then it is not here, and not fetched again."""
+    at = encrypted.noted_tip(session, name, oid) if name.is_encrypted else oid
+    return at is not None and replaced.is_noted(session.context.location, name.fetched_from(session.remote), at)
 
 
 def _own_chain(session: Session, name: RemoteTimeline, oid: str, tip: str) -> str:
@@ -266,8 +275,10 @@ def _delete_older(session: Session, plan: _Plan) -> None:
         reason = answers.get(name.on_remote, "the remote has not answered")
         if reason is None:
             ref = name.fetched_from(session.remote)
-            with contextlib.suppress(refs.RefMoved):
-                refs.drop(location, ref, refs.resolve(location, ref))
+            here = refs.resolve(location, ref)
+            if here is not None:
+                with contextlib.suppress(refs.RefMoved):
+                    refs.drop(location, ref, here)
             encrypted.note(session, {name: []})
         else:
             plan.failed = f"the generation '{name.name}', which was replaced, could not be deleted: {reason}"

@@ -9,6 +9,7 @@
     workflows, query  starting, resuming and deciding; showing: what the commands call
     doctor            what `doctor` reports about workflows
     state_database    the database of the graph's state: SQLite or PostgreSQL; `signed_rows`, `state_copies`
+    state_again       the state of workflows, written again with other texts in it
 
 The only folder that imports langgraph and langchain. `graph`, `nodes` (to wait for a decision), `signed_rows`,
 `state_database` and `models.chat` alone do, inside of functions or as modules that nothing else loads: the names below

@@ -164,6 +164,14 @@ class Signed(_Base):
             reason = "it was written with another key" if is_foreign else "a row is not as it was written"
             raise Tampered(thread, reason, is_foreign=is_foreign)
 
+    def mac_of_state(self, thread: str, checkpoint: Any) -> str | None:
+        """The MAC of a checkpoint."""
+        return self._mac("state", str(thread), self._canonical(checkpoint))
+
+    def mac_of_write(self, ids: tuple[str, str, str, str], kind: str, data: bytes) -> str | None:
+        """The MAC of a pending write: `ids` are thread, checkpoint, task and channel."""
+        return self._mac("write", *ids, kind, data)
+
     def _mac(self, *parts: str | bytes) -> str | None:
         if self.user_key is None:
             return None

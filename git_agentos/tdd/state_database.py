@@ -136,7 +136,7 @@ def _sqlite(path: str, copied: Location | None) -> Iterator[Checkpointer]:
                 yield from cursor.execute(f"SELECT {columns} FROM checkpoints GROUP BY thread_id").fetchall()
 
     with database.opened(path, across_threads=True) as opened:
-        saver = Saver(opened.connection, serde=_serializer(), user_key=signing.key(process.environment()))
+        saver = Saver(opened.connection, serde=serializer(), user_key=signing.key(process.environment()))
         saver.setup()
         yield saver
 
@@ -235,7 +235,7 @@ def _postgres(url: str) -> Iterator[Checkpointer]:
                     self.conn = _living_connection(server, self.conn)
                 self.last_use = time.monotonic()
 
-    saver = Saver(server.connect(), serde=_serializer(), user_key=signing.key(process.environment()))
+    saver = Saver(server.connect(), serde=serializer(), user_key=signing.key(process.environment()))
     try:
         with server.converted_errors():
             _create_tables(server, saver)
@@ -298,7 +298,7 @@ class _Text:
         self.text = text
 
 
-def _serializer() -> SerializerProtocol:
+def serializer() -> SerializerProtocol:
     """JSON for plain values, LangGraph's format for its own types, and no other type."""
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 

@@ -54,6 +54,24 @@ def unpack(repo: Repo) -> None:
         repo.git("unpack-objects", "-q", stdin=data)
 
 
+def holders(repo: Repo, text: bytes, *more: Path) -> list[str]:
+    """Where a text is: objects, reachable or not, loose or packed, by kind and id; and files below the git directory,
+    `.agentos` and `more`, by path."""
+    found = []
+    data = repo.git("cat-file", "--batch-all-objects", "--batch", "--unordered")
+    while data:
+        header, _, rest = data.partition(b"\n")
+        oid, kind, size = header.decode().split()
+        content, data = rest[: int(size)], rest[int(size) + 1 :]
+        if text in content:
+            found.append(f"{kind} {oid}")
+    common = Path(repo.text("rev-parse", "--path-format=absolute", "--git-common-dir"))
+    for top in (common, repo.path / ".agentos", *more):
+        plain = (path for path in top.rglob("*") if path.is_file() and not path.is_symlink())
+        found += [str(path) for path in plain if text in path.read_bytes() or text in bytes(path)]
+    return found
+
+
 def store_size(repo: Repo) -> int:
     """Bytes on disk in the object store."""
     return sum(path.lstat().st_blocks * 512 for path in Path(repo.git_dir / "objects").rglob("*") if path.is_file())

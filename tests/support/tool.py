@@ -43,14 +43,20 @@ class Result:
         )
 
 
-def run(cwd: Path, *args: str | bytes, env: Mapping[str, str] | None = None, unprivileged: bool = False) -> Result:
+def run(
+    cwd: Path,
+    *args: str | bytes,
+    env: Mapping[str, str] | None = None,
+    unprivileged: bool = False,
+    stdin: bytes = b"",
+) -> Result:
     """Run `git agentos ARGS` in `cwd`, never raising on its exit code. `unprivileged`: modes bind it, even as root."""
     prefix = UNPRIVILEGED if unprivileged and os.geteuid() == 0 else []
     with daemon.present(cwd, args):
         done = subprocess.run(
             [*prefix, sys.executable, "-m", "git_agentos", *args],
             cwd=cwd,
-            stdin=subprocess.DEVNULL,
+            input=stdin,
             capture_output=True,
             check=False,
             timeout=120,

@@ -72,7 +72,7 @@ VALUES = st.recursive(
 @given(VALUES)
 @settings(max_examples=100, deadline=None)
 def test_the_serializer_gives_back_what_json_can_hold(value: Any) -> None:
-    serializer = state_database._serializer()
+    serializer = state_database.serializer()
     again = serializer.loads_typed(serializer.dumps_typed(value))
     assert (again, type(again)) == (value, type(value))
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from git_agentos.checkpoint import format, journal, nested, operation
+from git_agentos.checkpoint import format, journal, nested, operation, renamed
 from git_agentos.checkpoint.capture.listing import Listing
 from git_agentos.checkpoint.model import Metadata, Skipped, State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
@@ -143,6 +143,8 @@ def undo(worktree: OpenWorktree, metadata: Metadata, options: RestoreOptions) ->
                 "there is nothing to undo: nothing was restored in this worktree",
                 "git agentos checkpoint list shows what can be restored",
             )
+        now = renamed.follow(worktree.repository, last.saved)
+        last = last._replace(saved=now, target=renamed.current(worktree.repository, last.target))
         target = read_target(worktree.repository, last.saved)
         undo_check.check_others(worktree, metadata, last)
         stamp = times.name_stamp()
@@ -220,6 +222,9 @@ def recover(worktree: OpenWorktree, metadata: Metadata, *, abort: bool = False) 
         found = journal.read(location)
         if found is None:
             return Recovery("nothing", None, None, refs.read_head(location).branch, [], [], [], cleaned)
+        ids = (renamed.current(worktree.repository, each) for each in (found.saved, found.target, found.original))
+        saved, aim, original = ids
+        found = found._replace(saved=saved, target=aim, original=original)
         checkpoint = found.saved if abort else found.target
         target = read_target(worktree.repository, checkpoint)
         moves = [BranchMove.of(each) for each in found.shifts]

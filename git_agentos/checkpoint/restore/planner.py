@@ -92,6 +92,9 @@ class _Planner:
         self.unsaved = {os.fsencode(item.path).rstrip(b"/"): item for item in now.skipped}
         # Paths that the target skipped existed then, but no checkpoint contains them.
         self.left_out = frozenset(os.fsencode(item.path) for item in target.skipped)
+        self.forgotten = frozenset(
+            os.fsencode(item.path) for item in target.skipped if item.kind is SkipReason.FORGOTTEN
+        )
         self.gone_for_sure = frozenset(target.not_present)
         self.files = FileSteps(store, self.disk, now, target, self.in_scope)
         self.empty_now = frozenset(now.empty_directories)
@@ -99,7 +102,7 @@ class _Planner:
         self.untracked_now = self.empty_now.union(now.untracked)
 
     def in_scope(self, path: bytes) -> bool:
-        return may_touch(self.paths, path)
+        return may_touch(self.paths, path) and path not in self.forgotten
 
     def plan(self) -> Plan:
         visible = trees.diff(self.store, self.now.visible_tree, self.target.visible_tree)

@@ -1,5 +1,6 @@
 """`git agentos forget`: forget checkpoints, and free the room that they take."""
 
+import sys
 from typing import Annotated, NamedTuple
 
 from git_agentos.cli.command import command
@@ -31,6 +32,17 @@ class Timelines(NamedTuple):
     all_timelines: Annotated[bool, Option("--all", help="Forget those of all worktrees.")] = False
 
 
+class Inside(NamedTuple):
+    """What is forgotten inside of checkpoints."""
+
+    path: Annotated[
+        list[str] | None, Option("--path", metavar="GLOB", help="Forget files in all checkpoints, by a pattern.")
+    ] = None
+    secret: Annotated[
+        bool, Option("--secret", help="Forget the texts on standard input, one a line, in all checkpoints.")
+    ] = False
+
+
 @command()
 def forget(
     ctx: Invocation,
@@ -38,15 +50,28 @@ def forget(
     *,
     keep: Keep,
     timelines: Timelines,
+    inside: Inside,
     dry_run: DryRun = False,
 ) -> None:
     """Forget checkpoints, and free the room that they take.
 
     Give IDs, or rules: each checkpoint that no rule keeps is forgotten. Rules never forget checkpoints that were asked
     for, that something still needs, or that are the newest of a worktree; IDs do. The log and the memory are kept.
+
+    --path and --secret remove files and texts from all checkpoints of the repository and from all else that is kept of
+    agents' work in it. These checkpoints get other ids; the old ones still lead to them.
     """
-    from git_agentos.retention import commands
+    from git_agentos.retention import commands, secret_texts
 
     context = ctx.workspace().context
-    done = commands.forget(context, *(ids or ()), keep=keep._asdict(), dry_run=dry_run, **timelines._asdict())
+    wanted = secret_texts.parse(sys.stdin.buffer.read() if sys.stdin is not None else b"") if inside.secret else None
+    done = commands.forget(
+        context,
+        *(ids or ()),
+        keep=keep._asdict(),
+        path=inside.path or (),
+        secret=wanted,
+        dry_run=dry_run,
+        **timelines._asdict(),
+    )
     ctx.output.show("forget", done, lambda _: render.forgotten(done))

@@ -48,7 +48,7 @@ restore | here | agentos | agentos-change | --no-branch --branch= --worktree= --
 undo | here | agentos | agentos-change | --dry-run --expected= --idempotency-key= | --dry-run:!agentos
 recover | here | agentos | agentos-change | --abort |
 pick | here | agentos | agentos-change | --continue --abort |
-forget | person | agentos-change | agentos-change | --keep-last= --keep-hourly= --keep-daily= --keep-weekly= --keep-monthly= --keep-within= --agent= --all --dry-run | --dry-run:!agentos
+forget | person | agentos-change | agentos-change | --keep-last= --keep-hourly= --keep-daily= --keep-weekly= --keep-monthly= --keep-within= --agent= --all --path= --secret --dry-run | --dry-run:!agentos
 worktree create | repository | agentos | agentos | --from= --task= --sparse= --lock --revive --host= --guard --no-guard --fetch --no-fetch --with-changes | --no-guard:guard-change --revive:agentos-change --fetch:fetch
 worktree list | repository | look | look | |
 worktree show | repository | look | look | |

@@ -10,9 +10,10 @@ are not audited. They are counted from the moment the imports are done.
     ENOSPC, EIO...  lets the call fail with this error
 
 N = 0 does nothing at all. `python injector.py serve` does the same for each request on stdin, in a fork (which saves
-importing everything anew). A request is one JSON object a line, `{"cwd", "argv", "step", "mode", "env"}`; its answer is
-`{"code", "out", "err", "steps"}`. A fork has no descriptor in common with another one, so locks are those of processes
-that have nothing to do with each other. `code` is negative for a signal; `steps` are the names of the steps made.
+importing everything anew). A request is one JSON object a line, `{"cwd", "argv", "step", "mode", "env", "stdin"}`;
+its answer is `{"code", "out", "err", "steps"}`. A fork has no descriptor in common with another one, so locks are
+those of processes that have nothing to do with each other. `code` is negative for a signal; `steps` are the names of
+the steps made.
 """
 
 from __future__ import annotations
@@ -165,9 +166,12 @@ def serve() -> None:
 def _answer(request: dict[str, Any], out: int, err: int, log: int) -> NoReturn:
     os.setsid()
     signal.alarm(_LONGEST)
-    null = os.open(os.devnull, os.O_RDONLY)
-    for source, target in ((null, 0), (out, 1), (err, 2)):
-        os.dup2(source, target)
+    with tempfile.TemporaryFile() as given:
+        given.write(request.get("stdin", "").encode())
+        given.seek(0)
+        for source, target in ((given.fileno(), 0), (out, 1), (err, 2)):
+            os.dup2(source, target)
+    sys.stdin = os.fdopen(0, closefd=False)
     sys.argv = ["git-agentos", *request["argv"]]
     os.environ.update(request["env"])
     os.chdir(request["cwd"])

@@ -71,13 +71,16 @@ class Runner:
         self._server.wait(timeout=60)
         self._server.stdout.close()
 
+    stdin = ""  # of each command
+
     def run(
         self, cwd: Path, *argv: str, step: int = 0, mode: str = "count", env: Mapping[str, str] | None = None
     ) -> Ended:
         """Run `git agentos ARGV` in `cwd`; at `step`, what `mode` says happens."""
         assert self._server.stdin is not None
         assert self._server.stdout is not None
-        request = {"cwd": str(cwd), "argv": argv, "step": step, "mode": mode, "env": {"PWD": str(cwd), **(env or {})}}
+        request = {"cwd": str(cwd), "argv": argv, "step": step, "mode": mode, "stdin": self.stdin}
+        request["env"] = {"PWD": str(cwd), **(env or {})}
         print(json.dumps(request), file=self._server.stdin, flush=True)
         answer = self._server.stdout.readline()
         assert answer, "the server ended"

@@ -35,10 +35,15 @@ def forgotten(done: Forgotten) -> Text:
     rows = [f"forgotten  {abbrev(oid)}" for oid in done.forgotten[:_MOST]]
     if len(done.forgotten) > _MOST:
         rows.append(f"and {len(done.forgotten) - _MOST} more")
+    rows += [f"rewritten  {abbrev(each.old)} is {abbrev(each.new)} now" for each in done.rewritten[:_MOST]]
+    if len(done.rewritten) > _MOST:
+        rows.append(f"and {len(done.rewritten) - _MOST} more")
     would = "would be " if done.dry_run else ""
     rows.append(
         f"{count(len(done.forgotten), 'checkpoint')} {would}forgotten, {len(done.kept)} kept;"
         f" {size(done.freed_bytes)} {would}freed"
+        if not done.rewritten
+        else f"{count(len(done.rewritten), 'checkpoint')} {would}rewritten; {size(done.freed_bytes)} {would}freed"
     )
     reasons: dict[str, int] = {}
     for each in done.protected:
@@ -49,8 +54,8 @@ def forgotten(done: Forgotten) -> Text:
     rows += [f"  {number} {_WORDS.get(reason, f'by the rule {reason}')}" for reason, number in reasons.items()]
     return Text(
         lines(rows),
-        quiet=lines(done.forgotten),
-        warnings=tuple(f"not deleted: {quote.line(each)}" for each in done.unreachable),
+        quiet=lines([*done.forgotten, *(each.new for each in done.rewritten)]),
+        warnings=tuple(f"not forgotten: {quote.line(each)}" for each in done.unreachable),
     )
 
 

@@ -410,6 +410,7 @@ def verified(result: Verification, style: Style) -> Text:
         checked = f"{count(result.files, 'file')}, {count(result.commits, 'commit')}"
         rows = [f"The evidence of run {result.run_id} is complete and unchanged since it was sealed: {checked}."]
         rows += [f"Checkpoint {final} records its hash."] if final else []
+        rows += ["It was rewritten: 'git agentos forget' has removed something from it."] if result.rewritten else []
         return Text(lines(rows), f"{final}\n")
     failed = style.paint("red", "does not verify")
     problems = [quote.line(each) for each in result.problems]
