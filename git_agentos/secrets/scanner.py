@@ -20,7 +20,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from git_agentos.secrets import detectors, fingerprints, suspects
+from git_agentos.secrets import detectors, fingerprints
 from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.util.values import count
 
@@ -85,6 +85,8 @@ class Scanner:
         return found + self._scan_batch(batch)
 
     def _scan_batch(self, blobs: list[tuple[str | bytes, bytes]]) -> list[tuple[Finding, ...]]:
+        from git_agentos.secrets import suspects  # it takes time to load the forms
+
         release = detectors.version() if self._detect_secrets else None
         held = suspects.find([data[:MAX_BYTES] for _, data in blobs], release)
         return [self.scan(*each) if number in held else () for number, each in enumerate(blobs)]
@@ -139,7 +141,7 @@ def _with_lines(text: bytes, matches: list[rules.Match]) -> Iterator[tuple[int, 
 
 def _second_opinion(text: bytes, known: list[rules.Match]) -> list[rules.Match]:
     """What detect-secrets finds beside that."""
-    from git_agentos.secrets import placeholders, rules
+    from git_agentos.secrets import placeholders, rules, suspects
 
     lines, size = [], 0
     for start, line in rules.lines_to_look_at(text):
