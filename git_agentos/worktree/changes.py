@@ -16,7 +16,7 @@ from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.restore import commands
 from git_agentos.errors import UNCHANGED, AgentosWarning, UsageError, WorktreeError
 from git_agentos.git import refs, worktrees
-from git_agentos.worktree import layout
+from git_agentos.worktree import journal, layout
 from git_agentos.worktree.new_worktree import WorktreeSpec
 
 # Of these, the files are elsewhere, or nothing is in them.
@@ -39,6 +39,8 @@ def carried(context: OpenWorktree, spec: WorktreeSpec) -> WorktreeSpec:
         )
     _refuse_unfinished(operation.name_of(operation.read(context.location)), _conflicts(context))
     with worktrees.lock(context.location):
+        if any(each.id == spec.id for each in journal.find_all(context.location)):
+            return spec  # which the creation refuses: another command works on it, or was killed
         layout.choose_path(context, spec.id, spec.branch)  # refuses what is taken, before the checkpoint
     metadata = context.metadata(trigger="milestone", description=f"changes carried to worktree {spec.id}")
     with creation.checkpoint_writer(context) as writer:
