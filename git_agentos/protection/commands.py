@@ -168,6 +168,7 @@ class _SetUp:
     def integrate(self, name: str) -> None:
         for each in _worktrees(self._context):
             try:
+                integration.require_inside(name, each.root)
                 paths = settings_files.paths(name, each.root)
                 changed = integration.to_write(name, each.root)
                 if not all(exclude.has_pattern(each, path) for path in paths if _is_below(path, each.root)):

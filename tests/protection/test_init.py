@@ -254,6 +254,30 @@ def test_a_harness_whose_settings_cannot_be_read_is_named(repo: Repo, fake_home:
     assert (repo.path / ".gemini" / "settings.json").read_text() == "{not json"
 
 
+def test_links_that_a_commit_brings_are_not_followed(repo: Repo, fake_home: FakeHome) -> None:
+    """Not by `init`, and not in a worktree that is created later."""
+    fake_home.has("claude-code", "gemini")
+    (fake_home.path / ".gemini" / "settings.json").write_text("{}")
+    init(repo)
+    repo.git("checkout", "-q", "-b", "planted")
+    shutil.rmtree(repo.path / ".gemini")
+    repo.link(".gemini", str(fake_home.path / ".gemini"))
+    repo.link("in", ".")
+    repo.commit("planted")
+    before = fake_home.files()
+    done = init(repo)
+    assert "leads out of the worktree" in detail(done, "gemini")
+    assert layers(done)["gemini"] is False
+    said = git_run(repo.path, "worktree", "add", "-q", "-b", "later", str(repo.path.parent / "other"))
+    assert said.returncode == 0
+    assert b"leads out of the worktree" in said.stderr
+    made = run(repo.path, "worktree", "create", "dev-1")
+    assert made.code == 0
+    assert b"leads out of the worktree" in made.err
+    assert (repo.path.parent / "other" / ".claude" / "settings.local.json").exists()
+    assert fake_home.files() == before
+
+
 # -- repositories of every kind ----------------------------------------------------------------------------------------
 
 

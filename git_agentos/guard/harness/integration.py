@@ -20,6 +20,7 @@ from git_agentos.git.location import Location, locate
 from git_agentos.guard.harness import adapters, backup, exclude, requirements, settings_files
 from git_agentos.guard.harness.adapters import HARNESSES, Harness
 from git_agentos.guard.harness.backup import Backup
+from git_agentos.guard.paths import is_below
 from git_agentos.guard.setup import launcher
 from git_agentos.guard.shell import syntax
 from git_agentos.util import files
@@ -90,6 +91,15 @@ def remove(name: str, root: str, environment: Mapping[str, str], *, user: bool =
     return Integration(name, paths[0], False, any(changed), adapters.get(name).note)
 
 
+def require_inside(name: str, root: str) -> None:
+    """GuardError where a settings file leads out of its worktree, by a link that a commit may have brought: nobody has
+    asked for what is there to be written."""
+    path = _leading_out(name, root)
+    if path is not None:
+        hint = f"remove the link, or git agentos guard integrate {name}, which follows it"
+        raise GuardError(f"'{path}' leads out of the worktree", hint)
+
+
 def to_write(name: str, root: str) -> list[str]:
     """The settings files that `add` would write in the worktree at `root`. GuardError as there."""
     if syntax.program() is None:
@@ -140,9 +150,17 @@ def restore_removed(root: str, environment: Mapping[str, str]) -> Iterator[tuple
     A file without our hooks is left, since somebody may have edited it on purpose: `doctor` reports it.
     """
     for name, path in list(missing(root, environment)):
-        if not os.path.lexists(path):
+        if not os.path.lexists(path) and _leading_out(name, root) is None:
             add(name, root, environment)
             yield name, path
+
+
+def _leading_out(name: str, root: str) -> str | None:
+    """A settings file that a link takes out of its worktree."""
+    for path in settings_files.paths(name, root):
+        if not is_below(os.path.realpath(path), os.path.realpath(settings_files.folder_of(name, path))):
+            return path
+    return None
 
 
 def _location(path: str) -> Location | None:

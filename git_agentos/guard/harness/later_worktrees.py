@@ -19,6 +19,7 @@ def integrate(location: Location, environment: Mapping[str, str]) -> list[str]:
     for name in record.harnesses if record is not None else ():
         if name in HARNESSES:
             try:
+                integration.require_inside(name, location.root)
                 integration.add(name, location.root, environment)
             except (AgentosError, OSError) as error:
                 problems.append(f"{name} does not ask the guard in '{location.root}': {error}")
