@@ -20,6 +20,7 @@ import rows_secrets
 import rows_sync
 import rows_tdd
 import rows_watch
+import rows_why
 import rows_worktree
 import toolbox
 from harness import TIMES, Bench, Cell, add_ratio, bare_imports, ms, tool
@@ -551,6 +552,7 @@ ROWS: dict[str, Callable[[Bench], None]] = {
     "memory": memory,
     "database": database,
     "log": log,
+    "why": rows_why.why,
     "conflicts": conflicts,
     "worktree": rows_worktree.worktree,
     "guard": rows_guard.guard,

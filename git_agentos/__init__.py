@@ -43,8 +43,8 @@ _MODULES = {
     "git_agentos.api.repository": "OpenRepository open_repository",
     "git_agentos.api.results": (
         "AcceptResult ApprovalStatus ArchivedWorktree ChangeCounts CheckpointSummary CleanupResult "
-        "ConflictReport ForgetResult GuardDecision HeldBackCheckpoint KeptCheckpoint LargeCheckpoint LargePath "
-        "LogEntry MergeConflict MergeResult MergeSource ProcessInfo ProtectedCheckpoint RecoverResult "
+        "ConflictReport ExplainedLine ForgetResult GuardDecision HeldBackCheckpoint KeptCheckpoint LargeCheckpoint "
+        "LargePath LogEntry MergeConflict MergeResult MergeSource ProcessInfo ProtectedCheckpoint RecoverResult "
         "RefusedTimeline RemoteWorktree RemovalResult RepositoryStatus RestoreResult RevertResult "
         "RewrittenCheckpoint RollbackResult RuleStorage RunResult RunStep SavedCheckpoint StorageResult SyncConflict "
         "SyncResult SyncStatus SyncedWorktree TimelineStorage TransferredCheckpoints Turn Unreadable VerifyResult "
@@ -75,17 +75,17 @@ __all__ = [
     "AcceptResult", "AgentosError", "AgentosWarning", "ApprovalStatus", "Approvals", "ArchivedWorktree",
     "ChangeCounts", "ChangedState", "Checkpoint", "CheckpointFormatError", "CheckpointNotFound", "CheckpointSummary",
     "Checkpoints", "CleanupResult", "ConfigurationError", "ConflictError", "ConflictReport", "ContextError",
-    "DamagedDatabase", "DamagedFile", "DatabaseError", "Diff", "FileChange", "FileContent", "Finding", "ForgetResult",
-    "GitCommandError", "GitWorktreeWorkspaceService", "Guard", "GuardDecision", "GuardError", "HeldBackCheckpoint",
-    "IncompleteCaptureError", "Interrupted", "InterruptedRestore", "KeptCheckpoint", "LargeCheckpoint", "LargePath",
-    "LockedError", "Log", "LogEntry", "McpError", "MergeConflict", "MergeResult", "MergeSource",
-    "MissingObjectsError", "NullWorkspaceService", "OpenRepository", "PolicyError", "ProcessInfo",
-    "ProtectedCheckpoint", "RecoverResult", "RefusedTimeline", "RemoteWorktree", "Remotes", "RemovalResult",
-    "RepositoryError", "RepositoryStatus", "RestoreError", "RestoreResult", "RevertResult", "RewrittenCheckpoint",
-    "RollbackResult", "RuleStorage", "RunError", "RunObserver", "RunOptions", "RunResult", "RunStep", "Runs",
-    "SavedCheckpoint", "Skipped", "StorageError", "StorageResult", "SyncConflict", "SyncObserver", "SyncResult",
-    "SyncStatus", "SyncedWorktree", "TddError", "TimelineStorage", "TransferredCheckpoints", "Turn", "Turns",
-    "Unreadable", "UnreadableConfiguration", "UnsupportedRepository", "UsageError", "VerifyResult",
+    "DamagedDatabase", "DamagedFile", "DatabaseError", "Diff", "ExplainedLine", "FileChange", "FileContent",
+    "Finding", "ForgetResult", "GitCommandError", "GitWorktreeWorkspaceService", "Guard", "GuardDecision",
+    "GuardError", "HeldBackCheckpoint", "IncompleteCaptureError", "Interrupted", "InterruptedRestore",
+    "KeptCheckpoint", "LargeCheckpoint", "LargePath", "LockedError", "Log", "LogEntry", "McpError", "MergeConflict",
+    "MergeResult", "MergeSource", "MissingObjectsError", "NullWorkspaceService", "OpenRepository", "PolicyError",
+    "ProcessInfo", "ProtectedCheckpoint", "RecoverResult", "RefusedTimeline", "RemoteWorktree", "Remotes",
+    "RemovalResult", "RepositoryError", "RepositoryStatus", "RestoreError", "RestoreResult", "RevertResult",
+    "RewrittenCheckpoint", "RollbackResult", "RuleStorage", "RunError", "RunObserver", "RunOptions", "RunResult",
+    "RunStep", "Runs", "SavedCheckpoint", "Skipped", "StorageError", "StorageResult", "SyncConflict", "SyncObserver",
+    "SyncResult", "SyncStatus", "SyncedWorktree", "TddError", "TimelineStorage", "TransferredCheckpoints", "Turn",
+    "Turns", "Unreadable", "UnreadableConfiguration", "UnsupportedRepository", "UsageError", "VerifyResult",
     "WorkflowConfigurationError", "Workspace", "WorkspaceContext", "WorkspaceService", "WorkspaceSnapshot",
     "WorktreeError", "WorktreeReason", "WorktreeStatus", "WorktreeSyncResult", "Worktrees", "__version__",
     "ensure_agentos_dir", "get_checkpoint_db_path", "get_repo_root", "open_repository", "open_workspace",

@@ -28,6 +28,7 @@ _NAMES = {
         "agent": "agent_id",
         "worktree_id": "worktree",
     },
+    "ExplainedLine": {"agent": "agent_id"},
     "Turn": {"agent": "agent_id", "worktree_id": "worktree"},
     "WorktreeStatus": {"commit": "head_sha", "base_commit": "base_sha", "task_id": "task", "changes": "dirty"},
     "RemovalResult": {"commit": "branch_sha"},

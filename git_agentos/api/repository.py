@@ -11,7 +11,7 @@ from git_agentos.api.conversion import convert
 from git_agentos.api.guard import Approvals, Guard
 from git_agentos.api.log import Log
 from git_agentos.api.remotes import Remotes
-from git_agentos.api.results import RecoverResult, RepositoryStatus, RestoreResult
+from git_agentos.api.results import ExplainedLine, RecoverResult, RepositoryStatus, RestoreResult
 from git_agentos.api.runs import Runs
 from git_agentos.api.turns import Turns
 from git_agentos.api.worktrees import Worktrees
@@ -125,6 +125,15 @@ class OpenRepository:
     def recover(self, *, abort: bool = False) -> RecoverResult:
         """Finish an interrupted restore, or with `abort` return to the state before it."""
         return convert(RecoverResult, self._workspace.recover(abort=abort))
+
+    def why(self, path: str, line: int | None = None) -> tuple[ExplainedLine, ...]:
+        """Which turn, checkpoint and commit each line of a file comes from, or one line, counted from 1. The path is
+        relative to the one that was opened."""
+        from git_agentos.why import explain
+
+        [name] = self._workspace.relative([path])
+        found = explain.why(self._workspace.context, os.fsencode(name), line)
+        return tuple(convert(ExplainedLine, each) for each in found.lines)
 
     def status(self) -> RepositoryStatus:
         """Changes, the last checkpoint, and unfinished work in the repository."""

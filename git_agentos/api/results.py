@@ -177,6 +177,22 @@ class RevertResult:
 
 
 @dataclass(frozen=True)
+class ExplainedLine:
+    """A line, and where it comes from: the commit that git blame names, the first checkpoint with it, and the turn that
+    wrote it; None where that is unknown, or cannot be told. `created_at` is of the checkpoint, else of the commit."""
+
+    line: int
+    text: str
+    commit: str | None
+    checkpoint: str | None
+    agent: str | None
+    session_id: str | None
+    turn: str | None
+    prompt: str | None
+    created_at: datetime | None
+
+
+@dataclass(frozen=True)
 class GuardDecision:
     """What policy decides about a command: `decision` is `allow`, `approve` or `forbid`; `operations` are the names of
     what the command does, the strictest first; `rule` decided; `instead` is a safe command in its place."""

@@ -23,7 +23,7 @@ Kind = TypeVar("Kind", bound="Command")
 # In the order in which help lists them.
 COMMANDS = (
     "init", "checkpoint", "restore", "undo", "recover", "pick", "forget", "worktree", "run", "rollback", "tdd", "log",
-    "turns", "revert", "memory", "guard", "approvals", "hooks", "hook", "watch", "sync", "storage", "mcp", "db",
+    "turns", "revert", "why", "memory", "guard", "approvals", "hooks", "hook", "watch", "sync", "storage", "mcp", "db",
     "status", "doctor", "completion",
 )  # fmt: skip
 

@@ -33,7 +33,7 @@ index_file      the bytes of an index, read without git
 index           editing the index; index_damage: whether it can be read
 ignore          ignore rules
 filters         every byte that crosses the working tree through a filter
-merge_tree      merging commits in memory
+merge_tree      merging commits in memory; line_diff: which lines two texts have in common
 hunks           the parts of git's patches: parsed, split, edited, taken back
 remote_branch   the branch of a remote that a branch follows, and fetching it in a limited time
 user_hooks      the hooks and the fsmonitor that a user has set up

@@ -28,7 +28,7 @@ from tests.support.repo import Repo
 # Kinds that have a test of their own.
 ELSEWHERE = [
     *"merge conflicts log-timeline log-review log-entry log-list log-rebuild memory-item memory-list db".split(),
-    *"turns revert".split(),
+    *"turns revert why".split(),
     *"worktree worktree-list worktree-path worktree-env worktree-notify notify".split(),
     *"worktree-complete worktree-archive worktree-remove worktree-repair worktree-sync cleanup".split(),
     *"decision guard-integrate confirm".split(),
@@ -252,6 +252,7 @@ def test_the_result_classes_are_the_reference() -> None:
     from git_agentos.tdd import state as tdd
     from git_agentos.turns import listing as turns
     from git_agentos.turns import revert
+    from git_agentos.why import explain
     from git_agentos.worktree import base_update, link, notices, ports, status, teardown
     from git_agentos.worktree import cleanup as worktree_cleanup
 
@@ -277,6 +278,8 @@ def test_the_result_classes_are_the_reference() -> None:
         (turns.Turns, "turns"),
         (turns.Turn, "turn"),
         (revert.Revert, "revert"),
+        (explain.Why, "why"),
+        (explain.Line, "explained line"),
         (memory.Item, "memory-item"),
         (memory.Contribution, "contribution"),
         (events.Run, "run"),

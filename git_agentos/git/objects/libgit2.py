@@ -68,6 +68,7 @@ _parts = _load()
 
 Oid = _parts.core.Oid
 GitError: type[Exception] = _parts.core.GitError
+_FORCE_TEXT = 1 << 20  # git_diff_option_t
 KINDS = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}  # git_object_t
 
 
@@ -102,3 +103,20 @@ def known_extensions() -> set[str]:
 def know_extensions(names: list[str]) -> None:
     """Set the `extensions.*` that libgit2 accepts besides its own."""
     _parts.option(_parts.options.SET_EXTENSIONS, names, len(names))
+
+
+class Hunk(NamedTuple):
+    """Lines of one text in the place of lines of another, as in the header of a patch without context."""
+
+    old_start: int
+    old_lines: int
+    new_start: int
+    new_lines: int
+
+
+def hunks(old: bytes, new: bytes) -> list[Hunk]:
+    """The changes that make `new` of `old`, as `git diff` finds them; any bytes count as text."""
+    if old == new:
+        return []
+    patch = _parts.core.Patch.create_from(old, new, context_lines=0, interhunk_lines=0, flag=_FORCE_TEXT)
+    return [Hunk(each.old_start, each.old_lines, each.new_start, each.new_lines) for each in patch.hunks]

@@ -93,6 +93,7 @@ log rebuild | here | agentos | agentos-change | |
 log timeline | repository | agentos | agentos | -n= --max-count= |
 log review | repository | agentos | agentos | --html= |
 turns | repository | agentos | agentos | --all -n= --max-count= |
+why | repository | agentos | agentos | |
 revert | here | agentos | agentos-change | --conflict= --dry-run | --dry-run:!agentos
 memory artifact | here | agentos | agentos | --type= --path= --description= |
 memory merge | here | agentos | agentos | --target= --source= --commit= |

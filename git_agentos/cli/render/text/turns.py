@@ -1,4 +1,4 @@
-"""`turns` and `revert` as text."""
+"""`turns`, `revert` and `why` as text."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from git_agentos.cli import quote
-from git_agentos.cli.render.text.layout import abbrev, lines, relative_time
+from git_agentos.cli.render.text.layout import abbrev, lines, relative_time, table
 from git_agentos.cli.text import Style, Text
 from git_agentos.util.values import count
 
 if TYPE_CHECKING:
     from git_agentos.turns.listing import Turn
     from git_agentos.turns.revert import Revert
+    from git_agentos.why.explain import Line, Why
 
 _MOST_PATHS = 10
+_PROMPT = 40  # characters of a prompt beside a line
 _ID = 12  # digits; ids begin with the time, in nanoseconds
 
 
@@ -74,3 +76,29 @@ def reverted(result: Revert, *, markers: bool) -> Text:
     rows = [f"Reverted turn {turn}: {changed} changed.", f"The state before is saved as {saved}."]
     rows += [f"Conflict markers are in {number}:", *conflicts] if conflicts else []
     return Text(lines(rows), f"{saved}\n", hints=("'git agentos undo' returns to it",))
+
+
+def explained(result: Why, style: Style) -> Text:
+    """`why`: a line of the file in each row; under -q the ids of the turns, `-` for none."""
+    rows = [
+        (
+            str(each.line),
+            turn_id(each.turn) if each.turn is not None else "",
+            abbrev(each.commit),
+            quote.line(each.agent_id or ""),
+            relative_time(each.created_at, style.now) if each.created_at is not None else "not saved yet",
+            _shortened(each),
+            quote.line(each.text),
+        )
+        for each in result.lines
+    ]
+    if not rows:
+        return Text(notes=("the file is empty",))
+    return Text(lines(table(rows, style)), lines(each.turn or "-" for each in result.lines))
+
+
+def _shortened(line: Line) -> str:
+    if line.turn is None:
+        return ""
+    prompt = _prompt(line.prompt or "")
+    return prompt if len(prompt) <= _PROMPT else f"{prompt[: _PROMPT - 1]}…"
