@@ -318,6 +318,7 @@ install() {
     say "  commands     $(short "$bin")/git-agentos ($others)"
     say "  man pages    $(short "$man") ($pages)"
     say "  completions  bash, zsh, fish, in $(short "$data")"
+    say "  next         git agentos init, in a repository: saves work before it can be lost"
     advise
 }
 
