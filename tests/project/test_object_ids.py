@@ -15,6 +15,7 @@ PACKAGE = PROJECT_ROOT / "git_agentos"
 OTHERS = {
     "config.py": {"text[:40]"},
     "cli/options.py": {"text[:40]", "len(text) <= 40"},
+    "run/evidence_again.py": {'(?<=")[0-9a-f]{64}(?=")'},  # SHA-256 of files, not of objects
     "store/database.py": {"len(head) == 64", "head[60:64]"},  # SQLite's header
     "tdd/gate/frozen_files.py": {"[0-9a-f]{64}"},  # SHA-256 of files, not of objects
     "tdd/models/mock.py": {"re.sub('[^a-z0-9]+', '_', request.issue_id.lower()).strip('_')[:40]"},
