@@ -104,8 +104,10 @@ def examine(workspace: Workspace, watch: WatchStatus | None, *, fix: bool = Fals
 
 def _examine_captured(context: OpenWorktree) -> Iterator[Finding]:
     from git_agentos.secrets import captured_files
+    from git_agentos.sync import exposed
 
-    return captured_files.examine(context.repository, context.settings)
+    yield from captured_files.examine(context.repository, context.settings)
+    yield from captured_files.examine_pushed(exposed.pushed(context))
 
 
 def _examine_watch(context: OpenWorktree, watch: WatchStatus | None) -> Iterator[Finding]:

@@ -73,6 +73,10 @@ def read_header(file: BinaryIO, algorithm: HashAlgorithm) -> Header:
 
 
 def unpack(room: Quarantine, file: BinaryIO, header: Header) -> None:
-    """Write the objects of a bundle to a quarantine; GitCommandError if one of them is damaged, or missing."""
+    """Write the objects of a bundle to a quarantine. RepositoryError if it does not have what the bundle continues,
+    GitCommandError if an object is damaged."""
+    wanted = "".join(f"{each}\n" for each in header.prerequisites)
+    if b" missing\n" in room.git("cat-file", "--batch-check", data=wanted.encode("ascii")):
+        raise RepositoryError("it continues something that is not here; a bundle before it is missing")
     os.lseek(file.fileno(), header.pack, os.SEEK_SET)
     quarantine.run(room, ["index-pack", "--stdin", "--fix-thin"], stdin=file.fileno())

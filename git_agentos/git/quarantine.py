@@ -2,7 +2,8 @@
 sent away and not kept at all.
 
 `GIT_OBJECT_DIRECTORY` is the folder, and the store is an alternate of it. `GIT_SHALLOW_FILE` names the commits whose
-parents are not here (git-rev-parse(1), `--is-shallow-repository`).
+parents are not here, of which a remote is told when something is fetched; `GIT_GRAFT_FILE` those whose parents are left
+out of everything, of which nobody is told.
 """
 
 from __future__ import annotations
@@ -18,16 +19,15 @@ from git_agentos.git.repository import Repository
 from git_agentos.util.named_tuple import NamedTuple
 
 _FEWEST_IN_A_PACK = 100  # git's own fetch.unpackLimit
-_OBJECTS, _SHALLOW, _PACK = "objects", "shallow", "kept.pack"
+_OBJECTS, _SHALLOW, _GRAFTS, _PACK = "objects", "shallow", "grafts", "kept.pack"
 
 
 class Quarantine(NamedTuple):
-    """A quarantine: its folder, the environment of git commands in it, and the commits whose parents are not here."""
+    """A quarantine: its folder, and the environment of git commands in it."""
 
     repository: Repository
     folder: str
     environment: Mapping[str, str]
-    boundary: tuple[str, ...]
 
     def git(self, *args: str | bytes, data: bytes | None = None, ok: Sequence[int] = (0,)) -> bytes:
         """Run a git command that sees what is in it, and writes into it; its stdout."""
@@ -37,6 +37,11 @@ class Quarantine(NamedTuple):
         """Write an object; its id."""
         args = ("-c", "core.looseCompression=0", "hash-object", "-w", "-t", kind, "--stdin")
         return self.git(*args, data=data).decode("ascii").strip()
+
+    def leave_out_parents(self, commit: str) -> None:
+        """From now on, git takes a commit for one without parents. It is pushed as it is, and its parents never are."""
+        with open(self.environment["GIT_GRAFT_FILE"], "a") as file:
+            file.write(f"{commit}\n")
 
     def path(self, name: str) -> str:
         """A file in its folder, which is removed with it."""
@@ -66,7 +71,10 @@ def opened(repository: Repository, boundary: Mapping[str, bytes] | None = None) 
         env["GIT_SHALLOW_FILE"] = os.path.join(folder, _SHALLOW)
         with open(env["GIT_SHALLOW_FILE"], "wb") as file:
             file.write(lines)
-        made = Quarantine(repository, folder, env, tuple(known))
+        env["GIT_GRAFT_FILE"] = os.path.join(folder, _GRAFTS)
+        with open(env["GIT_GRAFT_FILE"], "wb"):
+            pass
+        made = Quarantine(repository, folder, env)
         for data in known.values():
             made.write("commit", data)
         yield made

@@ -73,12 +73,10 @@ def fetch(
 ) -> None:
     """Fetch what refs of a remote reach. No ref changes here; GitCommandError if one of them cannot be fetched.
 
-    With a `quarantine`, the objects are there afterwards, without what its boundary reaches.
+    With a `quarantine`, the objects are there afterwards. The remote is told of its boundary, and leaves out what is
+    behind that.
     """
-    tips: list[str] = []
-    if quarantine is not None and quarantine.boundary:
-        tips = [f"--negotiation-tip={each}" for each in ("refs/*", *quarantine.boundary)]
-    args = ["fetch", *_FETCH, *tips, "--", remote]
+    args = ["fetch", *_FETCH, "--", remote]
     child = process.spawn(args, cwd=location.root, env=_environment(location, quarantine), stdin=process.PIPE)
     assert child.stdin is not None
     try:

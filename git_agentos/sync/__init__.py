@@ -10,6 +10,7 @@ scan       what is new to a remote, searched for secrets; which checkpoints are 
 encryption what is encrypted to whom, by age; the only module that imports pyrage
 bundles    the form of an encrypted timeline on a remote: a chain of encrypted bundles
 encrypted  such chains: what is known of them; sent and received
+exposed    what was pushed without encryption, for `doctor`
 fetched    timelines of other hosts: checked, and found by `--host`
 names      the refs, here and on remotes
 host       the name of this clone

@@ -10,7 +10,7 @@ import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from git_agentos.errors import AgentosError, RepositoryError, converted_storage_errors
+from git_agentos.errors import AgentosError, GitCommandError, RepositoryError, converted_storage_errors
 from git_agentos.git import quarantine, refs, transport
 from git_agentos.git.location import Location
 from git_agentos.git.quarantine import Quarantine
@@ -185,30 +185,25 @@ def receive(session: Session, room: Quarantine, name: RemoteTimeline, end: str, 
             if before is None or before.end.tip != end:
                 raise RepositoryError("it has no bundles")
             return before
-        quarantine.keep(room, tip)
+        try:
+            quarantine.keep(room, tip)
+        except GitCommandError as error:
+            raise RepositoryError(f"its bundles lack a part of it, or have a damaged one: {error.message}") from error
     return Known(chain.end, tip)
 
 
-def own_tip(session: Session, name: RemoteTimeline, end: str) -> str:
-    """The commit of this clone's own timeline in the chain on the remote that ends so; it is here afterwards.
-
-    RepositoryError if that is not known, and cannot be found out.
-    """
-    tip = known_tip(session, name, end)
-    if tip is not None:
-        return tip
+def fetch_own(session: Session, name: RemoteTimeline, end: str) -> str:
+    """The commit of a timeline in this clone's own chain on the remote, which ends so and is not known; it is here
+    afterwards. RepositoryError if that cannot be found out."""
     try:
         by = identity(session)
         with room(session, [name]) as made:
             transport.fetch(session.context.location, session.remote, [name.on_remote], session.observer.output, made)
-            found = receive(session, made, name, end, by)
+            return receive(session, made, name, end, by).timeline
     except AgentosError as error:
         raise RepositoryError(
             f"the remote has bundles of the host '{session.host}' that this clone does not know: {error.message}"
         ) from error
-    if not session.dry_run:
-        note(session, {name: [found]})
-    return found.timeline
 
 
 def is_taken(session: Session, name: RemoteTimeline, end: str) -> bool:

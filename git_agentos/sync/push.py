@@ -15,7 +15,7 @@ from git_agentos.errors import AgentosError, GitCommandError, RepositoryError
 from git_agentos.git import refs, transport
 from git_agentos.git.repository import CommitData, Repository
 from git_agentos.git.transport import Update
-from git_agentos.sync import chain, encrypted, fetched, notes, replaced
+from git_agentos.sync import chain, encrypted, fetched, names, notes, replaced
 from git_agentos.sync.chain import Lacking
 from git_agentos.sync.encrypted import Portion
 from git_agentos.sync.names import RemoteTimeline
@@ -90,6 +90,8 @@ def push(session: Session, wanted: Iterable[str], *, last: int | None = None) ->
             known[plan.name.timeline] = Note(plan.tip, plan.remote_tip, rules, tuple(plan.held_back), plan.is_partial)
     if plans and not session.dry_run:
         notes.write(repository.location, session.remote, known)
+    if not session.dry_run:
+        _drop_gone(session, {plan.name for plan in plans})
     return done
 
 
@@ -166,12 +168,15 @@ def _own_chain(session: Session, name: RemoteTimeline, oid: str, tip: str) -> st
     repository = session.context.repository
     ref = name.fetched_from(session.remote)
     known = refs.resolve(repository.location, ref)
+    # A push that was killed before it was noted: the commits were made here.
     if name.is_encrypted:
-        oid = encrypted.own_tip(session, name, oid)
+        pushed = encrypted.known_tip(session, name, oid)
+        is_made_here = pushed is not None
+        oid = pushed or encrypted.fetch_own(session, name, oid)
+    else:
+        is_made_here = known is not None and repository.exists(oid) and chain.is_appended(repository, known, oid)
     if known == oid:
         return oid
-    # A push that was killed before it was noted: the commits were made here.
-    is_made_here = known is not None and repository.exists(oid) and chain.is_appended(repository, known, oid)
     if not is_made_here:
         if not repository.exists(oid):
             transport.fetch(repository.location, session.remote, [name.on_remote], session.observer.output)
@@ -282,6 +287,18 @@ def _delete_older(session: Session, plan: _Plan) -> None:
             encrypted.note(session, {name: []})
         else:
             plan.failed = f"the generation '{name.name}', which was replaced, could not be deleted: {reason}"
+
+
+def _drop_gone(session: Session, pushed: Iterable[RemoteTimeline]) -> None:
+    """Drop the refs here of generations that are on the remote no more, since somebody has deleted them there."""
+    location = session.context.location
+    there = {name._replace(is_encrypted=False) for name in (*session.there, *pushed)}
+    mine = f"{timeline.FETCHED}{session.remote}/{session.host}/"
+    for ref, oid in refs.list_refs(location, mine, skip_broken=True).items():
+        parsed = names.parse_fetched(ref)
+        if parsed is not None and parsed[0] == session.remote and parsed[1] not in there:
+            with contextlib.suppress(refs.RefMoved):
+                refs.drop(location, ref, oid)
 
 
 def _track(repository: Repository, ref: str, new: str, old: str | None) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import at_rest
+from tests.support.age import Key, decrypt_with, encrypt_to
 from tests.support.faults.server import FaultCase, Runner, assert_sound, sample_steps, snapshot
 from tests.support.remotes import clone, connect, make_bare, refs_on, sync
 from tests.support.repo import Repo, git
@@ -144,3 +145,56 @@ def test_a_revival(runner: Runner, repo: Repo, shared: Path, tmp_path: Path) -> 
         if not (made / "dev-1" / "work").exists():
             runner.run_ok(there.path, *case.argv)
         assert (made / "dev-1" / "work").read_text() == "done\n", what
+
+
+@pytest.mark.slow
+def test_an_encrypted_push(runner: Runner, repo: Repo, shared: Path, tmp_path: Path) -> None:
+    """The next one goes on, without a key: what was sent is known, whether it has arrived or not."""
+    key = Key(tmp_path, "ada")
+    encrypt_to(repo, key.recipient)
+    save(repo, "a")
+    sync(repo)
+    save(repo, "b")
+    saved = save(repo, "c")
+    case = Case(repo, shared, "sync", "--all")
+    there = clone(tmp_path, shared, "lap")
+    decrypt_with(there, key.path)
+    at_rest.copy(there.path, tmp_path / "lap.template")
+    for what in case.killed(runner):
+        tips_are_whole(shared)
+        runner.run_ok(repo.path, "sync", "--all")
+        assert list(refs_on(shared)) == ["desk/bundles/main"], what
+        assert repo.oid("refs/agentos/remotes/origin/desk/timelines/main") == repo.oid("refs/agentos/timelines/main"), (
+            what
+        )
+        at_rest.copy(tmp_path / "lap.template", there.path)
+        runner.run_ok(there.path, "sync")
+        assert there.oid("refs/agentos/remotes/origin/desk/timelines/main^2") == saved, what
+        assert_sound_after(runner, repo, what)
+
+
+@pytest.mark.slow
+def test_an_encrypted_fetch(runner: Runner, repo: Repo, shared: Path, tmp_path: Path) -> None:
+    """Its ref leads to what was there before, or to all that is new."""
+    key = Key(tmp_path, "ada")
+    encrypt_to(repo, key.recipient)
+    save(repo, "a")
+    sync(repo)
+    there = clone(tmp_path, shared, "lap")
+    decrypt_with(there, key.path)
+    sync(there)
+    ref = "refs/agentos/remotes/origin/desk/timelines/main"
+    before = there.oid(ref)
+    save(repo, "b")
+    last = save(repo, "c")
+    sync(repo)
+    tip = repo.oid("refs/agentos/timelines/main")
+    case = Case(there, shared, "sync")
+    for what in case.killed(runner):
+        assert there.oid(ref) in (before, tip), what
+        there.git("fsck", "--connectivity-only", "--no-dangling", "--no-progress")
+        runner.run_ok(there.path, "sync")
+        assert there.oid(ref) == tip, what
+        assert run_ok(there.path, "checkpoint", "show", "latest", "--host", "desk")["id"] == last, what
+        assert_sound_after(runner, there, what)
+        assert not list((there.git_dir / "agentos").glob("tmp/*")), what

@@ -156,11 +156,22 @@ def test_what_the_remote_has_is_in_no_bundle(repo: Repo, shared: Path, there: Re
     run_ok(there.path, "restore", saved, "--host", "desk")
     assert (there.path / "large").read_bytes() == repo.read("large")
     there.git("fsck", "--no-dangling")
-    # And it goes on where there is no branch any more.
-    saved = save(repo, "later")
-    sync(repo)
-    sync(there)
-    assert ids(there, "--host", "desk")[0] == saved
+    # And it goes on where there is no branch any more, and with another branch.
+    for name in (None, "more"):
+        if name is not None:
+            repo.write(name, random.Random(2).randbytes(300_000))
+            repo.commit(name)
+            repo.git("push", "-q", "origin", f"HEAD:refs/heads/{name}")
+        saved = save(repo, "later")
+        sync(repo)
+        tip = refs_on(shared)["desk/bundles/main"]
+        assert int(git(shared, "cat-file", "-s", f"{tip}^2:0000.age")) < 10_000
+        if name is not None:
+            git(shared, "update-ref", "-d", f"refs/heads/{name}")
+            git(shared, "gc", "-q", "--prune=now")
+        sync(there)
+        assert ids(there, "--host", "desk")[0] == saved
+    there.git("fsck", "--no-dangling")
 
 
 def test_an_archive_with_ignored_files_comes_back_exactly(repo: Repo, shared: Path, there: Repo) -> None:
@@ -450,3 +461,34 @@ def test_sha256_and_reftables(tmp_path: Path, key: Key) -> None:
     sync(repo)
     sync(there)
     assert ids(there, "--host", "desk") == [last, saved]
+
+
+def test_doctor_names_what_was_pushed_clear(repo: Repo, shared: Path, there: Repo) -> None:
+    """With ignored files whose names say that they hold secrets; until it is deleted on the remote."""
+
+    def said() -> list[str]:
+        found = run(repo.path, "--json", "doctor").json["findings"]
+        return [each["message"] for each in found if each["code"] == "pushed-secrets"]
+
+    repo.write(".gitignore", ".env\nbuild/\n")
+    repo.write(".env", "PORT=1\n")
+    repo.write("build/out", "x\n")
+    repo.config("agentos.includeIgnored", "*")
+    save(repo, "encrypted")
+    sync(repo)
+    assert said() == []
+    encrypt_to(repo)
+    sync(repo)
+    assert said() == [
+        "timeline 'main' was pushed to 'origin' unencrypted, with ignored files that may have secrets: '.env'"
+    ]
+    encrypt_to(repo, _recipient(there))
+    sync(repo)
+    assert len(said()) == 1
+    repo.git("push", "-q", "origin", "--delete", "refs/agentos/hosts/desk/timelines/main@2")
+    sync(repo)
+    assert said() == []
+    # Those of other clones are for these.
+    sync(there)
+    found = run(there.path, "--json", "doctor").json["findings"]
+    assert [each for each in found if each["code"] == "pushed-secrets"] == []
