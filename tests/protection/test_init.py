@@ -85,7 +85,7 @@ def test_everything_comes_back_to_the_byte(repo: Repo, linked: Repo, fake_home: 
     assert {"repo/.git/config", "repo/.git/info/exclude", "home/.codex/config.toml"} <= written
     assert repo.git("status", "--porcelain") == b""
     assert linked.git("status", "--porcelain") == b""
-    taken = init(repo, "--remove")
+    taken = init(repo, "--remove", "--yes")
     assert sorted(taken["removed"]) == sorted(done["written"])
     assert taken["edited"] == []
     assert differing(before, state(repo)) == []
@@ -198,7 +198,6 @@ def test_parts_can_be_left_out_and_added(repo: Repo, fake_home: FakeHome) -> Non
     [
         ("--harness", "nobody"),
         ("--harness", "codex", "--no-harness"),
-        ("--remove", "--yes"),
         ("--remove", "--no-watch"),
     ],
 )

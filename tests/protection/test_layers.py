@@ -14,6 +14,7 @@ from git_agentos.guard.setup import scripts
 from tests.support import patient
 from tests.support.fake_home import FakeHome
 from tests.support.repo import Repo, git_run
+from tests.support.sessions import ClaudeSession
 from tests.support.tool import run_ok
 from tests.support.waiting import wait_until
 
@@ -229,3 +230,14 @@ def test_a_daemon_that_has_ended_is_started_by_the_next_commit(watched: Repo) ->
     watched.write("notes.txt", "committed\n")
     watched.commit("a commit")
     wait_until(lambda: patient.run_ok(watched.path, "watch", "status")["running"], "a daemon is started")
+
+
+def test_a_daemon_that_has_ended_is_started_when_a_turn_begins(watched: Repo) -> None:
+    patient.run_ok(watched.path, "init")
+    pid = patient.run_ok(watched.path, "watch", "status")["pid"]
+    os.kill(pid, 9)
+    session = ClaudeSession(watched)
+    session.prompt("go on")
+    wait_until(lambda: patient.run_ok(watched.path, "watch", "status")["running"], "a daemon is started")
+    watched.write("notes.txt", "by a script\n")
+    wait_until(lambda: contains(watched, "notes.txt", b"by a script\n"), "the daemon saves it")

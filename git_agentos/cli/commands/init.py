@@ -41,8 +41,8 @@ def init(
     """
     from git_agentos.protection import commands
 
-    if remove and (parts.harness or parts.no_harness or parts.no_watch or yes):
-        raise UsageError("--remove cannot be used with other options than --dry-run")
+    if remove and (parts.harness or parts.no_harness or parts.no_watch):
+        raise UsageError("--remove cannot be used with other options than --yes and --dry-run")
     if parts.harness and parts.no_harness:
         raise UsageError("--harness and --no-harness cannot be used together")
     context = ctx.workspace().context

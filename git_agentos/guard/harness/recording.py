@@ -1,6 +1,7 @@
 """What the hook records: checkpoints of what an agent does in a harness (after an edit or a command, before and after
 each turn), the turns themselves (`turns.record`), and the last time that the harness called our hook in a worktree,
-which proves that it reads our settings.
+which proves that it reads our settings. At the beginning of a turn, a watch daemon that is wanted is started if it has
+ended, since what follows may change files in ways that no hook sees.
 
     <git directory of the worktree>/agentos/harness/<name>.asked    {"at": seconds, "below_exec": true}
 
@@ -22,6 +23,7 @@ from git_agentos.git.location import Location, locate
 from git_agentos.guard import messages
 from git_agentos.guard.ancestry import MARKER
 from git_agentos.guard.configuration import settings as configuration
+from git_agentos.guard.configuration.settings import GuardSettings
 from git_agentos.guard.harness import events
 from git_agentos.guard.harness.events import Event
 from git_agentos.redact import redact
@@ -81,13 +83,25 @@ def _record(harness: str, event: Event, location: Location, caller: Recorder) ->
         turn = begun.turn if begun is not None else None
     saved = None
     try:
-        if configuration.read(location.root, caller.environment).auto_on("onTaskComplete"):
+        settings = configuration.read(location.root, caller.environment)
+        if settings.auto_on("onTaskComplete"):
             saved = _create_checkpoint(session, event, location, caller, turn)
+        if event.kind == events.PROMPT:
+            _keep_daemon_running(location, settings, caller.environment)
     finally:
         if event.kind in _OF_A_TURN:
             _record_turn(session, event, location, caller, saved, begun)
         elif turn is not None and saved is not None:
             sessions.note_checkpoint(location, session.key, turn.turn, saved)
+
+
+def _keep_daemon_running(location: Location, settings: GuardSettings, environment: Mapping[str, str]) -> None:
+    from git_agentos.watch import automatic
+
+    values = {key: list(found) for key, found in settings.values.items() if key == "agentos.watch"}
+    message = automatic.keep_running(location, values, environment)
+    if message is not None:
+        warnings.warn(f"warning: {message}", stacklevel=1)
 
 
 def _begin(session: Session, event: Event, location: Location, caller: Recorder) -> Begun:
