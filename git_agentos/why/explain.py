@@ -89,16 +89,27 @@ class _Knowledge:
     def __init__(self, worktree: OpenWorktree, name: str, turns: Sequence[Turn], lost: Mapping[str, str]) -> None:
         self.history = History(worktree.repository, name)
         self.tracer = Tracer(self.history)
+        self._lines: dict[bytes, frozenset[bytes]] = {}
         self.windows = Windows(self.history, turns, lost)
-        self.arrivals = Arrivals(self.history, self._head(worktree))
+        self.head = self._head(worktree)
+        self.arrivals = Arrivals(self.history, self.head)
 
     def _head(self, worktree: OpenWorktree) -> str | None:
         """The commit of the worktree's HEAD; of its last branch, if the worktree is gone."""
         for where in worktree.all_worktrees():
             if timeline.worktree_id(where) == self.history.name:
                 return refs.read_head(where).commit
-        ref = (self.history.positions[-1].meta.get("head") or {}).get("ref") if self.history.positions else None
-        return refs.resolve(worktree.location, ref) if isinstance(ref, str) else None
+        ref = self.history.newest_ref()
+        return refs.resolve(worktree.location, ref) if ref is not None else None
+
+    def newest(self, path: bytes) -> bytes:
+        """The file at a path as the newest checkpoint has it; empty where there is none."""
+        return self.history.newest(path)
+
+    def newest_lines(self, path: bytes) -> frozenset[bytes]:
+        if path not in self._lines:
+            self._lines[path] = frozenset(line_diff.split(self.newest(path)))
+        return self._lines[path]
 
     def turn_of(self, origin: Origin) -> Turn | None:
         """The turn of a line that did not come with a commit."""
@@ -113,6 +124,7 @@ class _Explanation:
     ) -> None:
         self._worktree = worktree
         self._repository = worktree.repository
+        self._path = path
         self._blamed = commits.blame(worktree.repository, path, only)
         self._here = self._knowledge(worktree.worktree_id)
         self._reflog = Reflog(worktree.repository)
@@ -127,6 +139,9 @@ class _Explanation:
         known, turn = self._here, None
         if origin is not None and (not origin.by_commit or self._was_made_here(origin)):
             turn = known.turn_of(origin)
+            typed = known.history.positions[origin.position].said("event") == "edit"
+            if turn is not None and not typed and self._is_from_elsewhere(text, commit):
+                turn = None
         elif blamed is not None and (origin is None or origin.by_commit):
             origin = None
             found = self._written_elsewhere(blamed)
@@ -164,6 +179,27 @@ class _Explanation:
         if origin.before < 0 or head is None:
             return False
         return self._reflog.made_between(positions[origin.before].head, head)
+
+    def _is_from_elsewhere(self, text: bytes, commit: str | None) -> bool:
+        """Whether a line that a command may have brought was written in another worktree: by a squash merge, a patch, a
+        copy, an entry of the stash. One that is there because it was committed here does not count."""
+        for known in self._others:
+            content = known.newest(self._path)
+            if text not in known.newest_lines(self._path):
+                continue
+            if commit is not None and known.head is not None and self._is_ancestor(commit, known.head):
+                continue
+            lines = [n for n, each in enumerate(line_diff.split(content)) if each == text]
+            origins = known.tracer.trace(content, self._path, lines).values()
+            if any(each.before >= 0 and not each.by_commit for each in origins):
+                return True
+        return False
+
+    def _is_ancestor(self, older: str, newer: str) -> bool:
+        try:
+            return self._repository.is_ancestor(older, newer)
+        except (MissingObjectsError, RepositoryError):
+            return False
 
     def _written_elsewhere(self, blamed: Blamed) -> tuple[_Knowledge, Origin, Turn] | None:
         """The timeline, the origin and the turn of a line that another worktree committed; None if no turn of another

@@ -75,6 +75,26 @@ class History:
         """Checkpoint -> its position."""
         return {each.checkpoint: n for n, each in enumerate(self.positions)}
 
+    def newest(self, path: bytes) -> bytes:
+        """The file at a path as the newest checkpoint has it; empty where it has none. The others are not read."""
+        tip = timeline.tip(self.repository.location, self.name)
+        entry = self.entry(self.repository.commit(tip).tree, path) if tip is not None else None
+        if entry is None or entry[0] not in (trees.REGULAR, trees.EXECUTABLE):
+            return b""
+        return self.repository.blob(entry[1])
+
+    def newest_ref(self) -> str | None:
+        """The branch that HEAD was on at the newest checkpoint. The others are not read."""
+        link = timeline.newest(self.repository, self.name)
+        if link is None:
+            return None
+        try:
+            head = format.open_checkpoint(self.repository, link.checkpoint).meta.get("head")
+        except (CheckpointFormatError, MissingObjectsError):
+            return None
+        ref = head.get("ref") if isinstance(head, dict) else None
+        return ref if isinstance(ref, str) else None
+
     def versions(self, path: bytes) -> list[Version]:
         """The versions of the file at a path, oldest first, each where it is first seen after another one. Times in
         which there is no file are passed over."""

@@ -143,6 +143,9 @@ class History:
         if self.random.random() < 0.5:
             if self.repo.try_git("merge", "-q", "--no-edit", "agent/dev"):
                 self.repo.try_git("merge", "--abort")
+        elif self.random.random() < 0.5:
+            if self.repo.try_git("merge", "-q", "--squash", "agent/dev"):
+                self.repo.git("reset", "-q", "--hard")
         elif self.repo.try_git("cherry-pick", "--allow-empty", "agent/dev"):
             self.repo.try_git("cherry-pick", "--abort")
         worker.session.ran("git merge")

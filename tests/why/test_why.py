@@ -119,6 +119,25 @@ def test_lines_that_another_worktree_committed(repo: Repo, session: ClaudeSessio
     assert prompts(repo, "new.py") == {"new": "in dev"}
 
 
+@pytest.mark.parametrize("committed", [False, True])
+def test_lines_that_a_command_brings_from_another_worktree(repo: Repo, session: ClaudeSession, committed: bool) -> None:
+    dev = agent_worktree(repo, "dev")
+    do(ClaudeSession(dev, "in-dev"), dev, "in dev", ("code.py", "committed\nof dev\n"))
+    dev.commit("of dev")
+    session.prompt("squash it")
+    repo.git("merge", "-q", "--squash", "agent/dev")
+    repo.append("code.py", "on top\n")
+    if committed:
+        repo.commit("squashed")
+    session.ran("git merge --squash")
+    session.stop()
+    assert prompts(repo) == {"committed": None, "of dev": None, "on top": "squash it"}
+    repo.commit("squashed")
+    third = agent_worktree(repo, "third")  # which has all lines from here
+    ClaudeSession(third, "in-third").prompt("look")
+    assert prompts(repo) == {"committed": None, "of dev": None, "on top": "squash it"}
+
+
 def test_a_command_that_edits_and_commits_is_the_turns(repo: Repo, session: ClaudeSession) -> None:
     session.prompt("commit at once")
     repo.append("code.py", "at once\n")
