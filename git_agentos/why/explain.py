@@ -9,7 +9,7 @@ the same way. A turn is named only if no other can have written the line.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from git_agentos import log
@@ -17,14 +17,14 @@ from git_agentos.checkpoint import creation, timeline
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import CheckpointNotFound, MissingObjectsError, RepositoryError, UsageError
 from git_agentos.git import line_diff, merge_tree, refs, trees
-from git_agentos.turns import listing, record
+from git_agentos.turns import record
 from git_agentos.turns.listing import Turn
 from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.why import commits
 from git_agentos.why.commits import Arrivals, Blamed, Reflog
 from git_agentos.why.origin import Origin, Tracer
 from git_agentos.why.versions import History
-from git_agentos.why.windows import Windows
+from git_agentos.why.windows import Log, Windows
 
 
 class Line(NamedTuple):
@@ -86,11 +86,11 @@ def _content(worktree: OpenWorktree, path: bytes) -> bytes:
 class _Knowledge:
     """What the timeline of one worktree knows."""
 
-    def __init__(self, worktree: OpenWorktree, name: str, turns: Sequence[Turn], lost: Mapping[str, str]) -> None:
+    def __init__(self, worktree: OpenWorktree, name: str, known: Log) -> None:
         self.history = History(worktree.repository, name)
         self.tracer = Tracer(self.history)
         self._lines: dict[bytes, frozenset[bytes]] = {}
-        self.windows = Windows(self.history, turns, lost)
+        self.windows = Windows(self.history, known)
         self.head = self._head(worktree)
         self.arrivals = Arrivals(self.history, self.head)
 
@@ -239,26 +239,16 @@ class _Explanation:
     @cached_property
     def _others(self) -> list[_Knowledge]:
         """The timelines of the other worktrees in which there were turns."""
-        names = dict.fromkeys(each.worktree for each in self._turns)
+        names = dict.fromkeys(each.worktree for each in self._log.turns)
         return [self._knowledge(name) for name in names if name != self._worktree.worktree_id]
 
     def _knowledge(self, name: str) -> _Knowledge:
-        return _Knowledge(self._worktree, name, self._turns, self._lost)
+        return _Knowledge(self._worktree, name, self._log)
 
     # -- the log -------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _entries(self) -> list[log.Entry]:
+    def _log(self) -> Log:
         found = log.read(self._worktree, kinds=(record.TYPE,), every=True, newest_first=False)
         found.report(empty=False)
-        return found.rows
-
-    @cached_property
-    def _turns(self) -> list[Turn]:
-        return listing.folded(self._entries)
-
-    @cached_property
-    def _lost(self) -> Mapping[str, str]:
-        """Turn -> when its client was found to be gone."""
-        lost = (each for each in self._entries if each.details.get("event") == record.LOST)
-        return {str(each.details.get("turn")): each.timestamp for each in lost}
+        return Log.of(found.rows)

@@ -11,7 +11,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from git_agentos.turns import record
+from git_agentos.log import Entry
+from git_agentos.turns import listing, record
 from git_agentos.turns.listing import Turn
 from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.why.versions import History
@@ -26,13 +27,38 @@ class Extent(NamedTuple):
     last: int
 
 
-class Windows:
-    """The turns of the worktree whose timeline is `history`. `lost` has the times at which killed turns were found."""
+class Log(NamedTuple):
+    """What the log says of all turns: the turns; the checkpoints at the stops of each, which may be several; and when a
+    turn was found to be killed."""
 
-    def __init__(self, history: History, turns: Sequence[Turn], lost: Mapping[str, str]) -> None:
+    turns: Sequence[Turn]
+    stops: Mapping[str, Sequence[str]]
+    lost: Mapping[str, str]
+
+    @classmethod
+    def of(cls, entries: Sequence[Entry]) -> Log:
+        """Of entries, oldest first."""
+        stops: dict[str, list[str]] = {}
+        lost: dict[str, str] = {}
+        for entry in entries:
+            turn, after = entry.details.get("turn"), entry.details.get("after")
+            if not isinstance(turn, str):
+                continue
+            if entry.details.get("event") == record.LOST:
+                lost[turn] = entry.timestamp
+            elif entry.details.get("by") == record.STOP and isinstance(after, str):
+                stops.setdefault(turn, []).append(after)
+        return cls(listing.folded(entries), stops, lost)
+
+
+class Windows:
+    """The turns of the worktree whose timeline is `history`."""
+
+    def __init__(self, history: History, known: Log) -> None:
         self._history = history
-        self._turns = {each.id: each for each in turns if each.worktree == history.name}
-        self._lost = lost
+        self._turns = {each.id: each for each in known.turns if each.worktree == history.name}
+        self._stops = known.stops
+        self._lost = known.lost
 
     def turn_between(self, first: int, last: int) -> Turn | None:
         """The turn that alone was at work between the checkpoints at two positions; None if there is none, or that
@@ -59,8 +85,9 @@ class Windows:
         for id_, turn in self._turns.items():
             if turn.before is not None and turn.before in by_id:
                 own[id_].setdefault(by_id[turn.before], "prompt")
-            if turn.ended_by == record.STOP and turn.after is not None and turn.after in by_id:
-                own[id_][by_id[turn.after]] = "stop"
+            for stop in self._stops.get(id_, ()):
+                if stop in by_id:
+                    own[id_][by_id[stop]] = "stop"
         return own
 
     @cached_property

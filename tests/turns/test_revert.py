@@ -132,6 +132,17 @@ def test_the_index_follows_where_nothing_was_staged_since(repo: Repo, session: C
     assert repo.read("code.py").decode() == text()
 
 
+def test_what_was_only_staged_is_unstaged(repo: Repo, session: ClaudeSession) -> None:
+    repo.write("code.py", text(l5="by hand\n"))
+    session.prompt("stage it")
+    repo.git("add", "code.py")
+    session.stop()
+    done = revert(context_of(repo), turn_in(repo))
+    assert repo.git("status", "--porcelain") == b" M code.py\n"
+    assert repo.read("code.py").decode() == text(l5="by hand\n")
+    assert (done.changed, done.saved is None) == ([], False)
+
+
 def test_line_ends_are_those_of_a_checkout(repo: Repo, session: ClaudeSession) -> None:
     repo.write(".gitattributes", "*.py text eol=crlf\n")
     repo.git("add", ".gitattributes")

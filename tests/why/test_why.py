@@ -189,6 +189,25 @@ def test_an_interrupted_turn_and_what_came_after_it(repo: Repo, session: ClaudeS
     assert prompts(repo) == {"committed": None, "edited": "interrupted", "by somebody": None}
 
 
+def test_between_a_stop_and_the_going_on_of_a_client(repo: Repo, session: ClaudeSession) -> None:
+    do(session, repo, "goes on", ("code.py", "committed\none\n"))
+    repo.append("code.py", "by hand\n")
+    session.edited("code.py")
+    repo.append("code.py", "resumed\n")
+    session.edited("code.py")
+    session.stop()
+    assert prompts(repo) == {"committed": None, "one": "goes on", "by hand": None, "resumed": "goes on"}
+
+
+def test_between_two_reports_of_one_prompt(repo: Repo, session: ClaudeSession) -> None:
+    session.prompt("again")
+    repo.append("code.py", "by hand\n")
+    do(session, repo, "again", ("code.py", "committed\nby hand\none\n"))
+    assert prompts(repo) == {"committed": None, "by hand": None, "one": "again"}
+    (turn,) = listing.list_turns(context_of(repo)).turns
+    assert turn.changed == ["code.py"]
+
+
 def test_a_turn_without_its_checkpoints(repo: Repo, session: ClaudeSession) -> None:
     """What lies between checkpoints that are left may be of forgotten turns."""
     run_ok(repo.path, "checkpoint", "-m", "begin")
