@@ -215,10 +215,10 @@ build_environment() {
     # A cache folder is used where there is one, and never left behind where there was none.
     cache=$("$build/bin/python" -I -m pip cache dir 2>/dev/null || :)
     if [ -d "$cache" ]; then set -- --cache-dir "$cache"; else set -- --no-cache-dir; fi
-    # `sync` and `tdd` take libraries that are compiled: where there is none for this machine, all else works.
-    if ! into_environment "$@" "${here}[sync,tdd,watch]"; then
+    # `mcp`, `sync` and `tdd` take libraries that are compiled: where there is none for this machine, all else works.
+    if ! into_environment "$@" "${here}[mcp,sync,tdd,watch]"; then
         into_environment "$@" "${here}[watch]" || return 1
-        without_tdd=1
+        without_extras=1
     fi
     write_launchers >>"$log" 2>&1 || return 1
     version=$("$build/bin/git-agentos" --version 2>>"$log" | awk '{print $NF}') || return 1
@@ -325,9 +325,9 @@ install() {
 # ---------------------------------------------------------------- what is left for the user to do
 
 advise() {
-    [ -z "$without_tdd" ] ||
-        add 'git agentos tdd cannot be used here: what it needs could not be installed.' \
-            "$root/venv/bin/python -m pip install langgraph langgraph-checkpoint-sqlite detect-secrets pytest"
+    [ -z "$without_extras" ] ||
+        add 'git agentos tdd and mcp, and encryption in sync, cannot be used here: what they need could not be installed.' \
+            "$root/venv/bin/python -m pip install langgraph langgraph-checkpoint-sqlite detect-secrets pytest mcp pyrage"
     case :$PATH: in
         *:"$bin":*) ;;
         *) advise_path ;;
@@ -503,7 +503,7 @@ CONFIG
 
 # ---------------------------------------------------------------- main
 
-advice='' quiet='' trial='' without_tdd='' action=install prefix='' version='' git_is='' python_is=''
+advice='' quiet='' trial='' without_extras='' action=install prefix='' version='' git_is='' python_is=''
 while [ $# -gt 0 ]; do
     case $1 in
         --try) trial=1 ;;
