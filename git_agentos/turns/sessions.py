@@ -13,7 +13,6 @@ import contextlib
 import hashlib
 import json
 import os
-import socket
 from collections.abc import Iterator
 
 from git_agentos.git.location import Location
@@ -169,4 +168,4 @@ def _place() -> str:
         container = os.readlink("/proc/self/ns/pid")
     except OSError:
         container = ""
-    return f"{socket.gethostname()} {table.boot_id()} {container}"
+    return f"{os.uname().nodename} {table.boot_id()} {container}"
