@@ -17,6 +17,7 @@ redacted_runs, redacted_state, redacted_files  evidence, databases and small fil
 progress     what a rewriting has done so far
 remains      what it could not forget, in words
 evidence_notes  evidence that a killed process has not finished
+leftovers    what killed processes have left in the object store
 unfinished   notes of what has begun and did not finish
 commands     what the commands and the Python API call
 """

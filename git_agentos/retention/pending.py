@@ -2,7 +2,7 @@
 
     <common dir>/agentos/forgotten/<time in ns, 20 digits>.<pid>
 
-The first line is `roots`, `objects`, `written`, or `evidence` and a run; then comes one id on each line.
+The first line is `roots`, `objects`, `written`, or `evidence`, a run and a MAC; then comes one id on each line.
 
 A note of `roots` is written before a timeline moves: what these objects reach may be deleted where nothing needs it (if
 the timeline did not move, everything is still needed, and nothing is). One of `objects` is written before the first of
@@ -61,28 +61,9 @@ def read(location: Location) -> Pending:
     return Pending(paths, found[ROOTS], found[OBJECTS] | found[WRITTEN], found[WRITTEN])
 
 
-class EvidenceNote(NamedTuple):
-    """A note of evidence: of which run, which tree its copy becomes, and the checkpoint that says when (None: now)."""
-
-    path: str
-    run_id: str
-    tree: str
-    after: str | None
-
-
-def note_evidence(location: Location, run_id: str, tree: str, after: str | None) -> str:
-    """Write a note of evidence; its path."""
-    return note(location, f"{EVIDENCE} {run_id}", [tree, *([after] if after is not None else [])])
-
-
-def of_evidence(location: Location) -> list[EvidenceNote]:
-    """The notes of evidence."""
-    found = []
-    for path, kind, oids in _read_all(location):
-        name, _, run_id = kind.partition(" ")
-        if name == EVIDENCE and oids:
-            found.append(EvidenceNote(path, run_id, oids[0], oids[1] if len(oids) > 1 else None))
-    return found
+def of_evidence(location: Location) -> list[tuple[str, str, list[str]]]:
+    """The notes of evidence: path, first line, ids."""
+    return [each for each in _read_all(location) if each[1].startswith(EVIDENCE)]
 
 
 def _read_all(location: Location) -> Iterator[tuple[str, str, list[str]]]:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
 
-from git_agentos.checkpoint import format, renamed
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError
 from git_agentos.git import refs
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Writer
 from git_agentos.git.trees import Change, Entry
-from git_agentos.retention import pending
+from git_agentos.retention import evidence_notes, pending
 from git_agentos.retention.forgetting import drop_reflog
 from git_agentos.retention.progress import PreparedEvidence, Progress
 from git_agentos.retention.redaction import Redaction
-from git_agentos.run import evidence_again, evidence_copy, evidence_store, lock, sealing
+from git_agentos.run import evidence_again, evidence_copy, evidence_store, lock
 from git_agentos.run.context import evidence_path, is_id
 from git_agentos.run.evidence_folder import Folder
 from git_agentos.run.journal import Journal
@@ -50,11 +48,11 @@ class EvidenceCleaner:
         return b"".join(each for each, path in zip(sections, paths, strict=True) if path not in gone)
 
     def changed(
-        self, location: Location, run_id: str, found: Mapping[str, bytes], *, mark: bool = False
+        self, location: Location, run_id: str, found: Mapping[str, bytes], ids: Mapping[str, str] | None = None
     ) -> dict[str, bytes]:
         """The files of a run's evidence that differ when nothing that is to be forgotten is in them."""
         journal = Journal(Folder(evidence_path(location, run_id)), run_id)
-        return evidence_again.rewritten(journal, found, self.file, self._digests, mark=mark)
+        return evidence_again.rewritten(journal, found, self.file, self._digests, ids)
 
     def attached(self, writer: Writer, files: Mapping[bytes, Entry]) -> dict[bytes, Change]:
         """The same of the files `runs/<id>/…` of a checkpoint."""
@@ -95,8 +93,10 @@ def rewrite(context: OpenWorktree, redaction: Redaction, progress: Progress) -> 
     """Write the evidence of all runs again. Of a run that is going on it stays, and that is said."""
     location = context.location
     for run_id in sorted({*evidence_store.ids(location), *evidence_copy.ids(location)}):
+        if is_id(run_id) and lock.holder(location, run_id) is None:
+            evidence_again.tidy(location, run_id)
         if is_id(run_id) and run_id not in progress.evidence:
-            prepare(context, redaction, progress, run_id, None)
+            prepare(context, redaction, progress, run_id, {})
     for run_id, found in progress.evidence.items():
         name = evidence_copy.PREFIX + run_id
         if found.tree is not None:
@@ -110,17 +110,18 @@ def rewrite(context: OpenWorktree, redaction: Redaction, progress: Progress) -> 
         pending.remove([found.note] if found.note is not None else [])
 
 
-def prepare(context: OpenWorktree, redaction: Redaction, progress: Progress, run_id: str, after: str | None) -> None:
+def prepare(
+    context: OpenWorktree, redaction: Redaction, progress: Progress, run_id: str, ids: Mapping[str, str]
+) -> None:
     """Write the objects of a run's new evidence, with a note: it takes its place when the run's timeline has the
-    checkpoint `after`."""
+    checkpoints that have other ids then (`ids`)."""
     location = context.location
     digests = dict(progress.digests)
     cleaner = EvidenceCleaner(redaction, digests)
     try:
         found = evidence_again.read(location, run_id)
-        _learn_seals(context, found, digests)
         spec = evidence_again.clean_spec(location, run_id, cleaner.file, digests)
-        changed = cleaner.changed(location, run_id, found, mark=True)
+        changed = cleaner.changed(location, run_id, found, ids)
     except (AgentosError, OSError) as error:
         progress.unreachable.append(f"the evidence of run '{run_id}': {error}")
         return
@@ -135,22 +136,5 @@ def prepare(context: OpenWorktree, redaction: Redaction, progress: Progress, run
         progress.evidence[run_id] = PreparedEvidence(None, spec, None)
         return
     tree = evidence_again.write(location, {**found, **changed})
-    progress.evidence[run_id] = PreparedEvidence(tree, spec, pending.note_evidence(location, run_id, tree, after))
-
-
-def _learn_seals(context: OpenWorktree, found: Mapping[str, bytes], digests: dict[str, str]) -> None:
-    """Find the hashes of manifests whose checkpoints were written again before, by a command that was killed."""
-    known = renamed.read(context.location)
-    for line in found.get("events.jsonl", b"").splitlines():
-        try:
-            event = json.loads(line)
-            old = event["checkpoint"] if event["event"] == "sealed" else None
-            before = event.get(sealing.META_MANIFEST)
-        except (ValueError, KeyError, TypeError, RecursionError):
-            continue
-        if isinstance(old, str) and old in known and isinstance(before, str) and before not in digests:
-            try:
-                meta = format.open_checkpoint(context.repository, renamed.newest(context.repository, known, old)).meta
-                digests[before] = str(meta["meta"][sealing.META_MANIFEST])
-            except (AgentosError, KeyError, TypeError):
-                continue
+    note = evidence_notes.write(location, run_id, tree, next(reversed(list(ids.values())), None))
+    progress.evidence[run_id] = PreparedEvidence(tree, spec, note)

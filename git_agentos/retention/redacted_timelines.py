@@ -18,6 +18,7 @@ from git_agentos.retention.progress import Progress
 from git_agentos.retention.redacted_attachments import rewrite_attachments
 from git_agentos.retention.redacted_checkpoint import Rewriter
 from git_agentos.retention.redaction import Redaction
+from git_agentos.run import lock
 from git_agentos.run.context import run_id_of
 from git_agentos.sync import host, names, replaced
 
@@ -106,12 +107,15 @@ def _move(context: OpenWorktree, redaction: Redaction, progress: Progress, found
     rewriting = TimelineRewriting(context, redaction, progress)
     if _tip_of(context, rewriting, found) == found.tip:
         return found.tip
+    run_id = run_id_of(found.timeline)
+    if run_id is not None and lock.holder(context.location, run_id) is not None:
+        progress.unreachable.append(f"run '{run_id}', which goes on: give this command again when it has ended")
+        return found.tip
     for link in found.links:
         progress.wrote_at(link.commit.time)
     progress.replaces(context.location, (found.tip, *(link.checkpoint for link in found.links)))
-    run_id = run_id_of(found.timeline)
     if run_id is not None and rewriting.ids:
-        redacted_runs.prepare(context, redaction, progress, run_id, next(reversed(rewriting.ids.values())))
+        redacted_runs.prepare(context, redaction, progress, run_id, rewriting.ids)
     tip = forgetting.move(context, found, {}, rewriting)
     progress.wrote_at(context.repository.commit(tip).time)
     progress.replaces(context.location, rewriting.former)  # with what was appended meanwhile

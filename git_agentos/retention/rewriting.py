@@ -17,6 +17,8 @@ from git_agentos.retention import (
     evidence_notes,
     forgetting,
     freeing,
+    leftovers,
+    pending,
     protection,
     redacted_files,
     redacted_runs,
@@ -58,7 +60,8 @@ def rewrite(context: OpenWorktree, wanted: Wanted, *, dry_run: bool = False) -> 
         redacted_files.rewrite(context, redaction, progress)
         # A blob with a secret that nothing reaches is deleted, whoever has written it.
         blobs = {oid for oid, kind in redaction.affected.items() if kind == "blob"}
-        progress.replaces(location, redaction.leftovers | blobs)
+        found = leftovers.parts(context.repository, redaction.leftovers) | blobs
+        pending.note(location, pending.OBJECTS, sorted(found))
         freed = freeing.free(context, used_until=progress.newest)
         left = remains.find(context, redaction, progress.dropped)
         unfinished.end(location, wanted)

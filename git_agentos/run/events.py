@@ -21,7 +21,8 @@ are, with their fields:
     tampered       reason: the record, or what it names, was changed by somebody else; the run has ended by that
     accepted       into, merge_commit
     sealed         checkpoint, manifest_sha256
-    rewritten      by: texts in the evidence were removed by `forget`, and all of it was signed again
+    rewritten      by, renamed: `forget` has removed texts from the evidence, and all of it was signed again; former ids
+                   of the run's checkpoints -> the ids now
 
 Unknown events are ignored. A step that runs again after an interruption is begun again with its `n`. `journal` stores
 and verifies events.
@@ -30,7 +31,7 @@ and verifies events.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -54,6 +55,7 @@ TAMPERED = "tampered"
 # How a step and an attempt ended.
 OK, FAILED_STEP, TIMED_OUT, NO_CHANGES, PROTECTED = "ok", "failed", "timed-out", "no-changes", "protected-branch"
 Event = Mapping[str, Any]
+_CHECKPOINTS = ("checkpoint", "saved", "last_saved")  # keys of events
 
 
 @dataclass(frozen=True)
@@ -155,10 +157,31 @@ def parse_line(line: bytes) -> dict[str, Any]:
     raise ValueError("not an event")
 
 
-def state_of(run_id: str, events: Iterable[Event]) -> RunState:
+def renamed(events: Iterable[Event]) -> dict[str, str]:
+    """The checkpoints of a run that `forget` has written again: former id -> the id now."""
+    found: dict[str, str] = {}
+    for event in events:
+        if event["event"] == REWRITTEN and isinstance(event.get("renamed"), Mapping):
+            later = {str(old): str(new) for old, new in event["renamed"].items()}
+            found = {old: later.get(new, new) for old, new in found.items()} | later
+    return found
+
+
+def with_current_ids(events: Sequence[Event]) -> Sequence[Event]:
+    """The events, in which checkpoints that were written again have the ids that they have now."""
+    now = renamed(events)
+    if not now:
+        return events
+    return [
+        {**event, **{key: now.get(event[key], event[key]) for key in _CHECKPOINTS if isinstance(event.get(key), str)}}
+        for event in events
+    ]
+
+
+def state_of(run_id: str, events: Sequence[Event]) -> RunState:
     """The state of a run by its events; RunError where they are not the events of a run."""
     state = RunState(run_id)
-    for event in events:
+    for event in with_current_ids(events):
         state.apply(event)
     return state
 
@@ -209,7 +232,7 @@ class RunState:
         kind, at = event["event"], event["at"]
         if not self.recorded.started_at:
             self._record(started_at=at)
-        self.is_sealed = kind == "sealed"
+        self.is_sealed = kind == "sealed" or (kind == REWRITTEN and self.is_sealed)
         match kind:
             case "begun":
                 self._run_begun(event)

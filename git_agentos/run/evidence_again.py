@@ -35,10 +35,15 @@ Clean = Callable[[str, bytes], bytes]  # name and content of a file -> its new c
 
 
 def rewritten(
-    journal: Journal, found: Mapping[str, bytes], clean: Clean, digests: dict[str, str], *, mark: bool = False
+    journal: Journal,
+    found: Mapping[str, bytes],
+    clean: Clean,
+    digests: dict[str, str],
+    ids: Mapping[str, str] | None = None,
 ) -> dict[str, bytes]:
     """The files of the evidence that differ when each of `found` is changed by `clean`. `digests` has what is known of
-    other files, and gets what is found here. With `mark`, an event says so, where anything differs."""
+    other files, and gets what is found here. With `ids`, the run's checkpoints that have other ids now, an event says
+    so where anything differs."""
     changed: dict[str, bytes] = {}
     for name, data in found.items():
         new = clean(name, data) if name not in (EVENTS, MANIFEST) else data
@@ -47,8 +52,8 @@ def rewritten(
             digests[_hash(data)] = _hash(new)
     record = _Record(journal, found, clean, digests, changed)
     record.write()
-    if mark and changed:
-        changed[EVENTS] = changed.get(EVENTS, found.get(EVENTS, b"")) + record.marked()
+    if ids is not None and EVENTS in found and (changed or ids):
+        changed[EVENTS] = changed.get(EVENTS, found[EVENTS]) + record.marked(ids)
     return changed
 
 
@@ -86,9 +91,10 @@ class _Record:
         if self._new != self._events:
             self._changed[EVENTS] = self._new
 
-    def marked(self) -> bytes:
-        """One more event, which says that others were changed."""
-        return self._signer.added({"event": REWRITTEN, "at": times.now_text(), "by": "git agentos forget"})
+    def marked(self, ids: Mapping[str, str]) -> bytes:
+        """One more event, which says that others were changed, or the ids of checkpoints."""
+        fields = {"by": "git agentos forget", "renamed": dict(ids)}
+        return self._signer.added({"event": REWRITTEN, "at": times.now_text(), **fields})
 
     def _line(self, line: bytes) -> bytes:
         line = self._clean(EVENTS, line)
@@ -147,6 +153,15 @@ def read(location: Location, run_id: str) -> dict[str, bytes]:
 def _names(folder: Folder) -> Iterator[str]:
     if os.path.isdir(folder.path) and not os.path.islink(folder.path):
         yield from (name for name, regular in folder.walk() if regular and not name.endswith(UNFINISHED))
+
+
+def tidy(location: Location, run_id: str) -> None:
+    """Remove what a killed process was writing. No process may have the run."""
+    folder = Folder(evidence_path(location, run_id))
+    if os.path.isdir(folder.path) and not os.path.islink(folder.path):
+        for name, regular in list(folder.walk()):
+            if regular and name.endswith(UNFINISHED):
+                folder.remove(name)
 
 
 def write(location: Location, found: Mapping[str, bytes]) -> str:

@@ -23,7 +23,7 @@ from git_agentos.checkpoint.restore import commands, head
 from git_agentos.checkpoint.restore.commands import RollbackOptions
 from git_agentos.checkpoint.restore.head import BranchMove, HeadTarget
 from git_agentos.checkpoint.restore.request import Restoration
-from git_agentos.errors import AgentosError, CheckpointNotFound, RestoreError, RunError
+from git_agentos.errors import AgentosError, CheckpointNotFound, MissingObjectsError, RestoreError, RunError
 from git_agentos.git import refs, worktrees
 from git_agentos.git.refs import Head
 from git_agentos.git.scan import Scan
@@ -144,6 +144,8 @@ def _resolve(context: OpenWorktree, run: WorkspaceContext, point: str) -> _Point
         name, checkpoint = f"step:{n}", _step(context, run, n)
     else:
         checkpoint = name = _on_timeline(context, run, point)
+    if not context.repository.exists(checkpoint):  # which other one took its place, only the signed record says
+        raise MissingObjectsError(f"checkpoint {checkpoint} is missing from the object store")
     return _Point(name, checkpoint, format.read_state(context.repository, checkpoint))
 
 

@@ -45,6 +45,7 @@ from git_agentos.run.events import (
     Event,
     RunState,
     Step,
+    with_current_ids,
 )
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.journal import Tampered
@@ -230,7 +231,8 @@ def spec_to_resume(context: OpenWorktree, evidence: Evidence) -> RunSpec:
 def check_timeline(context: OpenWorktree, evidence: Evidence) -> None:
     """Tampered where the timeline of a run does not contain the last checkpoint that its events name."""
     named = ("prepared", "marked", "step-begun", "step-ended")
-    events = [each for each in evidence.events() if each["event"] in named and each.get("checkpoint") is not None]
+    found = with_current_ids(evidence.events())
+    events = [each for each in found if each["event"] in named and each.get("checkpoint") is not None]
     if not events:
         return
     name = worktree_id(evidence.run_id)

@@ -16,11 +16,11 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from git_agentos.checkpoint import format, renamed, timeline
+from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.creation import create_checkpoint, write_checkpoint
 from git_agentos.checkpoint.model import Metadata
 from git_agentos.checkpoint.open_worktree import OpenWorktree
@@ -28,7 +28,7 @@ from git_agentos.errors import AgentosError, RunError, converted_storage_errors,
 from git_agentos.git import trees
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.run.context import CONTEXT, attachment_path, worktree_id
-from git_agentos.run.events import EVENTS, MANIFEST, REWRITTEN, Run, state_of
+from git_agentos.run.events import EVENTS, MANIFEST, REWRITTEN, Event, Run, renamed, state_of, with_current_ids
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.evidence_copy import write_blob
 from git_agentos.util import times
@@ -186,7 +186,7 @@ class _Check:
         self.problems: list[str] = []
         self.files = 0
         self.commits: dict[str, str] = {}  # commit -> where it is named
-        self.renamed = renamed.read(self.repository.location)
+        self.renamed: dict[str, str] = {}
         self.rewritten = False
 
     def run(self) -> Verification:
@@ -289,8 +289,10 @@ class _Check:
         problem = self.evidence.why_unverified()
         if problem is not None and problem not in self.problems:
             self.problems.append(problem)
-        events = self.evidence.record().events
-        self.rewritten = self.rewritten or any(event["event"] == REWRITTEN for event in events)
+        recorded = self.evidence.record().events
+        self.renamed = renamed(recorded)
+        self.rewritten = any(event["event"] == REWRITTEN for event in recorded)
+        events = with_current_ids(recorded)
         for event in events:
             self._gather(event, f"event '{event['event']}'")
             if isinstance(event.get("context"), Mapping):
@@ -302,14 +304,12 @@ class _Check:
         if sealed is None:
             return
         newest = events[seals[-1]] if seals else {}
-        checkpoint = newest.get("checkpoint")
-        now = self._now(checkpoint) if isinstance(checkpoint, str) else None
-        if sealed.checkpoint not in (checkpoint, now) or newest.get(META_MANIFEST) != sealed.manifest_sha256:
+        if (newest.get("checkpoint"), newest.get(META_MANIFEST)) != sealed:
             self.problems.append(f"'{EVENTS}' does not have the seal of checkpoint {sealed.checkpoint[:8]}")
         elif more := [event for event in events[seals[-1] + 1 :] if event["event"] != REWRITTEN]:
             self.problems.append(f"'{EVENTS}' goes on after the last seal: {len(more)} more")
 
-    def _named(self, events: list[dict[str, Any]]) -> None:
+    def _named(self, events: Sequence[Event]) -> None:
         """Compare the files that the events name with their hashes."""
         try:
             named = state_of(self.run_id, events).files
@@ -342,12 +342,7 @@ class _Check:
             value = body.get(key)
             for oid in value if isinstance(value, list) else [value]:
                 if isinstance(oid, str):
-                    self.rewritten = self.rewritten or oid in self.renamed
-                    self.commits.setdefault(self._now(oid), where)
-
-    def _now(self, oid: str) -> str:
-        """The id that a checkpoint has now."""
-        return renamed.newest(self.repository, self.renamed, oid)
+                    self.commits.setdefault(self.renamed.get(oid, oid), where)
 
     def _exists(self, oid: str) -> bool:
         try:

@@ -28,7 +28,18 @@ from git_agentos.process.marked import MARK
 from git_agentos.redact import redact, redact_value
 from git_agentos.run import branches, evidence_store, patches, rebuild, rollback, snapshot
 from git_agentos.run.context import WorkspaceContext, run_metadata, worktree_id
-from git_agentos.run.events import FAILED_STEP, NO_CHANGES, OK, PROTECTED, TIMED_OUT, Event, Run, RunState, Step
+from git_agentos.run.events import (
+    FAILED_STEP,
+    NO_CHANGES,
+    OK,
+    PROTECTED,
+    TIMED_OUT,
+    Event,
+    Run,
+    RunState,
+    Step,
+    with_current_ids,
+)
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.journal import Tampered
 from git_agentos.run.lock import Stop
@@ -221,7 +232,8 @@ def _check_timeline(setup: RunSetup, begun: _Begun) -> None:
         known = now is not None and begun.tip is not None and bool(repository.exists_on_disk([begun.tip]))
         if known and repository.is_ancestor(str(begun.tip), str(now)):
             return
-        named = {each["checkpoint"] for each in setup.evidence.events() if each.get("checkpoint") is not None}
+        events = with_current_ids(setup.evidence.events())
+        named = {each["checkpoint"] for each in events if each.get("checkpoint") is not None}
         if named and named <= {link.checkpoint for link in timeline.walk(repository, name)}:
             return
     except AgentosError:

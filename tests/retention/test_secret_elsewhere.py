@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 import zlib
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from git_agentos.tdd import query
 from tests.support.forgotten import holders, take, timeline
 from tests.support.remotes import clone, connect, make_bare, refs_on, sync
 from tests.support.repo import Repo, git
-from tests.support.tdd_project import GOOD_CODE, GOOD_SCAFFOLD, context_of, decide, environment, project, script
+from tests.support.tdd_project import GOOD_SCAFFOLD, context_of, decide, environment, project, script
 from tests.support.tdd_project import start as start_workflow
 from tests.support.tool import run, run_ok
 
@@ -33,8 +35,6 @@ def forget(repo: Repo, *args: str) -> Any:
 
 def _rows(path: Path) -> bytes:
     """All that the rows of workflows have, decompressed."""
-    import sqlite3
-
     connection = sqlite3.connect(path)
     found = b""
     for table, column in (("checkpoints", "checkpoint"), ("writes", "value"), ("checkpoints", "metadata")):
@@ -54,11 +54,11 @@ def _rows(path: Path) -> bytes:
 def test_a_waiting_workflow_goes_on(repo: Repo, tmp_path: Path) -> None:
     code = project(repo)
     talk = f"I use {SECRET}, " + "and much more that is compressed. " * 200
-    agent = script(tmp_path, [{"say": talk, **GOOD_SCAFFOLD}], [{"say": talk, **GOOD_CODE}])
+    agent = script(tmp_path, [{"say": talk, **GOOD_SCAFFOLD}], [{"unusable": f"no {SECRET}"}])
     waiting = start_workflow(code, agent)
     assert waiting.state == "waiting"
     database = code.path / ".agentos/issue_workflow.db"
-    assert SECRET.encode() in _rows(database) or holders(code, SECRET.encode())
+    assert SECRET.encode() in _rows(database)
     done = forget(code)
     assert done["unreachable"] == [], done
     assert SECRET.encode() not in _rows(database)
@@ -69,8 +69,26 @@ def test_a_waiting_workflow_goes_on(repo: Repo, tmp_path: Path) -> None:
     for each in (code.path / ".agentos").glob("issue_workflow.db*"):
         each.unlink()
     assert query.show(context_of(code), "87", environment()).state == "waiting"
-    assert decide(code, waiting.id, "approve").state == "merged"
+    assert "(forgotten)" in str(query.show(context_of(code), "87", environment()).history)
+    assert decide(code, waiting.id, "abort").state == "aborted"
     assert evidence_store.verify(context_of(code), waiting.id).problems == []
+
+
+def test_what_sqlite_leaves_in_a_file(repo: Repo) -> None:
+    """Deleted rows are in free pages, and all that was written is in the log while another process reads."""
+    run_ok(repo.path, "log", "add", "decision", "one")
+    database = repo.path / ".agentos/issue_workflow.db"
+    with contextlib.closing(sqlite3.connect(database)) as reader:
+        reader.execute("CREATE TABLE theirs (value TEXT)")
+        reader.execute("INSERT INTO theirs VALUES (?)", (f"deleted {SECRET} " * 300,))
+        reader.commit()
+        reader.execute("DELETE FROM theirs")
+        reader.commit()
+        run_ok(repo.path, "log", "add", "decision", f"because of {SECRET}")
+        reader.execute("SELECT count(*) FROM theirs").fetchone()
+        assert holders(repo, SECRET.encode())
+        assert forget(repo)["unreachable"] == []
+        assert holders(repo, SECRET.encode()) == []
 
 
 # -- small files -------------------------------------------------------------------------------------------------------

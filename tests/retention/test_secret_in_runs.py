@@ -8,7 +8,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from git_agentos.run import evidence_store, sealing
+from git_agentos.retention import pending
+from git_agentos.run import accept, evidence_again, evidence_store, lock, sealing
 from git_agentos.run.events import REWRITTEN
 from tests.support.forgotten import holders
 from tests.support.repo import Repo
@@ -102,3 +103,45 @@ def test_a_run_that_was_cleaned_up(repo: Repo) -> None:
     assert holders(repo, SECRET.encode(), _notes()) == []
     after = _verify(repo, "r-1")
     assert (after.problems, after.ok) == ([], True)
+
+
+def test_a_run_that_goes_on_stays_and_is_named(repo: Repo) -> None:
+    made = start(repo, f"echo {SECRET}", run_id="r-1", cleanup=False)
+    record = Path(made.evidence, "events.jsonl").read_bytes()
+    tip = repo.oid("refs/agentos/timelines/run-r-1")
+    with lock.hold(context_of(repo).location, "r-1"):
+        done = forget(repo)
+    assert [each for each in done["unreachable"] if "run 'r-1', which goes on: " in each]
+    assert Path(made.evidence, "events.jsonl").read_bytes() == record
+    assert repo.oid("refs/agentos/timelines/run-r-1") == tip
+    assert _verify(repo, "r-1").ok
+    assert not [each for each in forget(repo)["unreachable"] if "goes on" in each]
+    assert holders(repo, SECRET.encode(), _notes()) == []
+
+
+def test_a_note_that_is_not_signed_replaces_nothing(repo: Repo) -> None:
+    """Somebody who can write to the git directory would have a shorter record believed."""
+    made = start(repo, "echo work > work.txt", run_id="r-1", cleanup=False)
+    lines = Path(made.evidence, "events.jsonl").read_bytes().splitlines(keepends=True)
+    files = evidence_again.read(context_of(repo).location, "r-1")
+    tree = evidence_again.write(context_of(repo).location, {**files, "events.jsonl": b"".join(lines[:3])})
+    for code in ("-", "0" * 64):
+        pending.note(context_of(repo).location, f"evidence r-1 {code}", [tree])
+        run_ok(repo.path, "forget", "--keep-last", "9")
+        assert Path(made.evidence, "events.jsonl").read_bytes() == b"".join(lines)
+        assert _verify(repo, "r-1").ok
+
+
+def test_what_was_validated_is_accepted(repo: Repo) -> None:
+    start(
+        repo,
+        f"echo {SECRET}; echo work > work.txt",
+        validate=[f"echo {SECRET}; test -s work.txt"],
+        run_id="r-1",
+        cleanup=False,
+    )
+    forget(repo)
+    assert holders(repo, SECRET.encode(), _notes()) == []
+    assert accept.accept(context_of(repo), "r-1").run.state == "accepted"
+    after = _verify(repo, "r-1")
+    assert (after.problems, after.rewritten) == ([], True)
