@@ -25,7 +25,7 @@ class Progress:
     """`pairs` are the checkpoints that have other ids now, `kept` all ids; `dropped` are paths that a checkpoint has
     lost; `digests` have the SHA-256 of files of evidence, before and after. `roots` are objects of before, `newest` is
     the time of the newest checkpoint that was written again; `unreachable` says what stays.
-    `evidence` has what was prepared for runs."""
+    `nested` are the paths of repositories inside of worktrees, `evidence` has what was prepared for runs."""
 
     pairs: list[Rewritten] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
@@ -34,6 +34,7 @@ class Progress:
     roots: set[str] = field(default_factory=set)
     unreachable: list[str] = field(default_factory=list)
     newest: int | None = None
+    nested: set[bytes] = field(default_factory=set)
     evidence: dict[str, PreparedEvidence] = field(default_factory=dict)
 
     def replaces(self, location: Location, roots: Iterable[str]) -> None:

@@ -37,6 +37,7 @@ _NAMED = (*_LISTS, *_FLAGS, *_MODES, "not_present", "empty_directories")
 
 _ATTACHED = (b"runs/", b"database/")  # what other packages have put into S
 _PINNED = b"gitdir-trees/"
+_NESTED = b"nested/"
 
 Attachments = Callable[[Writer, Mapping[bytes, Entry], dict[str, str]], Mapping[bytes, Change]]
 
@@ -46,7 +47,7 @@ Dropped = Mapping[bytes, Change]  # path of a file that is forgotten -> its entr
 
 class Rewriter:
     """Writes the checkpoints of one timeline again. `ids` has those that have another id now, `former` what was
-    replaced, `dropped` the paths that any of them has lost.
+    replaced, `dropped` the paths that any of them has lost, `nested` those of repositories inside.
 
     `attachments` writes what other packages have put into S: it gets all these files, and returns those that differ.
     Where it writes a file that is known elsewhere by its SHA-256, it adds the former and the new one to `digests`.
@@ -67,6 +68,7 @@ class Rewriter:
         self.ids: dict[str, str] = {}
         self.former: list[str] = []
         self.dropped: dict[bytes, None] = {}
+        self.nested: set[bytes] = set()
 
     def link(self, link: Link) -> Link:
         """A timeline commit over what is kept; the same one where nothing is to be forgotten."""
@@ -114,6 +116,7 @@ class Rewriter:
         found = format.open_checkpoint(self._repository, oid)
         extra = self._repository.commit(found.metadata_commit)
         held = dict(trees.walk(self._repository, extra.tree))
+        self.nested.update(name.removeprefix(_NESTED) for name in held if name.startswith(_NESTED))
         dropped = self._find_dropped(found, held)
         changes = self._of_extra(held, dropped)
         message = self._redaction.secrets.replace(found.commit.message)

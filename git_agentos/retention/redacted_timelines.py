@@ -57,6 +57,7 @@ class TimelineRewriting:
         """Take over what was written again."""
         if self._rewriter is not None:
             self._progress.dropped.update(self._rewriter.dropped)
+            self._progress.nested |= self._rewriter.nested
             self._progress.pairs += [Rewritten(old, new) for old, new in reversed(self.ids.items())]
 
 
@@ -106,6 +107,7 @@ def _tip_of(context: OpenWorktree, rewriting: TimelineRewriting, found: Plan) ->
 def _move(context: OpenWorktree, redaction: Redaction, progress: Progress, found: Plan) -> str:
     rewriting = TimelineRewriting(context, redaction, progress)
     if _tip_of(context, rewriting, found) == found.tip:
+        rewriting.finish()
         return found.tip
     run_id = run_id_of(found.timeline)
     if run_id is not None and lock.holder(context.location, run_id) is not None:

@@ -33,6 +33,7 @@ class Redaction:
                 raise UsageError(f"'{glob}' is not a pattern of paths", "give one as in .gitignore, without '!'")
         self._repository = repository
         self._globs = wanted.globs
+        self.wanted = wanted
         self.secrets = Secrets(wanted.secrets)
         self.affected: dict[str, str] = {}
         self.leftovers: set[str] = set()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
-from git_agentos.checkpoint import timeline
+from git_agentos.checkpoint import nested, timeline
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.git import refs
 from git_agentos.git.repository import Repository
+from git_agentos.retention.progress import Progress
 from git_agentos.retention.redaction import Redaction
 from git_agentos.util.values import count
 
@@ -16,16 +17,15 @@ _OURS = "refs/agentos/"
 _MOST = 5
 
 
-def find(
-    context: OpenWorktree, redaction: Redaction, dropped: Collection[bytes], *, dry_run: bool = False
-) -> list[str]:
-    """What is left, and what to do about it. `dropped` are paths that checkpoints have lost."""
+def find(context: OpenWorktree, redaction: Redaction, progress: Progress, *, dry_run: bool = False) -> list[str]:
+    """What is left after all that `progress` has, or would be left, and what to do about it."""
     repository = context.repository
     if not dry_run:
         redaction.scan()
     left = set(redaction.affected) if dry_run else repository.exists_on_disk(redaction.affected)
     found = []
-    own = _reached(repository, _users_refs(repository))
+    users = _users_refs(repository)
+    own = _reached(repository, users)
     commits = {oid: path for oid, path in own.items() if oid in left}
     by_name = {path for path in redaction.matching({path for path in own.values() if path}) if path}
     if commits or by_name:
@@ -36,9 +36,12 @@ def find(
             " and then give this command again"
         )
     left -= commits.keys()
-    if left and not dry_run:
-        found += _held(context, left)
-    found += _on_disk(context, redaction, dropped)
+    if left:
+        found += _held(context, left, users, {pair.old: pair.new for pair in progress.pairs})
+        if not dry_run:
+            found += _elsewhere(repository, left)
+    found += _on_disk(context, redaction, progress.dropped)
+    found += _in_nested(context, redaction, progress.nested)
     return found
 
 
@@ -59,31 +62,32 @@ def _reached(repository: Repository, tips: Iterable[str], *options: str) -> dict
     return {oid.decode("ascii"): path for oid, _, path in rows}
 
 
-def _held(context: OpenWorktree, left: set[str]) -> list[str]:
-    """What keeps objects that no branch or tag of the user's reaches."""
+def _held(context: OpenWorktree, left: set[str], users: Iterable[str], now: Mapping[str, str]) -> list[str]:
+    """What checkpoints keep beside their own files: `now` are the ids that some have or will have."""
     repository = context.repository
-    found = []
+    without = [f"^{oid}" for oid in users]
     checkpoints = []
     for name in timeline.all_names(context.location):
         for link in timeline.walk(repository, name):
             commit = repository.commit(link.commit)
             tips = [*repository.commit(link.checkpoint).parents[:1], *commit.parents[2:]]
-            if left & _reached(repository, tips).keys():
-                checkpoints.append(link.checkpoint)
-    reached = set(_reached(repository, [], "--glob=refs/agentos/*").keys())
-    if checkpoints:
-        ids = " ".join(oid[:12] for oid in checkpoints[:_MOST]) + (" ..." if len(checkpoints) > _MOST else "")
-        found.append(
-            f"commits that {count(len(checkpoints), 'checkpoint')} keep, because they were made on top of them, and no"
-            f" branch has: 'git agentos forget {ids}' lets go of them"
-        )
-    rest = left - reached
-    if rest:
-        found.append(
-            f"{count(len(rest), 'object')} that no branch, tag or checkpoint has, but perhaps an index, a reflog, a"
-            " stash that was dropped or another repository: git gc --prune=now deletes those that nothing needs"
-        )
-    return found
+            if left & _reached(repository, [*tips, *without]).keys():
+                checkpoints.append(now.get(link.checkpoint, link.checkpoint))
+    if not checkpoints:
+        return []
+    ids = " ".join(oid[:12] for oid in checkpoints[:_MOST]) + (" ..." if len(checkpoints) > _MOST else "")
+    where = f"{count(len(checkpoints), 'checkpoint')} as HEAD or in a repository inside"
+    return [f"commits that no branch has, and that are in {where}: 'git agentos forget {ids}' lets go of them"]
+
+
+def _elsewhere(repository: Repository, left: set[str]) -> list[str]:
+    """What nothing reaches of which this tool or a branch knows."""
+    rest = left - _reached(repository, [], "--glob=refs/agentos/*").keys()
+    if not rest:
+        return []
+    what = f"{count(len(rest), 'object')} that no branch, tag or checkpoint has"
+    perhaps = "but perhaps an index, a reflog, a stash that was dropped or another repository"
+    return [f"{what}, {perhaps}: git gc --prune=now deletes those that nothing needs"]
 
 
 def _on_disk(context: OpenWorktree, redaction: Redaction, dropped: Collection[bytes]) -> list[str]:
@@ -100,6 +104,21 @@ def _on_disk(context: OpenWorktree, redaction: Redaction, dropped: Collection[by
                 f"files in '{where.root}' ({_list(sorted(there))}): the next checkpoint has them again, unless you"
                 " change or ignore them"
             )
+    return found
+
+
+def _in_nested(context: OpenWorktree, redaction: Redaction, paths: Collection[bytes]) -> list[str]:
+    """The repositories inside of worktrees that have a secret: each is a repository of its own, with timelines."""
+    found = []
+    for where in context.all_worktrees():
+        for path in sorted(paths):
+            inner = nested.locate_at(where.root, path)
+            if inner is None or inner.common_dir == where.common_dir or not redaction.secrets:
+                continue
+            there = Redaction(Repository(inner), redaction.wanted)
+            there.scan()
+            if there.affected:
+                found.append(f"the repository '{inner.root}', which is one of its own: give this command there, too")
     return found
 
 

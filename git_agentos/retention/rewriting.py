@@ -63,7 +63,7 @@ def rewrite(context: OpenWorktree, wanted: Wanted, *, dry_run: bool = False) -> 
         found = leftovers.parts(context.repository, redaction.leftovers) | blobs
         pending.note(location, pending.OBJECTS, sorted(found))
         freed = freeing.free(context, used_until=progress.newest)
-        left = remains.find(context, redaction, progress.dropped)
+        left = remains.find(context, redaction, progress)
         unfinished.end(location, wanted)
         return _result(progress, freed.freed_bytes, [*progress.unreachable, *freed.left, *left])
 
@@ -72,7 +72,7 @@ def _preview(context: OpenWorktree, redaction: Redaction, progress: Progress) ->
     """What would be done; nothing is written."""
     redacted_timelines.preview(context, redaction, progress)
     redacted_timelines.drop_fetched(context, redaction, progress, dry_run=True)
-    left = remains.find(context, redaction, progress.dropped, dry_run=True)
+    left = remains.find(context, redaction, progress, dry_run=True)
     size = object_sizes.on_disk(context.repository, list(redaction.affected))
     return _result(progress, size, [*progress.unreachable, *left], dry_run=True)
 

@@ -258,6 +258,26 @@ def test_all_worktrees_and_archives(repo: Repo) -> None:
     assert "because of (forgotten)" in summaries
 
 
+def test_repositories_inside_are_named(repo: Repo) -> None:
+    inner = Repo.init(repo.path / "inner")
+    inner.write("inside.txt", SECRET)
+    run_ok(repo.path, "checkpoint", "-m", "with a repository")
+    (inner.path / "inside.txt").unlink()
+    would, done = forget(repo, "--dry-run"), forget(repo)
+    assert would["unreachable"] == done["unreachable"]
+    text = f"the repository '{inner.path}', which is one of its own: give this command there, too"
+    kept, named = done["unreachable"]
+    assert named == text
+    assert kept.startswith(
+        "commits that no branch has, and that are in 1 checkpoint as HEAD or in a repository inside: "
+    )
+    assert forget(inner)["unreachable"] == []
+    assert holders(inner, SECRET) == []
+    run_ok(repo.path, "forget", "latest")
+    assert forget(repo)["unreachable"] == []
+    assert holders(repo, SECRET) == []
+
+
 def test_loose_objects_and_packs(repo: Repo) -> None:
     take(repo, 2)
     repo.write("notes.txt", SECRET * 50)

@@ -79,6 +79,7 @@ def test_what_sqlite_leaves_in_a_file(repo: Repo) -> None:
     run_ok(repo.path, "log", "add", "decision", "one")
     database = repo.path / ".agentos/issue_workflow.db"
     with contextlib.closing(sqlite3.connect(database)) as reader:
+        reader.execute("PRAGMA secure_delete = OFF")  # some systems have it on
         reader.execute("CREATE TABLE theirs (value TEXT)")
         reader.execute("INSERT INTO theirs VALUES (?)", (f"deleted {SECRET} " * 300,))
         reader.commit()
