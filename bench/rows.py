@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import measure
 import rows_guard
+import rows_init
 import rows_large
 import rows_retention
 import rows_run
@@ -556,6 +557,7 @@ ROWS: dict[str, Callable[[Bench], None]] = {
     "conflicts": conflicts,
     "worktree": rows_worktree.worktree,
     "guard": rows_guard.guard,
+    "init": rows_init.init,
     "watch": rows_watch.watch,
     "served": rows_watch.served,
     "many": rows_watch.many,
