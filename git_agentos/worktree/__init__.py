@@ -15,6 +15,7 @@ setup              what a checkout does not bring: copied files, submodules, the
 ports              a block of ports for each worktree
 pool               worktrees that are prepared in advance; `pool_filling` does that in the background
 revival            creating one again in its last state
+of_harness         those that an agent's program makes for itself, and removes
 
 agent_branch       what an agent has committed
 agent_merge        merging that into a branch; `conflicts`: which branches conflict

@@ -152,6 +152,13 @@ def run_prepared(client: Client, made: SetUp, home: Path, worktree: Path, withou
     return _run([str(PROGRAMS / client.program), *argv], made.environment, home, worktree)
 
 
+def call(client: Client, home: Path, cwd: Path, *words: str) -> Session:
+    """Run one command of a client, such as `plugin list`; no model is asked."""
+    return _run(
+        [str(PROGRAMS / client.program), *words], {"IS_SANDBOX": "1", "GEMINI_CLI_TRUST_WORKSPACE": "true"}, home, cwd
+    )
+
+
 def run_text(client: Client, server: ModelServer, home: Path, worktree: Path, text: str) -> Session:
     """Run a session that is started by shell text, with the prompt on stdin and in AGENTOS_PROMPT_FILE."""
     made = client.set_up(home, worktree, server.url)

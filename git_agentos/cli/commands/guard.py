@@ -172,18 +172,25 @@ def exec_(
 
 
 @guard.command()
-def harness(ctx: Invocation, name: HarnessName) -> None:
+def harness(
+    ctx: Invocation,
+    name: HarnessName,
+    plugin: Annotated[bool, Option("--plugin", help="The hook is a plugin's, not one of the settings.")] = False,
+) -> None:
     """Answer a harness's hook: reads its JSON from stdin, writes the answer to stdout.
 
     NAME is claude-code, codex, gemini, cursor, copilot or opencode. Denies a command that policy stops, an edit of a
-    file outside the agent's worktree, and whatever is not understood; creates checkpoints of edits and turns. 'guard
-    integrate' adds this to the harness's settings.
+    file outside the agent's worktree, and whatever is not understood; creates checkpoints of edits, turns and sessions,
+    and the worktrees that the harness asks for. 'guard integrate' adds this to the harness's settings. If the harness
+    has it from a plugin as well, each event is handled once.
     """
-    from git_agentos.guard.harness import adapters, handler
+    from git_agentos.guard.harness import adapters, handler, twins
 
     adapters.get(name)
     data = sys.stdin.buffer.read() if sys.stdin is not None else b""
-    caller = handler.Caller(os.path.abspath(ctx.directory), os.environ, os.getpid(), ctx.agent)
+    source = twins.PLUGIN if plugin else twins.SETTINGS
+    worktrees = handler.Worktrees(_create_worktree, _archive_worktree)
+    caller = handler.Caller(os.path.abspath(ctx.directory), os.environ, os.getpid(), ctx.agent, source, worktrees)
     try:
         reply = handler.respond(name, data, caller)
     except Exception as error:  # noqa: BLE001 (most harnesses run a tool if its hook fails)
@@ -197,6 +204,20 @@ def harness(ctx: Invocation, name: HarnessName) -> None:
     ctx.output.json = False
     notes = (reply.stderr.rstrip("\n"),) if reply.stderr else ()
     ctx.output.show("", {}, lambda _: Text(reply.stdout, reply.stdout, notes=notes))
+    if reply.code:
+        raise Exit(reply.code)
+
+
+def _create_worktree(name: str, cwd: str, agent: str) -> str:
+    from git_agentos.worktree import of_harness
+
+    return of_harness.create(name, cwd, agent, os.environ)
+
+
+def _archive_worktree(path: str, agent: str) -> None:
+    from git_agentos.worktree import of_harness
+
+    of_harness.archive(path, agent, os.environ)
 
 
 @guard.command()

@@ -22,119 +22,44 @@ A hook never replies `allow`: with that, a harness would skip the questions that
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from git_agentos.errors import UsageError
-from git_agentos.guard.exec import client_configuration
 from git_agentos.guard.harness.events import (
-    OTHER,
+    COMPACTION,
     PROMPT,
     SESSION_END,
-    SHELL,
+    SESSION_START,
     STOP,
+    SUBAGENT_STOP,
+    WORKTREE_CREATE,
+    WORKTREE_REMOVE,
     Event,
     HookReply,
     InvalidEvent,
     Tools,
-    after_tool,
-    before_tool,
-    object_of,
     required_text,
     text_of,
-    working_directory,
 )
-from git_agentos.util.named_tuple import NamedTuple
-
-# What the events of a harness are about, beside the kinds of `events`.
-_BEFORE_TOOL, _AFTER_TOOL, _COMMAND, _FILE_EDITED = "before tool", "after tool", "command", "file edited"
-
-
-class Fields(NamedTuple):
-    """The fields of an event that have its name, the tool, the tool's input, and the session (the first one counts)."""
-
-    name: str = "hook_event_name"
-    tool: str = "tool_name"
-    input: str = "tool_input"
-    session: Sequence[str] = ("session_id",)
-
-
-_SNAKE_CASE = Fields()
-
-
-@dataclass(frozen=True)
-class Harness:
-    """How to talk to one harness.
-
-    `project_settings` and `user_settings` are the files with its hooks, below a worktree and below the home folder;
-    `settings` makes what has to be in there of two commands, one that only records and one that blocks where it cannot
-    be started. A harness without has a `plugin`, a file of this package.
-    `note` says how the harness notices new settings. `events` are the events that concern the guard. `name_event` finds
-    the name of an event that may lack it. `shared_form` is another harness whose form of events this one sends as well.
-    `override_variable` is in the environment of a harness whose shell overrides git's configuration; `rewrite` replies
-    with another command to run. With `reads_main_checkout`, the settings of the main checkout are read in all
-    worktrees.
-    """
-
-    name: str
-    project_settings: str
-    user_settings: str
-    note: str
-    tools: Tools
-    events: Mapping[str, str]
-    deny: Callable[[Event | None, str], HookReply]
-    no_objection: Callable[[Event, str], HookReply]
-    fields: Fields = _SNAKE_CASE
-    settings: Callable[[str, str], dict[str, Any]] | None = None
-    plugin: str = ""
-    name_event: Callable[[Mapping[str, Any]], str] | None = None
-    shared_form: Harness | None = None
-    override_variable: str = ""
-    rewrite: Callable[[Event, str], HookReply] | None = None
-    reads_main_checkout: bool = False
-
-    def parse(self, body: Mapping[str, Any], cwd: str) -> Event:
-        """The event that `body` describes; `cwd` is where the hook was started. InvalidEvent for another form."""
-        if (
-            self.shared_form is not None
-            and self.fields.tool not in body
-            and isinstance(body.get(self.shared_form.fields.name), str)
-        ):
-            return self.shared_form.parse(body, cwd)
-        name = self.name_event(body) if self.name_event is not None else required_text(body, self.fields.name)
-        session = text_of(body, *self.fields.session)
-        event = Event(OTHER, name, working_directory(body, cwd), session=session)
-        kind = self.events.get(name, OTHER)
-        if kind in (_BEFORE_TOOL, _AFTER_TOOL):
-            return self._tool_event(event, body, is_before=kind == _BEFORE_TOOL)
-        if kind == _COMMAND:
-            return event._replace(kind=SHELL, text=required_text(body, "command"), tool="Shell")
-        if kind == _FILE_EDITED:
-            return after_tool(event._replace(tool="Edit"), body, self.tools)
-        if kind in (PROMPT, STOP, SESSION_END):
-            return event._replace(kind=kind, text=text_of(body, "prompt") or "")
-        return event
-
-    def _tool_event(self, event: Event, body: Mapping[str, Any], *, is_before: bool) -> Event:
-        if is_before:
-            event = event._replace(tool=required_text(body, self.fields.tool))
-            return before_tool(event, object_of(body, self.fields.input), self.tools)
-        event = event._replace(tool=text_of(body, self.fields.tool) or "")
-        event = after_tool(event, object_of(body, self.fields.input), self.tools)
-        return event._replace(text=client_configuration.original(event.text)) if self.rewrite is not None else event
-
+from git_agentos.guard.harness.row import AFTER_TOOL, BEFORE_TOOL, COMMAND, FILE_EDITED, Fields, Harness
 
 # -- Claude Code and Codex ---------------------------------------------------------------------------------------------
 
 _CLAUDE_EVENTS = {
-    "PreToolUse": _BEFORE_TOOL,
-    "PermissionRequest": _BEFORE_TOOL,
-    "PostToolUse": _AFTER_TOOL,
+    "PreToolUse": BEFORE_TOOL,
+    "PermissionRequest": BEFORE_TOOL,
+    "PostToolUse": AFTER_TOOL,
     "UserPromptSubmit": PROMPT,
     "Stop": STOP,
+    "SessionStart": SESSION_START,
     "SessionEnd": SESSION_END,
+    "PreCompact": COMPACTION,
+    "SubagentStop": SUBAGENT_STOP,
+    "WorktreeCreate": WORKTREE_CREATE,
+    "WorktreeRemove": WORKTREE_REMOVE,
 }
+_CLAUDE_MOMENTS = ("SessionStart", "SessionEnd", "PreCompact", "SubagentStop")
 
 
 def _claude_deny(event: Event | None, reason: str) -> HookReply:
@@ -189,7 +114,9 @@ CLAUDE_CODE = Harness(
     events=_CLAUDE_EVENTS,
     deny=_claude_deny,
     no_objection=_system_message,
-    settings=_claude_settings("Bash|Write|Edit|MultiEdit|NotebookEdit", "SessionEnd"),
+    settings=_claude_settings(
+        "Bash|Write|Edit|MultiEdit|NotebookEdit", *_CLAUDE_MOMENTS, "WorktreeCreate", "WorktreeRemove"
+    ),
 )  # fmt: skip
 
 _CODEX_TOOLS = Tools(
@@ -207,7 +134,7 @@ CODEX = Harness(
     events=_CLAUDE_EVENTS,
     deny=_claude_deny,
     no_objection=_message_on_stderr,
-    settings=_claude_settings("|".join((*_CODEX_TOOLS.shells, *_CODEX_TOOLS.editors))),
+    settings=_claude_settings("|".join((*_CODEX_TOOLS.shells, *_CODEX_TOOLS.editors)), *_CLAUDE_MOMENTS),
     reads_main_checkout=True,
 )
 
@@ -235,7 +162,9 @@ def _gemini_settings(recording: str, blocking: str) -> dict[str, Any]:
                            "hooks": [hook(recording)]}],
             "BeforeAgent": [{"hooks": [hook(recording)]}],
             "AfterAgent": [{"hooks": [hook(recording)]}],
+            "SessionStart": [{"hooks": [hook(recording)]}],
             "SessionEnd": [{"hooks": [hook(recording)]}],
+            "PreCompress": [{"hooks": [hook(recording)]}],
         }
     }  # fmt: skip
 
@@ -255,11 +184,13 @@ GEMINI = Harness(
     " again: `git agentos guard exec -- gemini` covers what gemini starts in another way",
     tools=_GEMINI_TOOLS,
     events={
-        "BeforeTool": _BEFORE_TOOL,
-        "AfterTool": _AFTER_TOOL,
+        "BeforeTool": BEFORE_TOOL,
+        "AfterTool": AFTER_TOOL,
         "BeforeAgent": PROMPT,
         "AfterAgent": STOP,
+        "SessionStart": SESSION_START,
         "SessionEnd": SESSION_END,
+        "PreCompress": COMPACTION,
     },
     deny=_deny_decision,
     no_objection=_system_message,
@@ -301,6 +232,10 @@ def _cursor_settings(recording: str, blocking: str) -> dict[str, Any]:
             "afterFileEdit": [then],
             "beforeSubmitPrompt": [then],
             "stop": [then],
+            "sessionStart": [then],
+            "sessionEnd": [then],
+            "preCompact": [then],
+            "subagentStop": [then],
         },
     }
 
@@ -319,13 +254,16 @@ CURSOR = Harness(
     note="restart cursor",
     tools=_CURSOR_TOOLS,
     events={
-        "beforeShellExecution": _COMMAND,
-        "beforeMCPExecution": _BEFORE_TOOL,
-        "preToolUse": _BEFORE_TOOL,
-        "afterFileEdit": _FILE_EDITED,
+        "beforeShellExecution": COMMAND,
+        "beforeMCPExecution": BEFORE_TOOL,
+        "preToolUse": BEFORE_TOOL,
+        "afterFileEdit": FILE_EDITED,
         "beforeSubmitPrompt": PROMPT,
         "stop": STOP,
+        "sessionStart": SESSION_START,
         "sessionEnd": SESSION_END,
+        "preCompact": COMPACTION,
+        "subagentStop": SUBAGENT_STOP,
     },
     deny=_cursor_deny,
     no_objection=_cursor_no_objection,
@@ -338,7 +276,7 @@ CURSOR = Harness(
 # -- Copilot CLI -------------------------------------------------------------------------------------------------------
 
 _COPILOT_FIELDS = Fields(tool="toolName", input="toolArgs", session=("sessionId", "session_id"))
-_COPILOT_OTHER = ("source", "error", "initialPrompt", "notification_type", "trigger")
+_COPILOT_OTHER = ("error", "notification_type")
 
 
 def _copilot_event(body: Mapping[str, Any]) -> str:
@@ -348,16 +286,20 @@ def _copilot_event(body: Mapping[str, Any]) -> str:
         if "prompt" in body and "source" not in body:
             return "userPromptSubmitted"
         if "stopReason" in body:
-            return "agentStop"
+            return "subagentStop" if "agentName" in body else "agentStop"
         if "reason" in body:
             return "sessionEnd"
+        if "source" in body or "initialPrompt" in body:
+            return "sessionStart"
+        if "trigger" in body:
+            return "preCompact"
         if any(field in body for field in _COPILOT_OTHER):
             return "other"
     raise InvalidEvent("it has no 'toolName'")
 
 
 def _copilot_deny(event: Event | None, reason: str) -> HookReply:
-    if event is not None and _CLAUDE_EVENTS.get(event.name) == _BEFORE_TOOL:
+    if event is not None and _CLAUDE_EVENTS.get(event.name) == BEFORE_TOOL:
         return _claude_deny(event, reason)
     return _reply({"permissionDecision": "deny", "permissionDecisionReason": reason})
 
@@ -378,7 +320,10 @@ def _copilot_settings(recording: str, blocking: str) -> dict[str, Any]:
             "postToolUse": hook(recording),
             "userPromptSubmitted": hook(recording),
             "agentStop": hook(recording),
+            "sessionStart": hook(recording),
             "sessionEnd": hook(recording),
+            "preCompact": hook(recording),
+            "subagentStop": hook(recording),
         },
     }
 
@@ -397,11 +342,14 @@ COPILOT = Harness(
         editor="str_replace_editor",
     ),
     events={
-        "preToolUse": _BEFORE_TOOL,
-        "postToolUse": _AFTER_TOOL,
+        "preToolUse": BEFORE_TOOL,
+        "postToolUse": AFTER_TOOL,
         "userPromptSubmitted": PROMPT,
         "agentStop": STOP,
+        "sessionStart": SESSION_START,
         "sessionEnd": SESSION_END,
+        "preCompact": COMPACTION,
+        "subagentStop": SUBAGENT_STOP,
     },
     deny=_copilot_deny,
     no_objection=_message_on_stderr,
@@ -437,10 +385,13 @@ OPENCODE = Harness(
                  "question", "lsp", "codesearch"),
     ),
     events={
-        "tool.execute.before": _BEFORE_TOOL,
-        "tool.execute.after": _AFTER_TOOL,
+        "tool.execute.before": BEFORE_TOOL,
+        "tool.execute.after": AFTER_TOOL,
         "chat.message": PROMPT,
         "session.idle": STOP,
+        "session.created": SESSION_START,
+        "session.compacting": COMPACTION,
+        "subagent.idle": SUBAGENT_STOP,
     },
     deny=_deny_decision,
     no_objection=_opencode_no_objection,

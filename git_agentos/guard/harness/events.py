@@ -12,7 +12,10 @@ from git_agentos.util.named_tuple import NamedTuple
 
 # What an event is about.
 SHELL, EDIT, TOOL_RAN, PROMPT, STOP = "shell", "edit", "tool-ran", "prompt", "stop"
-SESSION_END, OTHER = "session-end", "other"
+SESSION_START, SESSION_END, COMPACTION, SUBAGENT_STOP = "session-start", "session-end", "compaction", "subagent-stop"
+WORKTREE_CREATE, WORKTREE_REMOVE, OTHER = "worktree-create", "worktree-remove", "other"
+# What is recorded, but neither begins nor ends a turn.
+MOMENTS = (SESSION_START, COMPACTION, SUBAGENT_STOP)
 
 _PATCHED = re.compile(r"^\*\*\* (?:Add File|Update File|Delete File|Move to): (.+)$", re.MULTILINE)
 _COMMAND_FIELDS = ("command", "cmd", "script")
@@ -34,7 +37,11 @@ class Event(NamedTuple):
     `tool-ran`  a tool has run: one that changed `paths`, or a shell with `text`; other tools have neither
     `prompt`    the user has entered a prompt: `text`
     `stop`      the agent has finished its turn
-    `session-end`  the session is over
+    `session-start`, `session-end`  the session begins, or is over
+    `compaction`  the conversation is about to be replaced by a summary
+    `subagent-stop`  a sub-agent has finished
+    `worktree-create`  the hook has to make the worktree that is called `text`, and to say where it is
+    `worktree-remove`  the hook has to remove the worktree at `text`
     `other`     nothing that concerns the guard
 
     `name` is the harness's own name for the event, which some replies have to repeat. `given` is the tool's input as
@@ -64,10 +71,11 @@ class Tools(NamedTuple):
 
 
 class HookReply(NamedTuple):
-    """What the hook prints."""
+    """What the hook prints, and its exit code."""
 
     stdout: str = ""
     stderr: str = ""
+    code: int = 0
 
 
 # -- reading JSON ------------------------------------------------------------------------------------------------------

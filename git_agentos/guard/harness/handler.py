@@ -1,7 +1,8 @@
 """The hook: how an event of a harness is decided about and recorded, and what the harness gets as a reply.
 
     a command, an edit     is judged, and enforced as in the other layers (`enforce`): denied, or not objected to
-    a tool that has run    becomes a checkpoint (`recording`), as do the user's prompt and the end of a turn
+    a tool that has run    becomes a checkpoint (`recording`), as do the user's prompt, the end of a turn, and others
+    a worktree             is created or archived as ours, by who has started the hook (`Worktrees`)
 
 The caller is an agent: that of the worktree or the environment, or else one with the harness's name. An error while
 deciding denies; an error while recording stops nothing.
@@ -10,7 +11,7 @@ deciding denies; an error while recording stops nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from git_agentos.errors import AgentosError
 from git_agentos.guard import identity, protected_files, tampering
@@ -22,22 +23,33 @@ from git_agentos.guard.configuration.settings import GuardSettings
 from git_agentos.guard.decision import ALLOW, FORBID, Assessment, Operation, SaveScope
 from git_agentos.guard.enforcement import enforcer as enforcing
 from git_agentos.guard.exec import client_configuration
-from git_agentos.guard.harness import adapters, events, recording
-from git_agentos.guard.harness.adapters import Harness
+from git_agentos.guard.harness import adapters, events, recording, twins
 from git_agentos.guard.harness.events import Event, HookReply, InvalidEvent
+from git_agentos.guard.harness.row import Harness
 from git_agentos.guard.identity import Identity
 from git_agentos.guard.paths import git_directories, is_in_git_directory, nearest_folder, worktree_root
 from git_agentos.guard.policy import operations
 from git_agentos.util.named_tuple import NamedTuple
 
 
+class Worktrees(NamedTuple):
+    """How a harness's worktrees are made: `create(name, cwd, agent)` returns the path of a new one in the repository at
+    `cwd`, `archive(path, agent)` saves and removes one, if it is ours. `agent` is who asks for it."""
+
+    create: Callable[[str, str, str], str]
+    archive: Callable[[str, str], None]
+
+
 class Caller(NamedTuple):
-    """Identity has started the hook: its folder, environment and process, and the agent id given by `--as`."""
+    """Identity has started the hook: its folder, environment and process, and the agent id given by `--as`. `source`
+    is where the harness has the hook from: its settings, or a plugin (`twins`)."""
 
     cwd: str
     environment: Mapping[str, str]
     pid: int
     explicit: str | None = None
+    source: str = twins.SETTINGS
+    worktrees: Worktrees | None = None
 
 
 def respond(name: str, data: bytes, caller: Caller) -> HookReply:
@@ -46,6 +58,11 @@ def respond(name: str, data: bytes, caller: Caller) -> HookReply:
     event: Event | None = None
     try:
         event = harness.parse(events.parse_json(data), caller.cwd)
+        git_dir = identity.find_git_dir(nearest_folder(event.cwd))
+        if not twins.is_first(name, git_dir, twins.Sent(data, caller.source), caller.environment):
+            return harness.no_objection(event, "")
+        if event.kind in (events.WORKTREE_CREATE, events.WORKTREE_REMOVE):
+            return _worktree(harness, event, git_dir, caller)
         return _respond_to(harness, event, caller)
     except InvalidEvent as error:
         reason = f"git-agentos: denied: unexpected input from {name}: {error}"
@@ -54,7 +71,9 @@ def respond(name: str, data: bytes, caller: Caller) -> HookReply:
         reason = f"git-agentos: denied: the guard cannot decide: {error.message}{hint}"
     except OSError as error:
         reason = f"git-agentos: denied: the guard cannot decide: {error}"
-    if event is not None and event.kind not in (events.SHELL, events.EDIT):
+    if event is not None and event.kind in (events.WORKTREE_CREATE, events.WORKTREE_REMOVE):
+        reply = HookReply(code=1)
+    elif event is not None and event.kind not in (events.SHELL, events.EDIT):
         reply = harness.no_objection(event, "")
     else:
         reply = harness.deny(event, reason)
@@ -93,6 +112,17 @@ def _respond_to(harness: Harness, event: Event, caller: Caller) -> HookReply:
         reply = harness.rewrite(event, client_configuration.prefixed(event.text, hook_environment))
         return reply._replace(stderr=message)
     return harness.no_objection(event, message)
+
+
+def _worktree(harness: Harness, event: Event, git_dir: str | None, caller: Caller) -> HookReply:
+    """Make or archive a worktree. The harness reads the path of a new one from stdout."""
+    if caller.worktrees is None:
+        return HookReply(code=1)
+    agent = identity.identify(caller.environment, git_dir, caller.pid, caller.explicit).agent or harness.name
+    if event.kind == events.WORKTREE_CREATE:
+        return HookReply(caller.worktrees.create(event.text, event.cwd, agent) + "\n")
+    caller.worktrees.archive(event.text, agent)
+    return HookReply()
 
 
 def _recorder(who: Identity, caller: Caller) -> recording.Recorder:

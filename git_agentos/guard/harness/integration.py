@@ -18,8 +18,9 @@ from git_agentos.errors import AgentosError, GuardError
 from git_agentos.git import gitfile
 from git_agentos.git.location import Location, locate
 from git_agentos.guard.harness import adapters, backup, exclude, requirements, settings_files
-from git_agentos.guard.harness.adapters import HARNESSES, Harness
+from git_agentos.guard.harness.adapters import HARNESSES
 from git_agentos.guard.harness.backup import Backup
+from git_agentos.guard.harness.row import Harness
 from git_agentos.guard.paths import is_below
 from git_agentos.guard.setup import launcher
 from git_agentos.guard.shell import syntax
@@ -47,12 +48,14 @@ class Integration:
     needs: list[str] = field(default_factory=list)
 
 
-def settings_text(name: str) -> str:
-    """What has to be in the settings of a harness, as the content of a file."""
+def settings_text(name: str, command: str | None = None) -> str:
+    """What has to be in the settings of a harness, as the content of a file. `command` answers its hook: by default the
+    one of this installation."""
     harness = adapters.get(name)
+    command = _command(name) if command is None else command
     if harness.settings is None:
-        return _plugin(harness)
-    return _to_json(harness.settings(_command(name), _blocking_command(name)), 2).decode()
+        return _plugin(harness, command)
+    return _to_json(harness.settings(command, _blocking(command)), 2).decode()
 
 
 def preview(name: str, root: str, environment: Mapping[str, str], *, user: bool = False) -> Integration:
@@ -227,12 +230,13 @@ def _uninstall(name: str, path: str, root: str, environment: Mapping[str, str]) 
 def _with_ours(harness: Harness, path: str, before: bytes | None) -> bytes:
     """The content of a file with our hooks."""
     if harness.settings is None:
-        after = _plugin(harness).encode()
+        after = _plugin(harness, _command(harness.name)).encode()
         if before not in (None, after) and not _is_ours(before or b""):
             raise GuardError(f"'{path}' exists, and is not ours", "move it away; 'guard integrate --print' prints ours")
         return after
     present = _parse(path, before)
-    ours = harness.settings(_command(harness.name), _blocking_command(harness.name))
+    command = _command(harness.name)
+    ours = harness.settings(command, _blocking(command))
     merged = _merge(_remove_ours(present), ours)
     return before if before is not None and merged == present else _to_json(merged, _indent(before))
 
@@ -256,15 +260,15 @@ def _command(name: str) -> str:
     return f"{launcher.command()} {_MARK}{shlex.quote(name)}"
 
 
-def _blocking_command(name: str) -> str:
+def _blocking(command: str) -> str:
     """The same, but it blocks where our program cannot be started: to every harness, exit code 2 means that."""
-    return f"{_command(name)} || {{ echo 'git-agentos could not decide: the hook failed' >&2; exit 2; }}"
+    return f"{command} || {{ echo 'git-agentos could not decide: the hook failed' >&2; exit 2; }}"
 
 
-def _plugin(harness: Harness) -> str:
+def _plugin(harness: Harness, command: str) -> str:
     """The plugin of a harness that has plugins."""
     with open(os.path.join(os.path.dirname(__file__), harness.plugin), encoding="utf-8") as file:
-        return file.read().replace("@COMMAND@", json.dumps(_command(harness.name)))
+        return file.read().replace("@COMMAND@", json.dumps(command))
 
 
 # -- settings ----------------------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ _SIGNS: Mapping[str, _Signs] = {
     "cursor": _Signs(("cursor-agent", "cursor"), ".cursor"),
     "copilot": _Signs(("copilot",), ".copilot", "COPILOT_HOME", oldest=(1, 0), newest=(1, 0, 102)),
     "opencode": _Signs(
-        ("opencode",), ".config/opencode", "XDG_CONFIG_HOME", "opencode", oldest=(1, 0), newest=(1, 18, 33)
+        ("opencode",), ".config/opencode", "XDG_CONFIG_HOME", "opencode", oldest=(1, 18), newest=(1, 18, 33)
     ),
 }
 

@@ -45,6 +45,11 @@ class Recorder(NamedTuple):
 
 
 _MAX_LENGTH = 200  # characters of a prompt's first line, a command or a session's id
+_MOMENTS = {
+    events.SESSION_START: "at the beginning of a session",
+    events.COMPACTION: "before the conversation was compacted",
+    events.SUBAGENT_STOP: "after a sub-agent",
+}
 _OF_A_TURN = (events.PROMPT, events.STOP, events.SESSION_END)
 
 
@@ -157,6 +162,8 @@ def _create_checkpoint(
     elif is_edit:
         paths = ", ".join(os.path.relpath(path, location.root) for path in event.paths[:3])
         description = f"after an edit of {messages.printable(os.fsencode(paths).decode('utf-8', 'backslashreplace'))}"
+    elif event.kind in _MOMENTS:
+        description = _MOMENTS[event.kind]
     else:
         at = f"{'before' if event.kind == events.PROMPT else 'after'} a turn"
         description = f"{at}: {prompt}" if prompt else at

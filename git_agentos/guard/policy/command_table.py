@@ -104,7 +104,7 @@ guard disable | worktree | guard-change | guard-change | |
 guard status | repository | look | look | |
 guard confirm | person | guard-change | guard-change | --list | --list:!look
 guard exec | here | agentos | agentos | --wait --sandbox |
-guard harness | here | look | look | |
+guard harness | here | look | look | --plugin |
 guard integrate | repository | guard-change | guard-change | --print --user --remove | --print:!look
 approvals list | repository | look | look | --all |
 approvals show | repository | look | look | |

@@ -10,7 +10,6 @@ import io
 import json
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
@@ -452,26 +451,6 @@ def test_the_command_answers_on_stdout_alone(worktree: Repo) -> None:
         [*command[:-1], "nobody"], input=b"{}", cwd=worktree.path, capture_output=True, check=False
     )
     assert unknown.returncode == 2
-
-
-@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
-def test_the_plugin_of_opencode_throws(worktree: Repo, tmp_path: Path) -> None:
-    from git_agentos.guard.harness import integration
-
-    (tmp_path / "plugin.mjs").write_text(integration.settings_text("opencode"))
-    (tmp_path / "run.mjs").write_text(
-        'import { GitAgentos } from "./plugin.mjs"\n'
-        f"const hooks = await GitAgentos({{ directory: {json.dumps(str(worktree.path))} }})\n"
-        "const call = (command) =>\n"
-        '  hooks["tool.execute.before"]({ tool: "bash", sessionID: "s" }, { args: { command } })\n'
-        'await call("git status")\n'
-        'await hooks["tool.execute.after"]({ tool: "edit", args: { filePath: "notes.txt" }, sessionID: "s" })\n'
-        'await hooks.event({ event: { type: "session.idle", properties: { sessionID: "s" } } })\n'
-        'try { await call("git reset --hard") } catch (error) { console.log(error.message) }\n'
-    )
-    done = subprocess.run(["node", "run.mjs"], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("git-agentos: stopped 'git reset --hard'")
-    assert {each["meta"].get("event") for each in checkpoints(worktree)} == {"edit"}
 
 
 def test_a_bug_of_ours_denies(worktree: Repo, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any) -> None:

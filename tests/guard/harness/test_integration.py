@@ -301,9 +301,16 @@ def test_settings_block_before_tools_and_record_after_them(name: str) -> None:
             "copilot": {"preToolUse"},
         }[name]
     )
-    ends = {"claude-code": {"SessionEnd"}, "gemini": {"SessionEnd"}, "copilot": {"sessionEnd"}}.get(name, set())
-    assert ends <= hooks.keys()
-    assert len(hooks) == len(closed) + 3 + len(ends)
+    claude = {"PostToolUse", "UserPromptSubmit", "Stop", "SessionStart", "SessionEnd", "PreCompact", "SubagentStop"}
+    assert hooks.keys() - closed == {
+        "claude-code": {*claude, "WorktreeCreate", "WorktreeRemove"},
+        "codex": claude,
+        "gemini": {"AfterTool", "BeforeAgent", "AfterAgent", "SessionStart", "SessionEnd", "PreCompress"},
+        "cursor": {"afterFileEdit", "beforeSubmitPrompt", "stop", "sessionStart", "sessionEnd", "preCompact",
+                   "subagentStop"},
+        "copilot": {"postToolUse", "userPromptSubmitted", "agentStop", "sessionStart", "sessionEnd", "preCompact",
+                    "subagentStop"},
+    }[name]  # fmt: skip
     after = [entry["matcher"] for event, entries in hooks.items() for entry in entries if event[:4] in ("Post", "Afte")
              and "matcher" in entry]  # fmt: skip
     tools = {*HARNESSES[name].tools.editors, *HARNESSES[name].tools.shells}
