@@ -57,10 +57,13 @@ class Reply(NamedTuple):
 
 
 class ModelServer:
-    """Plays `script`, one turn for each tool result; a context manager. `url` is without a path."""
+    """Plays `script`, one turn for each tool result; a context manager. `url` is without a path.
 
-    def __init__(self, script: Sequence[Turn]) -> None:
-        self.script = tuple(script)
+    In a conversation without the text `prompt`, which is a sub-agent's, it plays `of_subagent`.
+    """
+
+    def __init__(self, script: Sequence[Turn], of_subagent: Sequence[Turn] = (), prompt: str = "") -> None:
+        self.script, self.of_subagent, self.prompt = tuple(script), tuple(of_subagent), prompt
         self.requests: list[Mapping[str, Any]] = []
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
@@ -93,7 +96,9 @@ class ModelServer:
     def turn(self, calls: int, request: Mapping[str, Any]) -> Turn:
         if not request.get("tools"):
             return Say("ok")
-        return self.script[calls] if calls < len(self.script) else Say("done")
+        is_subagent = self.of_subagent and self.prompt not in json.dumps(request)
+        script = self.of_subagent if is_subagent else self.script
+        return script[calls] if calls < len(script) else Say("done")
 
 
 def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:

@@ -59,6 +59,8 @@ _CLAUDE_EVENTS = {
     "WorktreeCreate": WORKTREE_CREATE,
     "WorktreeRemove": WORKTREE_REMOVE,
 }
+# A worktree is not removed while a process is in it, and the hook is started there.
+_ELSEWHERE = {"WorktreeRemove": "cd / && "}
 _CLAUDE_MOMENTS = ("SessionStart", "SessionEnd", "PreCompact", "SubagentStop")
 
 
@@ -92,7 +94,7 @@ def _claude_settings(matcher: str, *more: str) -> Callable[[str, str], dict[str,
                 "PostToolUse": [{"matcher": matcher, "hooks": [hook(recording)]}],
                 "UserPromptSubmit": [{"hooks": [hook(recording)]}],
                 "Stop": [{"hooks": [hook(recording)]}],
-                **{event: [{"hooks": [hook(recording)]}] for event in more},
+                **{event: [{"hooks": [hook(_ELSEWHERE.get(event, "") + recording)]}] for event in more},
             }
         }
 
@@ -275,7 +277,7 @@ CURSOR = Harness(
 
 # -- Copilot CLI -------------------------------------------------------------------------------------------------------
 
-_COPILOT_FIELDS = Fields(tool="toolName", input="toolArgs", session=("sessionId", "session_id"))
+_COPILOT_FIELDS = Fields(tool="toolName", input="toolArgs", session=("parentAgentId", "sessionId", "session_id"))
 _COPILOT_OTHER = ("error", "notification_type")
 
 
@@ -283,6 +285,8 @@ def _copilot_event(body: Mapping[str, Any]) -> str:
     if text_of(body, "toolName") is not None:
         return "postToolUse" if "toolResult" in body else "preToolUse"
     if "toolArgs" not in body and "toolResult" not in body:
+        if "parentAgentId" in body:  # of a sub-agent, which has a session of its own: 'subagentStop' tells of its end
+            return "other"
         if "prompt" in body and "source" not in body:
             return "userPromptSubmitted"
         if "stopReason" in body:

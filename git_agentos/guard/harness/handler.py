@@ -59,7 +59,9 @@ def respond(name: str, data: bytes, caller: Caller) -> HookReply:
     try:
         event = harness.parse(events.parse_json(data), caller.cwd)
         git_dir = identity.find_git_dir(nearest_folder(event.cwd))
-        if not twins.is_first(name, git_dir, twins.Sent(data, caller.source), caller.environment):
+        if not twins.is_first(
+            name, git_dir, twins.Sent(_same_for_both(harness, event, data), caller.source), caller.environment
+        ):
             return harness.no_objection(event, "")
         if event.kind in (events.WORKTREE_CREATE, events.WORKTREE_REMOVE):
             return _worktree(harness, event, git_dir, caller)
@@ -112,6 +114,15 @@ def _respond_to(harness: Harness, event: Event, caller: Caller) -> HookReply:
         reply = harness.rewrite(event, client_configuration.prefixed(event.text, hook_environment))
         return reply._replace(stderr=message)
     return harness.no_objection(event, message)
+
+
+def _same_for_both(harness: Harness, event: Event, data: bytes) -> bytes:
+    """What two hooks of ours get alike for one event: the second one is given the command that the first one has
+    rewritten."""
+    if harness.rewrite is None or event.kind != events.SHELL:
+        return data
+    parts = (event.name, event.session, event.tool, event.cwd, client_configuration.original(event.text), event.argv)
+    return repr(parts).encode("utf-8", "backslashreplace")
 
 
 def _worktree(harness: Harness, event: Event, git_dir: str | None, caller: Caller) -> HookReply:

@@ -79,6 +79,20 @@ def test_a_grant_is_used_once_and_enough_for_both(worktree: Repo) -> None:
     assert both(worktree, shell(worktree, "git merge main", "t-3")) == (True, False)
 
 
+def test_a_command_that_the_first_hook_has_rewritten_is_the_same(worktree: Repo) -> None:
+    """Copilot CLI calls one hook after the other, and gives the second one what the first one has made of it."""
+    known = {**os.environ, "COPILOT_CLI": "1", "GIT_CONFIG_COUNT": "1"}
+    known.pop("AGENTOS_AGENT_ID", None)
+    body = {"sessionId": "s", "timestamp": 1, "cwd": str(worktree.path), "toolName": "bash",
+            "toolArgs": {"command": "git status"}}  # fmt: skip
+    caller = handler.Caller(str(worktree.path), known, os.getpid())
+    first = handler.respond("copilot", json.dumps(body).encode(), caller)
+    body["toolArgs"] = json.loads(first.stdout)["modifiedArgs"]
+    assert body["toolArgs"] != {"command": "git status"}
+    second = caller._replace(source=twins.PLUGIN)
+    assert handler.respond("copilot", json.dumps(body).encode(), second).stdout == ""
+
+
 def test_a_turn_is_recorded_once(worktree: Repo) -> None:
     both(worktree, event(worktree, "UserPromptSubmit", prompt="fix it"))
     worktree.write("notes.txt", "again\n")
