@@ -51,10 +51,15 @@ def find(line: Line) -> Call | None:
         command = command.subcommands[word]
     if isinstance(command, Group) and not _can_run(command, line):
         return None
-    if command.rest is not None and (line.has_dashes or (command.rest == COMMAND_LINE and line.request.operands)):
+    if command.rest is not None and (_has_dashes(line) or (command.rest == COMMAND_LINE and line.request.operands)):
         return None
     values = _values(command.signature.parameters, line)
     return None if values is None else Call(command, line, values)
+
+
+def _has_dashes(line: Line) -> bool:
+    """Whether `--` is among the words, as the value of an option too: such a command ends its own words there."""
+    return line.has_dashes or any(value == "--" for _, value in line.options)
 
 
 def _can_run(group: Group, line: Line) -> bool:

@@ -290,13 +290,20 @@ def _delete_older(session: Session, plan: _Plan) -> None:
 
 
 def _drop_gone(session: Session, pushed: Iterable[RemoteTimeline]) -> None:
-    """Drop the refs here of generations that are on the remote no more, since somebody has deleted them there."""
+    """Drop the refs here of generations that somebody has deleted on the remote, where it has a newer one. Without one,
+    the remote may only not list it now, and what is known of it is needed to go on."""
     location = session.context.location
     there = {name._replace(is_encrypted=False) for name in (*session.there, *pushed)}
+    newest: dict[str, int] = {}
+    for name in there:
+        if name.host == session.host:
+            newest[name.timeline] = max(newest.get(name.timeline, 0), name.generation)
     mine = f"{timeline.FETCHED}{session.remote}/{session.host}/"
     for ref, oid in refs.list_refs(location, mine, skip_broken=True).items():
         parsed = names.parse_fetched(ref)
-        if parsed is not None and parsed[0] == session.remote and parsed[1] not in there:
+        if parsed is None or parsed[0] != session.remote or parsed[1] in there:
+            continue
+        if parsed[1].generation < newest.get(parsed[1].timeline, 0):
             with contextlib.suppress(refs.RefMoved):
                 refs.drop(location, ref, oid)
 

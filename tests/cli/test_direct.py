@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from git_agentos.cli import command as commands
@@ -109,6 +109,7 @@ def lines(draw: st.DrawFn) -> list[str]:
 
 
 @settings(deadline=None)
+@example(["checkpoint", "diff", "latest", "--agent", "--"])
 @given(lines())
 def test_direct_call_is_the_one_of_typer(words: list[str]) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:

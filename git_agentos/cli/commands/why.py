@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @command()
 def why(ctx: Invocation, file: Annotated[str, Argument(metavar="FILE[:LINE]")]) -> None:
-    """Show which turn, prompt and checkpoint each line comes from.
+    """Show which turn and checkpoint each line comes from.
 
     Also for lines that are not committed, and after commits, merges and rebases. A turn is only named if no other can
     have written the line. With LINE, shows the line of this number.
