@@ -26,6 +26,7 @@ from git_agentos.errors import AgentosError
 from git_agentos.git import process, version
 from git_agentos.git.location import Location
 from git_agentos.guard.enforcement.safeguard import FSMONITOR, HARNESS, HOOK, SHIM
+from git_agentos.guard.harness.row import ELSEWHERE
 from git_agentos.guard.setup import activation, scripts
 from git_agentos.process import programs
 from git_agentos.util import files
@@ -120,7 +121,7 @@ def harness_hook_problem(path: str) -> str | None:
     text = files.read(path).decode("utf-8", "replace")
     for quoted in _HOOK_COMMAND.findall(text):
         try:
-            program = shlex.split(json.loads(f'"{quoted}"'))[0]
+            program = shlex.split(json.loads(f'"{quoted}"').removeprefix(ELSEWHERE))[0]
         except (ValueError, IndexError):
             return f"the hook in '{path}' is not a command: integrate the harness again"
         if shutil.which(program) is None:

@@ -42,7 +42,7 @@ from git_agentos.guard.harness.events import (
     required_text,
     text_of,
 )
-from git_agentos.guard.harness.row import AFTER_TOOL, BEFORE_TOOL, COMMAND, FILE_EDITED, Fields, Harness
+from git_agentos.guard.harness.row import AFTER_TOOL, BEFORE_TOOL, COMMAND, ELSEWHERE, FILE_EDITED, Fields, Harness
 
 # -- Claude Code and Codex ---------------------------------------------------------------------------------------------
 
@@ -59,8 +59,6 @@ _CLAUDE_EVENTS = {
     "WorktreeCreate": WORKTREE_CREATE,
     "WorktreeRemove": WORKTREE_REMOVE,
 }
-# A worktree is not removed while a process is in it, and the hook is started there.
-_ELSEWHERE = {"WorktreeRemove": "cd / && "}
 _CLAUDE_MOMENTS = ("SessionStart", "SessionEnd", "PreCompact", "SubagentStop")
 
 
@@ -94,7 +92,10 @@ def _claude_settings(matcher: str, *more: str) -> Callable[[str, str], dict[str,
                 "PostToolUse": [{"matcher": matcher, "hooks": [hook(recording)]}],
                 "UserPromptSubmit": [{"hooks": [hook(recording)]}],
                 "Stop": [{"hooks": [hook(recording)]}],
-                **{event: [{"hooks": [hook(_ELSEWHERE.get(event, "") + recording)]}] for event in more},
+                **{
+                    event: [{"hooks": [hook((ELSEWHERE if event == "WorktreeRemove" else "") + recording)]}]
+                    for event in more
+                },
             }
         }
 

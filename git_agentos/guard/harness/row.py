@@ -31,6 +31,9 @@ from git_agentos.util.named_tuple import NamedTuple
 # What the events of a harness are about, beside the kinds of `events`.
 BEFORE_TOOL, AFTER_TOOL, COMMAND, FILE_EDITED = "before tool", "after tool", "command", "file edited"
 
+# Before the command of a hook that removes the worktree in which it is started: no process may be in it then.
+ELSEWHERE = "cd / && "
+
 
 class Fields(NamedTuple):
     """The fields of an event that have its name, the tool, the tool's input, and the session (the first one counts)."""
