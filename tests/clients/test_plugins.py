@@ -55,7 +55,9 @@ def test_a_plugin_that_the_client_has_installed(place: Place) -> None:
     assert "stopped" not in results[1]
 
 
-@pytest.mark.parametrize("place", [each for each in clients.CLIENTS if each.name in VALIDATE], indirect=True)
+@pytest.mark.parametrize(
+    "place", [each for each in clients.CLIENTS if each.name in VALIDATE], ids=lambda client: client.name, indirect=True
+)
 def test_the_vendor_finds_nothing_wrong_with_the_package(place: Place) -> None:
     for words in VALIDATE[place.client.name]:
         place.call(*words)

@@ -99,3 +99,21 @@ def test_a_worktree_of_claude_code_is_a_managed_one(way: str, tmp_path: Path) ->
     agentos(place.home, place.root, "worktree", "create", "feature", "--revive")
     path = Path(agentos(place.home, place.root, "worktree", "path", "feature").strip())
     assert (path / "by-shell.txt").read_text() == "made\n"
+
+
+@pytest.mark.parametrize("client", clients.CLIENTS, ids=lambda client: client.name)
+def test_a_session_is_recorded_from_its_beginning(client: Client, tmp_path: Path) -> None:
+    """What was there before, and the turn; the client runs headless."""
+    place = make(tmp_path, client)
+    (place.root / "tracked.txt").write_text("an hour of work\n")
+    with ModelServer((Shell("echo made >by-shell.txt"), Say("the script is over"))) as server:
+        made = place.client.set_up(place.home, place.root, server.url)
+        integrate(place, "init")
+        session = clients.run_prepared(place.client, made, place.home, place.root)
+    assert session.code == 0, session
+    first = listed(place, "checkpoint", "list")["checkpoints"][-1]
+    assert agentos(place.home, place.root, "checkpoint", "cat", f"{first['id']}:tracked.txt") == "an hour of work\n"
+    assert (first["description"], first["meta"]["harness"]) == ("at the beginning of a session", client.name)
+    (turn,) = listed(place, "turns")["turns"]
+    assert first["session_id"] == turn["session_id"] is not None
+    assert (turn["changed"], turn["ended_by"]) == (["by-shell.txt"], "stop")
