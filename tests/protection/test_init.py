@@ -474,10 +474,11 @@ def test_two_repositories_share_the_file(repo: Repo, make_repo: Callable[[str], 
     path.write_text('model = "x"')
     other = make_repo("other")
     init(repo, "--yes")
+    hooks = path.read_text().count("trusted_hash")
     init(other, "--yes")
-    assert path.read_text().count("trusted_hash") == 8
+    assert path.read_text().count("trusted_hash") == 2 * hooks > 0
     init(repo, "--remove")
-    assert path.read_text().count(str(other.path)) == 4
+    assert path.read_text().count("trusted_hash") == path.read_text().count(str(other.path)) == hooks
     init(other, "--remove")
     assert path.read_text() == 'model = "x"'
 

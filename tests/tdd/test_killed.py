@@ -33,6 +33,7 @@ from tests.support.tdd_project import (
     start,
     users_state,
 )
+from tests.support.waiting import wait_until
 
 ROOT = PROJECT_ROOT
 # One retry of the code is part of it.
@@ -108,7 +109,10 @@ def test_killed_workflow_is_aborted(repo: Repo, agent: str, strike: str) -> None
     assert code.text("for-each-ref", "--format=%(refname:short)", "refs/heads").split() == ["main", "other"]
     assert code.text("worktree", "list").count("\n") == 0
     assert_same(before, users_state(code), "the user's checkout", strict=True)
-    assert found.id not in tool.run(code.path, "--json", "doctor").out.decode()
+    # The folder of the run is deleted in the background.
+    wait_until(
+        lambda: found.id not in tool.run(code.path, "--json", "doctor").out.decode(), "doctor finds nothing of it"
+    )
     made = creation.create(context_of(code), f"run-{found.id}", revive=True)
     assert (Path(str(made.path)) / "calc/left_over.py").exists() == (strike == "ended N3")
 
