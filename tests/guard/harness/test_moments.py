@@ -102,6 +102,26 @@ def test_a_worktree_of_a_harness_is_a_managed_one(repo: Repo) -> None:
     assert states(repo) == {"my-feature-2": "active"}
 
 
+def test_two_hooks_at_once_name_a_folder_that_is_ready(repo: Repo) -> None:
+    repo.config("agentos.setup", "sleep 1; touch ready")
+    words = [sys.executable, "-m", "git_agentos", "guard", "harness", "claude-code"]
+    body = json.dumps(_named("WorktreeCreate", name="feature", cwd=str(repo.path)))
+    hooks = []
+    for more in ([], ["--plugin"], []):
+        one = subprocess.Popen([*words, *more], cwd=repo.path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert one.stdin is not None
+        one.stdin.write(body)
+        one.stdin.close()
+        hooks.append(one)
+    for one in reversed(hooks):
+        assert one.stdout is not None
+        with one.stdout:
+            path = Path(one.stdout.read().removesuffix("\n"))
+        assert (path / "ready").exists()
+        assert one.wait() == 0
+    assert states(repo) == {"feature": "active"}
+
+
 def test_what_a_harness_removes_is_archived_and_comes_back_by_its_name(repo: Repo) -> None:
     path = create("feature", repo.path)
     (path / "untracked.txt").write_text("an hour of work\n")
