@@ -22,6 +22,7 @@ from tests.support.remotes import (
     http_server,
     make_bare,
     refs_on,
+    require,
     ssh_server,
     sync,
 )
@@ -318,7 +319,8 @@ def test_recipients_who_come_and_go(repo: Repo, shared: Path, there: Repo, key: 
 
 
 def test_a_key_of_openssh(repo: Repo, shared: Path, there: Repo, tmp_path: Path) -> None:
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "ada@desk", "-f", tmp_path / "id"], check=True)
+    program = require("ssh-keygen", "openssh-client")
+    subprocess.run([program, "-q", "-t", "ed25519", "-N", "", "-C", "ada@desk", "-f", tmp_path / "id"], check=True)
     encrypt_to(repo, (tmp_path / "id.pub").read_text().strip())
     decrypt_with(there, tmp_path / "id")
     saved = save(repo, "a")

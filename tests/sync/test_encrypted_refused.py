@@ -17,7 +17,7 @@ import pytest
 from git_agentos.sync import names
 from tests.support.age import Key, decrypt_with, encrypt_to
 from tests.support.json_reference import check_document
-from tests.support.remotes import clone, connect, make_bare, refs_on, sync
+from tests.support.remotes import clone, connect, make_bare, refs_on, require, sync
 from tests.support.repo import Repo, fill
 from tests.support.tool import run, run_ok
 
@@ -145,7 +145,8 @@ def test_files_that_are_no_key(content: bytes | None, mentions: str, there: Repo
 
 
 def test_keys_with_a_passphrase(there: Repo, tmp_path: Path) -> None:
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "words", "-f", tmp_path / "id"], check=True)
+    program = require("ssh-keygen", "openssh-client")
+    subprocess.run([program, "-q", "-t", "ed25519", "-N", "words", "-f", tmp_path / "id"], check=True)
     decrypt_with(there, tmp_path / "id")
     done = run(there.path, "--json", "sync")
     assert "ssh key must be decrypted first" in done.json["refused"][0]["reason"]
