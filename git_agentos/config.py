@@ -209,7 +209,7 @@ def disk_budget(values: ConfigValues) -> int | None:
     return found
 
 
-def watch(values: ConfigValues) -> str:
+def watch(values: Mapping[str, Sequence[str]]) -> str:
     """agentos.watch: whether the watch daemon is started by commands (`auto`: by those that say so)."""
     text = values.get("agentos.watch", ["auto"])[-1].strip().lower()
     if text == "auto":

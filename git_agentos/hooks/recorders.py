@@ -55,8 +55,7 @@ def record_noted(location: Location, hook: str, agent: str, argv: tuple[str, ...
         _record(made, trigger, description, warn=output.warn_later)
     from git_agentos.watch import automatic
 
-    values = {key: list(found) for key, found in settings.values.items() if key == "agentos.watch"}
-    automatic.keep_running(location, values, os.environ)
+    automatic.keep_running(location, settings.values, os.environ)
 
 
 def new_worktree(hook: HookCall) -> int:

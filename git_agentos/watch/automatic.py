@@ -12,10 +12,9 @@ import importlib.util
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from git_agentos import config
-from git_agentos.config import ConfigValues
 from git_agentos.errors import ConfigurationError
 from git_agentos.git import process
 from git_agentos.git.location import Location
@@ -62,14 +61,14 @@ def unwant(location: Location) -> None:
         os.unlink(place.file(location.common_dir, "wanted"))
 
 
-def start_for(location: Location, values: ConfigValues, variables: Mapping[str, str]) -> None:
+def start_for(location: Location, values: Mapping[str, Sequence[str]], variables: Mapping[str, str]) -> None:
     """What is done now is a reason to have a daemon (`worktree create`, `guard enable`): start one."""
     if _mode(values) != "false" and _is_possible(variables):
         want(location)
         keep_running(location, values, variables)
 
 
-def keep_running(location: Location, values: ConfigValues, variables: Mapping[str, str]) -> str | None:
+def keep_running(location: Location, values: Mapping[str, Sequence[str]], variables: Mapping[str, str]) -> str | None:
     """Start a daemon if one is wanted and none runs; it is not waited for. Why none is started, if too many have been;
     that is said once."""
     common_dir = location.common_dir
@@ -118,7 +117,7 @@ def is_running(common_dir: str) -> bool:
     return False
 
 
-def _mode(values: ConfigValues) -> str:
+def _mode(values: Mapping[str, Sequence[str]]) -> str:
     try:
         return config.watch(values)
     except ConfigurationError:

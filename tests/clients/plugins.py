@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.clients import client as clients
-from tests.clients.client import Client, Session
+from tests.clients.client import Client, Session, available, git
 from tests.support.env import PROJECT_ROOT
 
 PLUGINS = PROJECT_ROOT / "plugins"
@@ -27,6 +27,20 @@ class Place(NamedTuple):
         done = clients.call(self.client, self.home, self.root, *words)
         assert done.code == 0, (words, done)
         return done
+
+
+def make(tmp_path: Path, client: Client) -> Place:
+    """A client, with a home and a repository that has one commit."""
+    available(client)
+    home, root = tmp_path / "home", tmp_path / "root"
+    home.mkdir()
+    root.mkdir()
+    (home / ".gitconfig").write_text("[user]\nname = A U Thor\nemail = author@example.com\n[agentos]\nwatch = false\n")
+    git(home, root, "init", "-q")
+    (root / "tracked.txt").write_text("as committed\n")
+    git(home, root, "add", ".")
+    git(home, root, "commit", "-q", "-m", "first")
+    return Place(client, home, root)
 
 
 # What removes the plugin again.

@@ -8,28 +8,19 @@ from pathlib import Path
 import pytest
 
 from tests.clients import client as clients
-from tests.clients.client import Client, agentos, available, git
+from tests.clients.client import agentos
 from tests.clients.model_server import ModelServer, Say, Shell
-from tests.clients.plugins import INSTALL, VALIDATE, Place
+from tests.clients.plugins import INSTALL, VALIDATE, Place, make
 
 pytestmark = [pytest.mark.slow, pytest.mark.clients]
 
 
 @pytest.fixture(params=clients.CLIENTS, ids=lambda client: client.name)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    client: Client = request.param
-    available(client)
-    home, root = tmp_path / "home", tmp_path / "root"
-    home.mkdir()
-    root.mkdir()
-    (home / ".gitconfig").write_text("[user]\nname = A U Thor\nemail = author@example.com\n[agentos]\nwatch = false\n")
-    git(home, root, "init", "-q")
-    (root / "tracked.txt").write_text("as committed\n")
-    git(home, root, "add", ".")
-    git(home, root, "commit", "-q", "-m", "first")
-    agentos(home, root, "checkpoint", "-m", "before the session")
-    (root / "tracked.txt").write_text("an hour of work\n")
-    return Place(client, home, root)
+    made = make(tmp_path, request.param)
+    agentos(made.home, made.root, "checkpoint", "-m", "before the session")
+    (made.root / "tracked.txt").write_text("an hour of work\n")
+    return made
 
 
 def test_a_plugin_that_the_client_has_installed(place: Place) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.clients import client as clients
-from tests.clients.client import Client, agentos, available, git
+from tests.clients.client import Client, agentos
 from tests.clients.model_server import Call, ModelServer, Say, Shell, Turn
-from tests.clients.plugins import INSTALL, Place
+from tests.clients.plugins import INSTALL, Place, make
 
 pytestmark = [pytest.mark.slow, pytest.mark.clients]
 
@@ -23,19 +23,6 @@ _SUBAGENT = {
     "copilot": ("task", {"agent_type": "general-purpose", "name": "helper", "description": "help", "prompt": _HELP,
                          "mode": "sync"}),
 }  # fmt: skip
-
-
-def make(tmp_path: Path, client: Client) -> Place:
-    available(client)
-    home, root = tmp_path / "home", tmp_path / "root"
-    home.mkdir()
-    root.mkdir()
-    (home / ".gitconfig").write_text("[user]\nname = A U Thor\nemail = author@example.com\n[agentos]\nwatch = false\n")
-    git(home, root, "init", "-q")
-    (root / "tracked.txt").write_text("as committed\n")
-    git(home, root, "add", ".")
-    git(home, root, "commit", "-q", "-m", "first")
-    return Place(client, home, root)
 
 
 def integrate(place: Place, way: str) -> None:

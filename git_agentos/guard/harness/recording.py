@@ -103,8 +103,7 @@ def _record(harness: str, event: Event, location: Location, caller: Recorder) ->
 def _keep_daemon_running(location: Location, settings: GuardSettings, environment: Mapping[str, str]) -> None:
     from git_agentos.watch import automatic
 
-    values = {key: list(found) for key, found in settings.values.items() if key == "agentos.watch"}
-    message = automatic.keep_running(location, values, environment)
+    message = automatic.keep_running(location, settings.values, environment)
     if message is not None:
         warnings.warn(f"warning: {message}", stacklevel=1)
 
