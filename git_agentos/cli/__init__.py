@@ -17,7 +17,6 @@ output         stdout and stderr: nothing else writes to either stream
 hunk_questions the questions of `restore --patch`
 progress       the progress of runs and workflows; transfer_progress: of transfers
 status_line    the line on the terminal that shows progress
-quote          names and text that cannot harm a terminal
 command_tree   the commands as plain data, read by help, completion and the tests of the man pages
 completion     the completion scripts
 served         what the watch daemon loads in advance

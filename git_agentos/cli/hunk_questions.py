@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from git_agentos.checkpoint.restore.choice import Chooser, FileChoice
-from git_agentos.cli import quote
 from git_agentos.cli.output import Output
 from git_agentos.cli.render.text import patch
 from git_agentos.errors import UsageError
 from git_agentos.git import editor, hunks
 from git_agentos.git.hunks import Hunk, HunkKind
 from git_agentos.git.location import Location
+from git_agentos.util import quote
 from git_agentos.util.values import count
 
 if TYPE_CHECKING:

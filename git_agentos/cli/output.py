@@ -15,9 +15,9 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
-from git_agentos.cli import quote
 from git_agentos.cli.text import Style, Text
 from git_agentos.errors import AgentosError, AgentosWarning, system_reason
+from git_agentos.util import quote
 
 
 class Output:

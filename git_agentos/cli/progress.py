@@ -13,11 +13,12 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from git_agentos.cli import authorization, quote
+from git_agentos.cli import authorization
 from git_agentos.cli.render.text import run as run_text
 from git_agentos.cli.render.text import tdd as tdd_text
 from git_agentos.cli.status_line import StatusLine
 from git_agentos.errors import PolicyError
+from git_agentos.util import quote
 
 if TYPE_CHECKING:
     from git_agentos.cli.invocation import Invocation

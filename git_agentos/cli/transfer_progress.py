@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from git_agentos.cli import quote
 from git_agentos.cli.status_line import StatusLine
+from git_agentos.util import quote
 
 
 class TransferProgress(StatusLine):

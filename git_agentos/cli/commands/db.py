@@ -2,10 +2,10 @@
 
 import os
 
-from git_agentos.cli import quote
 from git_agentos.cli.command import group
 from git_agentos.cli.invocation import Invocation
 from git_agentos.cli.text import Text
+from git_agentos.util import quote
 
 
 @group()

@@ -3,13 +3,13 @@
 import os
 from typing import Annotated, NamedTuple
 
-from git_agentos.cli import quote
 from git_agentos.cli.command import command
 from git_agentos.cli.invocation import Invocation
 from git_agentos.cli.options import DryRun
 from git_agentos.cli.parameters import Option
 from git_agentos.cli.render.text import init as render
 from git_agentos.errors import UsageError
+from git_agentos.util import quote
 
 
 class Parts(NamedTuple):

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from git_agentos.cli import authorization, quote
+from git_agentos.cli import authorization
 from git_agentos.cli.command import Exit, group
 from git_agentos.cli.commands.run import runs_context
 from git_agentos.cli.invocation import Invocation
@@ -13,6 +13,7 @@ from git_agentos.cli.parameters import Argument, Option
 from git_agentos.cli.render.text import layout
 from git_agentos.cli.render.text import tdd as render
 from git_agentos.errors import ConflictError, PolicyError, UsageError
+from git_agentos.util import quote
 
 if TYPE_CHECKING:
     from git_agentos.checkpoint.open_worktree import OpenWorktree

@@ -17,10 +17,10 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
-from git_agentos.cli import quote
 from git_agentos.cli.render.text.layout import abbrev, duration
 from git_agentos.cli.render.text.log import plain
 from git_agentos.errors import StorageError, system_reason
+from git_agentos.util import quote
 from git_agentos.util.files import replace
 
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
-from git_agentos.cli import quote
 from git_agentos.cli.render.html import page
 from git_agentos.cli.render.html.page import Section, Tile
 from git_agentos.cli.render.text import tdd as text
 from git_agentos.cli.render.text.layout import clock
 from git_agentos.cli.render.text.patch import patch_lines
 from git_agentos.cli.text import Style
+from git_agentos.util import quote
 
 if TYPE_CHECKING:
     from git_agentos.tdd.state import Review

@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from git_agentos.cli import quote
 from git_agentos.cli.render.text.layout import abbrev, facts, lines, relative_time
 from git_agentos.cli.text import Style, Text
+from git_agentos.util import quote
 
 if TYPE_CHECKING:
     from git_agentos.guard.approval.approvals import Approval

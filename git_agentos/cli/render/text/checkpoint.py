@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from git_agentos.cli import quote
 from git_agentos.cli.render.text.layout import abbrev, counts, facts, lines, relative_time, table, time_and_age
 from git_agentos.cli.render.text.patch import patch
 from git_agentos.cli.text import Style, Text
+from git_agentos.util import quote
 
 if TYPE_CHECKING:
     from git_agentos.workspace import Checkpoint, Diff, FileContent, Skipped

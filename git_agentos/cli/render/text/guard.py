@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from git_agentos.cli import quote
 from git_agentos.cli.render.text.layout import lines
 from git_agentos.cli.render.text.status import finding
 from git_agentos.cli.text import Style, Text
+from git_agentos.util import quote
 
 if TYPE_CHECKING:
     from git_agentos.guard.configuration.confirmation import Confirmation, Unconfirmed

@@ -6,9 +6,9 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from git_agentos.cli import quote
 from git_agentos.cli.render.text.layout import lines
 from git_agentos.cli.text import Style, Text
+from git_agentos.util import quote
 
 if TYPE_CHECKING:
     from git_agentos.protection.commands import Protection

@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-from git_agentos.cli import quote
 from git_agentos.cli.text import Style, Text
+from git_agentos.util import quote
 from git_agentos.util.values import count
 
 # A cell of a table: its text, and the colour of it.

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from git_agentos.cli import quote
 from git_agentos.cli.render.text.layout import (
     Cell,
     abbrev,
@@ -17,6 +16,7 @@ from git_agentos.cli.render.text.layout import (
     table,
 )
 from git_agentos.cli.text import Style, Text
+from git_agentos.util import quote
 from git_agentos.util.values import count
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from git_agentos.cli import quote
 from git_agentos.cli.render.text.layout import lines
 from git_agentos.cli.text import Style, Text
+from git_agentos.util import quote
 from git_agentos.util.values import count
 
 _COLOURS = {"del": "red", "add": "green", "hunk": "cyan", "head": "bold"}

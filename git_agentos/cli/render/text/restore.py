@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from git_agentos.cli import quote
 from git_agentos.cli.render.text.checkpoint import skipped
 from git_agentos.cli.render.text.layout import abbrev, lines, path_changes
 from git_agentos.cli.text import Text
+from git_agentos.util import quote
 from git_agentos.util.values import count
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from git_agentos.cli import quote
 from git_agentos.cli.render.text import layout
 from git_agentos.cli.render.text import patch as patches
 from git_agentos.cli.render.text.layout import (
@@ -22,6 +21,7 @@ from git_agentos.cli.render.text.layout import (
 )
 from git_agentos.cli.text import Style, Text
 from git_agentos.git.hash_algorithm import is_any_oid
+from git_agentos.util import quote
 from git_agentos.util.values import count
 
 if TYPE_CHECKING:

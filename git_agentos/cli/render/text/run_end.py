@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from git_agentos.cli import quote
 from git_agentos.cli.render.text.layout import abbrev, limited, lines, not_saved, path_changes
 from git_agentos.cli.render.text.run import agentos_in, archived, problems, rollback_target
 from git_agentos.cli.render.text.worktree import checked_out
 from git_agentos.cli.text import Style, Text
+from git_agentos.util import quote
 from git_agentos.util.values import count
 
 if TYPE_CHECKING:

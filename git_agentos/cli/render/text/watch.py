@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from git_agentos.cli import quote
 from git_agentos.cli.render.text.layout import duration, lines
 from git_agentos.cli.text import Style, Text
+from git_agentos.util import quote
 from git_agentos.util.values import count
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from git_agentos.cli import quote
 from git_agentos.cli.render.text import layout
 from git_agentos.cli.render.text.layout import (
     abbrev,
@@ -21,6 +20,7 @@ from git_agentos.cli.render.text.layout import (
 )
 from git_agentos.cli.render.text.status import hint_lines
 from git_agentos.cli.text import Style, Text
+from git_agentos.util import quote
 from git_agentos.util.values import count
 
 if TYPE_CHECKING:

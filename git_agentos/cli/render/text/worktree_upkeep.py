@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from git_agentos.cli import quote
 from git_agentos.cli.render.text.layout import abbrev, limited, lines
 from git_agentos.cli.text import Style, Text
+from git_agentos.util import quote
 
 if TYPE_CHECKING:
     from git_agentos.worktree.base_update import WorktreeSync

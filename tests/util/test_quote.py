@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from git_agentos.cli import quote
+from git_agentos.util import quote
 
 
 @pytest.mark.parametrize(
