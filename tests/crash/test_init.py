@@ -102,7 +102,11 @@ def test_an_init_that_was_killed_is_completed(runner: Runner, place: Place) -> N
 
 
 @pytest.mark.slow
-def test_an_init_that_was_killed_is_taken_back(runner: Runner, place: Place) -> None:
+@pytest.mark.parametrize("has_codex_settings", [True, False])
+def test_an_init_that_was_killed_is_taken_back(runner: Runner, place: Place, has_codex_settings: bool) -> None:
+    if not has_codex_settings:
+        (place.home / ".codex" / "config.toml").unlink()
+        place.keep()
     before = place.users()
     for what in place.killed(runner, "init", "--yes"):
         place.run(runner, "init", "--remove")

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Mapping, Sequence
 
 from git_agentos.git.location import Location
-from git_agentos.guard.harness import backup
+from git_agentos.guard.harness import backup, own_block
 from git_agentos.guard.harness.backup import Backup
+from git_agentos.guard.harness.own_block import OwnBlock
 from git_agentos.util import files
 
-_FIRST = b"# git-agentos: settings that 'git agentos guard integrate' wrote\n"
-_LAST = b"# git-agentos: end\n"
-_BLOCK = re.compile(rb"\n?" + re.escape(_FIRST) + rb"((?:/.*\n)*)" + re.escape(_LAST))
+_BLOCK = OwnBlock(b"# git-agentos: settings that 'git agentos guard integrate' wrote\n", b"# git-agentos: end\n")
 # Between a pattern and a worktree in `Backup.users`.
 _SEPARATOR = "\0"
 
@@ -46,14 +44,13 @@ def path_of(location: Location) -> str:
 
 def patterns(location: Location) -> list[bytes]:
     """Our patterns in it."""
-    block = _BLOCK.search(_content(path_of(location)) or b"")
-    return block[1].splitlines() if block is not None else []
+    return (_BLOCK.lines(_content(path_of(location))) or b"").splitlines()
 
 
 def is_edited(location: Location, environment: Mapping[str, str]) -> bool:
     """Whether somebody has edited it since we wrote it."""
     saved = backup.load(path_of(location), environment)
-    return saved is None or saved.after != backup.digest(_content(path_of(location)))
+    return saved is None or not _BLOCK.is_unedited(saved, _content(path_of(location)))
 
 
 def has_pattern(location: Location, path: str) -> bool:
@@ -80,33 +77,14 @@ def _entries(location: Location, environment: Mapping[str, str]) -> list[str]:
 def _write(location: Location, entries: Sequence[str], environment: Mapping[str, str]) -> None:
     path = path_of(location)
     before = _content(path)
-    saved = backup.load(path, environment)
-    is_ours = saved is not None and saved.after == backup.digest(before)
-    original = saved.before if saved is not None and is_ours else _without_block(before)
-    patterns = sorted({each.partition(_SEPARATOR)[0] for each in entries})
-    after = _with_block(original, patterns) if patterns else original
+    original = _BLOCK.original(backup.load(path, environment), before)
+    patterns = sorted({each.partition(_SEPARATOR)[0].encode() for each in entries})
+    after = _BLOCK.append(original, b"".join(each + b"\n" for each in patterns)) if patterns else original
+    kept = Backup(original, backup.digest(after), None, tuple(entries)) if patterns else None
+    own_block.write(path, before, after, kept, environment)
     if after is None:
         with contextlib.suppress(OSError):
-            os.unlink(path)
             os.rmdir(os.path.dirname(path))  # only where it was created for the file
-    elif after != before:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        files.replace(os.path.realpath(path), after)
-    if patterns:
-        backup.save(path, Backup(original, backup.digest(after), None, tuple(entries)), environment)
-    else:
-        backup.drop(path, environment)
-
-
-def _with_block(original: bytes | None, patterns: Sequence[str]) -> bytes:
-    data = original or b""
-    lines = b"".join(f"{each}\n".encode() for each in patterns)
-    return data + (b"\n" if data and not data.endswith(b"\n") else b"") + _FIRST + lines + _LAST
-
-
-def _without_block(data: bytes | None) -> bytes | None:
-    """The file without our block, where the file was edited since we wrote it."""
-    return None if data is None else _BLOCK.sub(lambda block: b"\n" if block[0].startswith(b"\n") else b"", data)
 
 
 def _content(path: str) -> bytes | None:

@@ -14,21 +14,18 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from git_agentos.errors import GuardError
-from git_agentos.guard.harness import backup, integration, presence, requirements, settings_files
+from git_agentos.guard.harness import backup, integration, own_block, presence, requirements, settings_files
 from git_agentos.guard.harness.backup import Backup
-from git_agentos.util import files
+from git_agentos.guard.harness.own_block import OwnBlock
 from git_agentos.util.named_tuple import NamedTuple
 
 _CODEX = "codex"
-_FIRST = b"# git-agentos: hooks of git-agentos that 'git agentos init' has trusted\n"
-_LAST = b"# git-agentos: end\n"
-_BLOCK = re.compile(rb"\n?" + re.escape(_FIRST) + rb".*?" + re.escape(_LAST), re.DOTALL)
+_BLOCK = OwnBlock(b"# git-agentos: hooks of git-agentos that 'git agentos init' has trusted\n", b"# git-agentos: end\n")
 _WHY = "codex runs only hooks that are trusted there by their hash"
 
 
@@ -57,7 +54,7 @@ def offer(name: str, root: str, environment: Mapping[str, str], *, planned: bool
         missing = {f"{hooks}:": ""}
     if not missing:
         return None
-    others = _without_block(now)
+    others = _BLOCK.without(now)
     _check(path, others, missing, _with_block(others, missing))
     return Offer(path, _WHY)
 
@@ -85,7 +82,7 @@ def is_given(name: str, root: str, environment: Mapping[str, str]) -> bool:
 def is_edited(environment: Mapping[str, str]) -> bool:
     """Whether somebody has edited the file since we wrote it: then only our block is removed from it."""
     saved = backup.load(path_of(environment), environment)
-    return saved is not None and saved.after != backup.digest(_content(environment))
+    return saved is not None and not _BLOCK.is_unedited(saved, _content(environment))
 
 
 def _hooks_file(root: str) -> str:
@@ -103,8 +100,7 @@ def _write(users: Sequence[str], environment: Mapping[str, str]) -> None:
     path = path_of(environment)
     before = _content(environment)
     saved = backup.load(path, environment)
-    is_ours = saved is not None and saved.after == backup.digest(before)
-    original = saved.before if saved is not None and is_ours else _without_block(before)
+    original = _BLOCK.original(saved, before)
     if not original and saved is not None and saved.before is None:
         original = None  # there was no file
     others = _states(_parse(original))
@@ -116,29 +112,15 @@ def _write(users: Sequence[str], environment: Mapping[str, str]) -> None:
     }
     after = _with_block(original, ours)
     _check(path, original, ours, after)
-    if after != before:
-        if after is None:
-            os.unlink(path)
-        else:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            files.replace(os.path.realpath(path), after)
-    if users:
-        backup.save(path, Backup(original, backup.digest(after), None, tuple(users)), environment)
-    else:
-        backup.drop(path, environment)
-
-
-def _without_block(data: bytes | None) -> bytes | None:
-    """The file without our block, where the file was edited since we wrote it."""
-    return None if data is None else _BLOCK.sub(lambda block: b"\n" if block[0].startswith(b"\n") else b"", data)
+    kept = Backup(original, backup.digest(after), None, tuple(users)) if users else None
+    own_block.write(path, before, after, kept, environment)
 
 
 def _with_block(original: bytes | None, ours: Mapping[str, str]) -> bytes | None:
     if not ours:
         return original
-    data = original or b""
     tables = "".join(f"[hooks.state.{_quoted(key)}]\ntrusted_hash = {_quoted(ours[key])}\n" for key in ours)
-    return data + (b"\n" if data and not data.endswith(b"\n") else b"") + _FIRST + tables.encode() + _LAST
+    return _BLOCK.append(original, tables.encode())
 
 
 def _check(path: str, original: bytes | None, ours: Mapping[str, str], after: bytes | None) -> None:
