@@ -50,7 +50,7 @@ def create_checkpoint(
     """Save the complete state of the worktree; nothing in it changes. Then upkeep is started, if it is due.
 
     With an automatic trigger, no checkpoint is created if the newest one holds the same state, no log entry is pending
-    and nothing is attached: the newest one is returned, with `unchanged` set.
+    but those of sessions, and nothing is attached: the newest one is returned, with `unchanged` set.
 
     Raises StorageError if it cannot be written, IncompleteCaptureError if not all of the state can be read.
     """
@@ -124,7 +124,8 @@ def write_checkpoint(
     repository, settings = worktree.repository, worktree.settings
     state = state._replace(pins=[*dict.fromkeys([*state.pins, *keep_commits])])
     load = _pending_log(worktree)
-    if metadata.trigger not in format.EVEN_IF_UNCHANGED and not attachments and not keep_commits and not load:
+    is_needed = metadata.trigger in format.EVEN_IF_UNCHANGED or (load is not None and load.is_reason)
+    if not is_needed and not attachments and not keep_commits:
         earlier = _unchanged(repository, metadata.worktree_id, state)
         if earlier is not None:
             # Some objects of the state may be new nevertheless (a nested checkpoint): keep them.

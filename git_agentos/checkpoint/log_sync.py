@@ -78,6 +78,11 @@ class PendingLog(NamedTuple):
     def __bool__(self) -> bool:
         return bool(self.log or self.memory)
 
+    @property
+    def is_reason(self) -> bool:
+        """Whether a checkpoint has to be created for the rows, although nothing else has changed."""
+        return any(not row.can_wait for row in (*self.log, *self.memory))
+
     def files(self, writer: Writer) -> dict[bytes, trees.Entry]:
         """The files of S that carry the rows."""
         found = {}

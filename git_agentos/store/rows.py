@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 LOG, MEMORY = "agentos_log", "agentos_memory"  # tables
 WRITABLE_TYPES = ("action", "decision", "error", "checkpoint", "nudge")
-TYPES = (*WRITABLE_TYPES, "turn")
+TURN, SESSION = "turn", "session"
+TYPES = (*WRITABLE_TYPES, TURN, SESSION)
 _MOST = (1 << 63) - 1  # the largest integer of SQLite
 _SHORTEST = 3  # the shortest text that the search index finds
 
@@ -31,10 +32,12 @@ class RowOwner(NamedTuple):
 
 
 class PendingRow(NamedTuple):
-    """A row that is in no checkpoint yet."""
+    """A row that is in no checkpoint yet. One that `can_wait` is carried by the next checkpoint, but is no reason to
+    create one."""
 
     seq: int
     line: str
+    can_wait: bool = False
 
 
 class Entry(NamedTuple):
@@ -130,10 +133,13 @@ def order(row: Entry | Item) -> tuple[str, str]:
 
 def pending(connection: Connection, table: str, owner: RowOwner) -> list[PendingRow]:
     """The rows that are in no checkpoint yet, in the order in which they were added."""
+    can_wait = f"type = '{SESSION}'" if table == LOG else "0"
     rows = connection.execute(
-        f"SELECT seq, body FROM {table} WHERE repository = ? AND worktree = ? AND carried IS NULL ORDER BY seq", owner
+        f"SELECT seq, body, {can_wait} FROM {table}"
+        " WHERE repository = ? AND worktree = ? AND carried IS NULL ORDER BY seq",
+        owner,
     )
-    return [PendingRow(seq, body) for seq, body in rows]
+    return [PendingRow(seq, body, bool(can_wait)) for seq, body, can_wait in rows]
 
 
 def mark_saved(connection: Connection, table: str, owner: RowOwner, ids: Iterable[str], checkpoint: str) -> None:
@@ -250,10 +256,11 @@ def _entry_of_row(body: str) -> Entry:
 
 
 def first_by_other_agent(connection: Connection, owner: RowOwner, agent: str, after: str) -> Entry | None:
-    """The first entry about files, but no checkpoint or turn, that another agent wrote in a worktree after a time."""
+    """The first entry about files that another agent wrote in a worktree after a time. Those of checkpoints, turns and
+    sessions do not count."""
     rows = connection.execute(
         "SELECT body FROM agentos_log WHERE repository = ? AND worktree = ? AND timestamp > ? AND agent != ?"
-        " AND type NOT IN ('checkpoint', 'turn') ORDER BY timestamp, id",
+        " AND type NOT IN ('checkpoint', 'turn', 'session') ORDER BY timestamp, id",
         (*owner, after, agent),
     )
     found = (_entry_of_row(body) for (body,) in rows)

@@ -10,7 +10,8 @@ A hook never replies `allow`: with that, a harness would skip the questions that
                   turns a failure to start into 2.
     Codex         as Claude Code, but `allow` and `ask` count as failures of the hook, after which the command runs.
                   `apply_patch` has its patch in `command`.
-    Gemini CLI    only JSON may be on stdout. Its shell overrides git's configuration (`client_configuration`).
+    Gemini CLI    only JSON may be on stdout. Its shell overrides git's configuration (`client_configuration`). It sends
+                  `PreCompress` with the trigger `auto` before each request to the model, whether it compacts or not.
     Cursor        `failClosed` makes a hook that fails block.
     Copilot CLI   its events do not have a name: their fields tell them apart. It also sends the form of Claude Code,
                   which it shares with VS Code. Its shell overrides git's configuration too.
@@ -28,6 +29,7 @@ from typing import Any
 from git_agentos.errors import UsageError
 from git_agentos.guard.harness.events import (
     COMPACTION,
+    MODEL_REQUEST,
     PROMPT,
     SESSION_END,
     SESSION_START,
@@ -149,6 +151,14 @@ def _deny_decision(event: Event | None, reason: str) -> HookReply:  # noqa: ARG0
     return _reply({"decision": "deny", "reason": reason})
 
 
+_BEFORE_A_REQUEST = "PreCompress before a request"
+
+
+def _gemini_event(body: Mapping[str, Any]) -> str:
+    name = required_text(body, "hook_event_name")
+    return _BEFORE_A_REQUEST if name == "PreCompress" and body.get("trigger") == "auto" else name
+
+
 def _gemini_rewrite(event: Event, command: str) -> HookReply:
     field = event.input[0] if event.input is not None else "command"
     return _reply({"hookSpecificOutput": {"hookEventName": event.name, "tool_input": {field: command}}})
@@ -194,9 +204,11 @@ GEMINI = Harness(
         "SessionStart": SESSION_START,
         "SessionEnd": SESSION_END,
         "PreCompress": COMPACTION,
+        _BEFORE_A_REQUEST: MODEL_REQUEST,
     },
     deny=_deny_decision,
     no_objection=_system_message,
+    name_event=_gemini_event,
     settings=_gemini_settings,
     override_variable="GEMINI_SESSION_ID",
     rewrite=_gemini_rewrite,

@@ -13,9 +13,10 @@ from git_agentos.util.named_tuple import NamedTuple
 # What an event is about.
 SHELL, EDIT, TOOL_RAN, PROMPT, STOP = "shell", "edit", "tool-ran", "prompt", "stop"
 SESSION_START, SESSION_END, COMPACTION, SUBAGENT_STOP = "session-start", "session-end", "compaction", "subagent-stop"
+MODEL_REQUEST = "model-request"
 WORKTREE_CREATE, WORKTREE_REMOVE, OTHER = "worktree-create", "worktree-remove", "other"
-# What is recorded, but neither begins nor ends a turn.
-MOMENTS = (SESSION_START, COMPACTION, SUBAGENT_STOP)
+# What a checkpoint is created at, though it neither begins nor ends a turn.
+MOMENTS = (SESSION_START, COMPACTION, SUBAGENT_STOP, MODEL_REQUEST)
 
 _PATCHED = re.compile(r"^\*\*\* (?:Add File|Update File|Delete File|Move to): (.+)$", re.MULTILINE)
 _COMMAND_FIELDS = ("command", "cmd", "script")
@@ -40,12 +41,14 @@ class Event(NamedTuple):
     `session-start`, `session-end`  the session begins, or is over
     `compaction`  the conversation is about to be replaced by a summary
     `subagent-stop`  a sub-agent has finished
+    `model-request`  the model is about to be asked
     `worktree-create`  the hook has to make the worktree that is called `text`, and to say where it is
     `worktree-remove`  the hook has to remove the worktree at `text`
     `other`     nothing that concerns the guard
 
     `name` is the harness's own name for the event, which some replies have to repeat. `given` is the tool's input as
-    JSON. `input` is the field with a shell's command, and the shell's whole input.
+    JSON. `input` is the field with a shell's command, and the shell's whole input. Of a session's event, `reason` is
+    what the harness says of it (`resume`, `auto`, the type of a sub-agent), and `digest` tells it from others.
     """
 
     kind: str
@@ -58,6 +61,8 @@ class Event(NamedTuple):
     session: str | None = None
     given: str = ""
     input: tuple[str, dict[str, Any]] | None = None
+    reason: str = ""
+    digest: str = ""
 
 
 class Tools(NamedTuple):

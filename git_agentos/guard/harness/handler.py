@@ -59,7 +59,8 @@ def respond(name: str, data: bytes, caller: Caller) -> HookReply:
     try:
         event = harness.parse(events.parse_json(data), caller.cwd)
         git_dir = identity.find_git_dir(nearest_folder(event.cwd))
-        if not twins.is_first(
+        # Each of two hooks has to name a new worktree: the harness takes what it prints for the path.
+        if event.kind != events.WORKTREE_CREATE and not twins.is_first(
             name, git_dir, twins.Sent(_same_for_both(harness, event, data), caller.source), caller.environment
         ):
             return harness.no_objection(event, "")

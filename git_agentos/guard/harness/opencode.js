@@ -65,7 +65,7 @@ const server = async ({ directory: cwd, client }) => {
         record({ event: "session.created", sessionID: info.id, cwd })
       } else if (event.type === "session.idle") {
         const session = await outermost(sessionID)
-        record({ event: session === sessionID ? "session.idle" : "subagent.idle", sessionID: session, cwd })
+        record({ event: session === sessionID ? "session.idle" : "subagent.idle", sessionID: session, agentID: sessionID, cwd })
       }
     },
   }
@@ -96,7 +96,8 @@ const setup = async (ctx) => {
       const found = await ctx.session.get({ sessionID: data.sessionID })
       if ((found.location?.directory ?? cwd) !== cwd) continue
       const session = await outermost(data.sessionID)
-      record({ event: session === data.sessionID ? "session.idle" : "subagent.idle", sessionID: session, cwd })
+      const name = session === data.sessionID ? "session.idle" : "subagent.idle"
+      record({ event: name, sessionID: session, agentID: data.sessionID, cwd })
     }
   }
   listen().catch(() => {})

@@ -1,7 +1,7 @@
 """What the hook records: checkpoints of what an agent does in a harness (after an edit or a command, before and after
-each turn), the turns themselves (`turns.record`), and the last time that the harness called our hook in a worktree,
-which proves that it reads our settings. At the beginning of a turn, a watch daemon that is wanted is started if it has
-ended, since what follows may change files in ways that no hook sees.
+each turn), the turns themselves (`turns.record`), its sessions (`moments`), and the last time that the harness called
+our hook in a worktree, which proves that it reads our settings. At the beginning of a turn, a watch daemon that is
+wanted is started if it has ended, since what follows may change files in ways that no hook sees.
 
     <git directory of the worktree>/agentos/harness/<name>.asked    {"at": seconds, "below_exec": true}
 
@@ -49,13 +49,15 @@ _MOMENTS = {
     events.SESSION_START: "at the beginning of a session",
     events.COMPACTION: "before the conversation was compacted",
     events.SUBAGENT_STOP: "after a sub-agent",
+    events.MODEL_REQUEST: "before a request to the model",
 }
 _OF_A_TURN = (events.PROMPT, events.STOP, events.SESSION_END)
+_OF_A_SESSION = (events.SESSION_START, events.COMPACTION, events.SUBAGENT_STOP, events.SESSION_END)
 
 
 def record(harness: str, event: Event, folder: str, caller: Recorder) -> str:
     """Create a checkpoint of the worktree at `folder`, where the event may have changed it, and record the turn that it
-    begins or ends; the warnings to show."""
+    begins or ends, or what has become of the session; the warnings to show."""
     if event.kind == events.TOOL_RAN and not event.paths and not event.text:
         return ""
     try:
@@ -76,6 +78,7 @@ def _record(harness: str, event: Event, location: Location, caller: Recorder) ->
     session = sessions.session(harness, event.session, recorded)
     running = sessions.read(location, session.key)
     if event.kind == events.SESSION_END and running is None:
+        _record_moment(session, event, location, caller, None)
         return
     begun = None
     turn = running
@@ -98,6 +101,16 @@ def _record(harness: str, event: Event, location: Location, caller: Recorder) ->
             _record_turn(session, event, location, caller, saved, begun)
         elif turn is not None and saved is not None:
             sessions.note_checkpoint(location, session.key, turn.turn, saved)
+        if event.kind in _OF_A_SESSION:
+            _record_moment(session, event, location, caller, saved)
+
+
+def _record_moment(session: Session, event: Event, location: Location, caller: Recorder, saved: str | None) -> None:
+    from git_agentos.guard.enforcement import saving
+    from git_agentos.guard.harness import moments
+
+    worktree = saving.context_at(location, caller.agent, caller.environment)
+    moments.record(worktree, session, event, _first_line(event.reason), saved)
 
 
 def _keep_daemon_running(location: Location, settings: GuardSettings, environment: Mapping[str, str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -45,6 +47,7 @@ class Fields(NamedTuple):
 
 
 _SNAKE_CASE = Fields()
+_REASONS = ("source", "reason", "trigger", "agent_type", "agentName")
 
 
 @dataclass(frozen=True)
@@ -96,8 +99,10 @@ class Harness:
             return event._replace(kind=SHELL, text=required_text(body, "command"), tool="Shell")
         if kind == FILE_EDITED:
             return after_tool(event._replace(tool="Edit"), body, self.tools)
-        if kind in (PROMPT, STOP, SESSION_END, *MOMENTS):
+        if kind in (PROMPT, STOP):
             return event._replace(kind=kind, text=text_of(body, "prompt") or "")
+        if kind in (SESSION_END, *MOMENTS):
+            return event._replace(kind=kind, reason=_reason(body), digest=_digest(body))
         if kind in (WORKTREE_CREATE, WORKTREE_REMOVE):
             field = "name" if kind == WORKTREE_CREATE else "worktree_path"
             return event._replace(kind=kind, text=required_text(body, field))
@@ -110,3 +115,12 @@ class Harness:
         event = event._replace(tool=text_of(body, self.fields.tool) or "")
         event = after_tool(event, object_of(body, self.fields.input), self.tools)
         return event._replace(text=client_configuration.original(event.text)) if self.rewrite is not None else event
+
+
+def _reason(body: Mapping[str, Any]) -> str:
+    """What a harness says of a session's event: the first of these fields that is a text."""
+    return next((value for field in _REASONS if isinstance(value := body.get(field), str)), "")
+
+
+def _digest(body: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode("ascii")).hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,8 +16,11 @@ from tests.support.repo import Repo
 from tests.support.tool import run_ok
 
 BEGINNING, COMPACTION, SUBAGENT = (
-    "at the beginning of a session", "before the conversation was compacted", "after a sub-agent",
-)  # fmt: skip
+    "at the beginning of a session",
+    "before the conversation was compacted",
+    "after a sub-agent",
+)
+REQUEST = "before a request to the model"
 
 
 def _named(event: str, **more: Any) -> dict[str, Any]:
@@ -44,7 +48,8 @@ MOMENTS = [
     ("codex", _named("PreCompact", trigger="auto"), COMPACTION),
     ("codex", _named("SubagentStop", **_SUBAGENT), SUBAGENT),
     ("gemini", _named("SessionStart", source="startup"), BEGINNING),
-    ("gemini", _named("PreCompress", trigger="auto"), COMPACTION),
+    ("gemini", _named("PreCompress", trigger="manual"), COMPACTION),
+    ("gemini", _named("PreCompress", trigger="auto"), REQUEST),
     ("cursor", _cursor("sessionStart", composer_mode="agent"), BEGINNING),
     ("cursor", _cursor("preCompact", trigger="auto"), COMPACTION),
     ("cursor", _cursor("subagentStop", status="completed"), SUBAGENT),
@@ -55,10 +60,18 @@ MOMENTS = [
     ("opencode", _opencode("session.compacting"), COMPACTION),
     ("opencode", _opencode("subagent.idle"), SUBAGENT),
 ]
+ENDS = [
+    ("claude-code", _named("SessionEnd", reason="other")),
+    ("codex", _named("SessionEnd", reason="other")),
+    ("gemini", _named("SessionEnd", reason="exit")),
+    ("cursor", _cursor("sessionEnd", reason="completed")),
+    ("copilot", _copilot(reason="complete")),
+]
+EVENTS = {BEGINNING: ("began",), COMPACTION: ("compaction",), SUBAGENT: ("subagent-stop",)}
 
 
-def ask(name: str, body: dict[str, Any], cwd: Path) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", "git_agentos", "guard", "harness", name]
+def ask(name: str, body: dict[str, Any], cwd: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "git_agentos", "guard", "harness", name, *more]
     data = json.dumps({"cwd": str(cwd), **body})
     return subprocess.run(words, input=data, cwd=cwd, capture_output=True, text=True, check=False)
 
@@ -77,6 +90,150 @@ def test_a_moment_is_a_checkpoint_if_anything_has_changed(
     assert (made["description"], made["session_id"], made["trigger"]) == (description, "s-1", "periodic")
     assert made["meta"]["harness"] == name
     assert run_ok(worktree.path, "log", "list", "--type", "turn")["entries"] == []
+    assert [(each["checkpoint_id"], each["agent_id"], each["details"]["event"]) for each in sessions(worktree)] == [
+        (made["id"], "dev", event) for event in EVENTS.get(description, ())
+    ]
+
+
+def sessions(worktree: Repo) -> list[dict[str, Any]]:
+    """The log's entries of sessions, oldest first."""
+    found = run_ok(worktree.path, "log", "list", "--type", "session")["entries"]
+    assert isinstance(found, list)
+    return found[::-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "event"),
+    [
+        *((name, body, event) for name, body, said in MOMENTS for event in EVENTS.get(said, ())),
+        *((*each, "ended") for each in ENDS),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_a_sessions_event_is_in_the_log_although_nothing_has_changed(
+    name: str, body: dict[str, Any], event: str, repo: Repo
+) -> None:
+    worktree = agent_worktree(repo, "dev")
+    run_ok(worktree.path, "checkpoint")
+    ask(name, body, worktree.path)
+    (entry,) = sessions(worktree)
+    said = {"event": event, "harness": name, "session_id": "s-1"}
+    assert entry["details"] == said | ({"reason": entry["details"]["reason"]} if entry["details"].get("reason") else {})
+    assert len(run_ok(worktree.path, "checkpoint", "list")["checkpoints"]) == 1
+
+
+def test_what_a_harness_says_of_an_event_is_its_reason(repo: Repo) -> None:
+    worktree = agent_worktree(repo, "dev")
+    bodies = (
+        _named("SessionStart", source="resume"),
+        _named("PreCompact", trigger="auto"),
+        _named("SubagentStop", **_SUBAGENT),
+        _named("SessionEnd", reason="token=ghp_" + "a1B2" * 9 + "\x1b[31m\nmore"),
+        _named("SessionStart", source=7),
+    )
+    for body in bodies:
+        assert ask("claude-code", body, worktree.path).returncode == 0
+    assert [each["summary"] for each in sessions(worktree)] == [
+        "the session began (resume)",
+        "the conversation is compacted (auto)",
+        "a sub-agent stopped (general-purpose)",
+        "the session ended (token=[redacted]\\x1b[31m)",
+        "the session began",
+    ]
+
+
+def test_an_event_that_comes_again_later_is_another_one(repo: Repo) -> None:
+    """A repetition is the session's last event."""
+    worktree = agent_worktree(repo, "dev")
+    began, ended = _named("SessionStart", source="resume"), _named("SessionEnd", reason="other")
+    compaction, other = _named("PreCompact", trigger="auto"), _named("PreCompact", trigger="auto", session_id="s-2")
+    for body in (began, ended, began, compaction, other, compaction, other):
+        ask("claude-code", body, worktree.path)
+    assert [(each["details"]["event"], each["details"]["session_id"]) for each in sessions(worktree)] == [
+        ("began", "s-1"), ("ended", "s-1"), ("began", "s-1"), ("compaction", "s-1"), ("compaction", "s-2"),
+    ]  # fmt: skip
+
+
+def test_an_event_is_another_one_after_a_minute(repo: Repo) -> None:
+    worktree = agent_worktree(repo, "dev")
+    body = _named("PreCompact", trigger="auto")
+    ask("claude-code", body, worktree.path)
+    path = worktree.git_dir / "agentos" / "harness" / "moments"
+    ((key, (digest, seconds)),) = json.loads(path.read_text()).items()
+    path.write_text(json.dumps({key: [digest, seconds - 61]}))
+    ask("claude-code", body, worktree.path)
+    path.write_text("damaged")
+    ask("claude-code", body, worktree.path)
+    assert len(sessions(worktree)) == 3
+
+
+def test_two_hooks_at_once_write_one_entry(repo: Repo) -> None:
+    worktree = agent_worktree(repo, "dev")
+    words = [sys.executable, "-m", "git_agentos", "guard", "harness", "claude-code"]
+    body = json.dumps(_named("SessionStart", source="startup", cwd=str(worktree.path)))
+    hooks = [subprocess.Popen(words, cwd=worktree.path, stdin=subprocess.PIPE, text=True) for _ in range(3)]
+    for one in hooks:
+        assert one.stdin is not None
+        one.stdin.write(body)
+        one.stdin.close()
+    assert [one.wait() for one in hooks] == [0, 0, 0]
+    assert len(sessions(worktree)) == 1
+
+
+def test_the_next_checkpoint_carries_the_entries(repo: Repo) -> None:
+    """They are no reason for one. The log is filled from it, and what forgets it keeps them."""
+    worktree = agent_worktree(repo, "dev")
+    worktree.write("notes.txt", "first\n")
+    ask("claude-code", _named("SessionStart", source="startup"), worktree.path)
+    run_ok(worktree.path, "checkpoint", "--trigger", "periodic")
+    assert len(run_ok(worktree.path, "checkpoint", "list")["checkpoints"]) == 1
+    worktree.write("notes.txt", "second\n")
+    run_ok(worktree.path, "checkpoint", "--trigger", "periodic")
+    worktree.write("notes.txt", "third\n")
+    run_ok(worktree.path, "checkpoint", "--trigger", "periodic")
+    before = sessions(worktree)
+    carrying = run_ok(worktree.path, "checkpoint", "list")["checkpoints"][1]["id"]
+    assert '"session"' in worktree.text("cat-file", "blob", f"{carrying}^4:log.jsonl")
+    run_ok(repo.path, "forget", "--agent", "dev", carrying)
+    shutil.rmtree(worktree.path / ".agentos")
+    run_ok(worktree.path, "log", "rebuild")
+    assert sessions(worktree) == before != []
+
+
+def test_readers_of_the_log_take_an_entry_of_a_session_for_no_turn_and_no_change(repo: Repo) -> None:
+    worktree = agent_worktree(repo, "dev")
+    prompt = _named("UserPromptSubmit", prompt="add a line")
+    tool = _named("PostToolUse", tool_name="Write", tool_input={"file_path": str(worktree.path / "notes.txt")})
+    for body in (_named("SessionStart", source="startup"), prompt):
+        ask("claude-code", body, worktree.path)
+    worktree.write("notes.txt", "a line\n")
+    ends = (_named("PreCompact", trigger="auto"), _named("Stop"), _named("SessionEnd", reason="other"))
+    for body in (tool, *ends):
+        ask("claude-code", body, worktree.path)
+    (turn,) = run_ok(worktree.path, "turns")["turns"]
+    assert (turn["changed"], turn["ended_by"]) == (["notes.txt"], "stop")
+    (line,) = run_ok(worktree.path, "why", "notes.txt")["lines"]
+    assert line["turn"] == turn["id"]
+    shown = run_ok(worktree.path, "log", "timeline")["events"]
+    assert [each["summary"] for each in reversed(shown) if each["type"] == "session"] == [
+        "the session began (startup)", "the conversation is compacted (auto)", "the session ended (other)",
+    ]  # fmt: skip
+    review = run_ok(worktree.path, "log", "review")
+    assert (review["errors"], review["decisions"]) == ([], [])
+    text = subprocess.run(
+        [sys.executable, "-m", "git_agentos", "log", "list"],
+        cwd=worktree.path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "session" in text.stdout
+    assert "the session ended (other)" in text.stdout
+    saved = run_ok(worktree.path, "checkpoint")["id"]
+    worktree.write("notes.txt", "another\n")
+    run_ok(worktree.path, "restore", saved)
+    ask("codex", _named("SessionStart", source="startup", session_id="s-3"), worktree.path)
+    run_ok(worktree.path, "undo")
 
 
 # -- worktrees of a harness --------------------------------------------------------------------------------------------
@@ -100,6 +257,14 @@ def test_a_worktree_of_a_harness_is_a_managed_one(repo: Repo) -> None:
     assert (shown["path"], shown["branch"], shown["state"]) == (str(path), "agent/my-feature-2", "active")
     assert create("my feature/2", repo.path) == path
     assert states(repo) == {"my-feature-2": "active"}
+
+
+def test_the_hooks_of_settings_and_plugin_name_the_same_folder(repo: Repo) -> None:
+    """Also where an earlier event was noted, by which the second of two hooks finds the first."""
+    run_ok(repo.path, "checkpoint")
+    body = _named("WorktreeCreate", name="feature")
+    first, second, third = (ask("claude-code", body, repo.path, *more) for more in ([], ["--plugin"], []))
+    assert first.stdout == second.stdout == third.stdout == f"{repo.path}.worktrees/feature\n"
 
 
 def test_two_hooks_at_once_name_a_folder_that_is_ready(repo: Repo) -> None:
