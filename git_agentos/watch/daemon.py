@@ -1,7 +1,7 @@
 """The life of a daemon: it begins when it alone holds the lock, and ends by itself.
 
 It ends when it is asked to, when nothing has changed and nobody has asked for `agentos.watchIdle`, when the repository
-is not where it was, and when a client is of another version.
+is not where it was, when git-agentos was uninstalled, and when a client is of another version.
 """
 
 from __future__ import annotations
@@ -160,6 +160,8 @@ class Daemon:
             self._repository.retry()
         if not self._repository.is_there():
             self._stop("the repository is not there any more")
+        elif not os.path.exists(__file__):
+            self._stop("git-agentos is not installed any more")
         elif (
             self._idle is not None
             and not self._service.is_busy

@@ -10,7 +10,9 @@ import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 import time
+import venv
 from pathlib import Path
 
 import pytest
@@ -93,6 +95,19 @@ def test_a_killed_one_leaves_nothing_that_matters(watched: Repo) -> None:
     assert not run_ok(watched.path, "watch", "status")["running"]
     again = run_ok(watched.path, "watch", "start")
     assert again["running"] and again["pid"] != pid
+
+
+def test_it_ends_when_git_agentos_is_uninstalled(repo: Repo, tmp_path: Path) -> None:
+    venv.create(tmp_path / "venv")
+    (packages,) = tmp_path.glob("venv/lib/python*/site-packages")
+    shutil.copytree(PROJECT_ROOT / "git_agentos", packages / "git_agentos")
+    (packages / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    argv = [str(tmp_path / "venv" / "bin" / "python"), "-m", "git_agentos", "-C", str(repo.path), "watch", "start"]
+    subprocess.run(argv, check=True, cwd="/", stdout=subprocess.DEVNULL)
+    pid = daemon_pid(repo)
+    shutil.rmtree(packages / "git_agentos")
+    wait_until(lambda: not table.is_alive(pid), "the daemon ends")
+    assert "ends: git-agentos is not installed any more" in daemon_log(repo)
 
 
 def test_a_stopped_one_keeps_nobody_waiting_and_is_killed(watched: Repo) -> None:
