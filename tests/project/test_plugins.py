@@ -52,10 +52,11 @@ def test_there_is_a_package_for_each_harness() -> None:
 
 @pytest.mark.parametrize("name", _HOOKS)
 def test_the_hooks_are_for_all_events_of_the_harness(name: str) -> None:
-    """All but `PermissionRequest`, which comes after `PreToolUse`, and what Codex does not have."""
+    """All but `PermissionRequest`, which comes after `PreToolUse`, and what Codex does not have. The first word of an
+    event is its hook."""
     hooks: dict[str, Any] = json.loads((PLUGINS / name / _HOOKS[name]).read_text())["hooks"]
     left_out = {"PermissionRequest"} | ({"WorktreeCreate", "WorktreeRemove"} if name == "codex" else set())
-    assert set(hooks) == set(HARNESSES[name].events) - left_out
+    assert set(hooks) == {each.split()[0] for each in HARNESSES[name].events} - left_out
     assert json.dumps(hooks).count(f"git-agentos guard harness {name} --plugin") == len(hooks)
 
 
