@@ -81,10 +81,12 @@ def _write(location: Location, entries: Sequence[str], environment: Mapping[str,
     patterns = sorted({each.partition(_SEPARATOR)[0].encode() for each in entries})
     after = _BLOCK.append(original, b"".join(each + b"\n" for each in patterns)) if patterns else original
     kept = Backup(original, backup.digest(after), None, tuple(entries)) if patterns else None
-    own_block.write(path, before, after, kept, environment)
-    if after is None:
+    if after is None:  # before the backup is dropped, so that it is tried again after a kill
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
         with contextlib.suppress(OSError):
             os.rmdir(os.path.dirname(path))  # only where it was created for the file
+    own_block.write(path, before, after, kept, environment)
 
 
 def _content(path: str) -> bytes | None:

@@ -370,11 +370,13 @@ def _write(path: str, data: bytes) -> None:
 
 
 def _remove_empty_folders(path: str, top: str) -> None:
-    """Remove the empty folders between a removed file and `top`."""
+    """Remove the empty folders between a removed file and `top`; some may be gone, of a removal that was killed."""
     folder = os.path.dirname(path)
     while folder.startswith(top + os.sep):
         try:
             os.rmdir(folder)
+        except FileNotFoundError:
+            pass
         except OSError:
             return
         folder = os.path.dirname(folder)
