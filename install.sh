@@ -215,8 +215,8 @@ build_environment() {
     # A cache folder is used where there is one, and never left behind where there was none.
     cache=$("$build/bin/python" -I -m pip cache dir 2>/dev/null || :)
     if [ -d "$cache" ]; then set -- --cache-dir "$cache"; else set -- --no-cache-dir; fi
-    # `mcp`, `sync` and `tdd` take libraries that are compiled: where there is none for this machine, all else works.
-    if ! into_environment "$@" "${here}[mcp,sync,tdd,watch]"; then
+    # `mcp`, `sync`, `tdd` and `ui` take libraries that are compiled: where there is none for this machine, all else works.
+    if ! into_environment "$@" "${here}[mcp,sync,tdd,ui,watch]"; then
         into_environment "$@" "${here}[watch]" || return 1
         without_extras=1
     fi
@@ -326,8 +326,8 @@ install() {
 
 advise() {
     [ -z "$without_extras" ] ||
-        add 'git agentos tdd and mcp, and encryption in sync, cannot be used here: what they need could not be installed.' \
-            "$root/venv/bin/python -m pip install langgraph langgraph-checkpoint-sqlite detect-secrets pytest mcp pyrage"
+        add 'git agentos tdd, mcp and ui, and encryption in sync, cannot be used here: what they need could not be installed.' \
+            "$root/venv/bin/python -m pip install langgraph langgraph-checkpoint-sqlite detect-secrets pytest mcp pyrage textual"
     case :$PATH: in
         *:"$bin":*) ;;
         *) advise_path ;;

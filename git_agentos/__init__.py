@@ -59,7 +59,7 @@ _MODULES = {
         "AgentosError AgentosWarning ChangedState CheckpointFormatError CheckpointNotFound ConfigurationError "
         "ConflictError ContextError DamagedDatabase DamagedFile DatabaseError GitCommandError GuardError "
         "IncompleteCaptureError InterruptedRestore LockedError McpError MissingObjectsError PolicyError "
-        "RepositoryError RestoreError RunError StorageError TddError UnreadableConfiguration "
+        "RepositoryError RestoreError RunError StorageError TddError UiError UnreadableConfiguration "
         "UnsupportedRepository UsageError WorkflowConfigurationError WorktreeError"
     ),
     "git_agentos.findings": "Finding",
@@ -85,10 +85,11 @@ __all__ = [
     "RewrittenCheckpoint", "RollbackResult", "RuleStorage", "RunError", "RunObserver", "RunOptions", "RunResult",
     "RunStep", "Runs", "SavedCheckpoint", "Skipped", "StorageError", "StorageResult", "SyncConflict", "SyncObserver",
     "SyncResult", "SyncStatus", "SyncedWorktree", "TddError", "TimelineStorage", "TransferredCheckpoints", "Turn",
-    "Turns", "Unreadable", "UnreadableConfiguration", "UnsupportedRepository", "UsageError", "VerifyResult",
-    "WorkflowConfigurationError", "Workspace", "WorkspaceContext", "WorkspaceService", "WorkspaceSnapshot",
-    "WorktreeError", "WorktreeReason", "WorktreeStatus", "WorktreeSyncResult", "Worktrees", "__version__",
-    "ensure_agentos_dir", "get_checkpoint_db_path", "get_repo_root", "open_repository", "open_workspace",
+    "Turns", "UiError", "Unreadable", "UnreadableConfiguration", "UnsupportedRepository", "UsageError",
+    "VerifyResult", "WorkflowConfigurationError", "Workspace", "WorkspaceContext", "WorkspaceService",
+    "WorkspaceSnapshot", "WorktreeError", "WorktreeReason", "WorktreeStatus", "WorktreeSyncResult",
+    "Worktrees", "__version__", "ensure_agentos_dir", "get_checkpoint_db_path", "get_repo_root",
+    "open_repository", "open_workspace",
 ]  # fmt: skip
 
 

@@ -22,6 +22,7 @@
         ChangedState             exit 1   the state is not the one that the caller expects to be replaced
       WorktreeError              exit 1   a worktree cannot be created, found, completed or removed
       RunError                   exit 1   a run cannot be started, found, resumed, rolled back or accepted
+      UiError                    exit 1   the terminal interface cannot be started
       McpError                   exit 1   the MCP server cannot be started, or cannot give an answer
       TddError                   exit 1   a workflow cannot be started, found or resumed, or tests cannot be run
       ContextError               exit 1   a file that must not be sent to a model (also a ValueError)
@@ -153,6 +154,10 @@ class RunError(AgentosError):
 
 class TddError(AgentosError):
     kind = "tdd"
+
+
+class UiError(AgentosError):
+    kind = "ui"
 
 
 class McpError(AgentosError):

@@ -19,6 +19,7 @@ from git_agentos.errors import (
     WorktreeError,
 )
 from git_agentos.git import refs, trees
+from git_agentos.git.repository import Repository
 from git_agentos.log import Entry
 from git_agentos.util import times
 from git_agentos.worktree import agent_branch
@@ -112,14 +113,18 @@ def timeline_of(context: OpenWorktree, agent: str | None = None, *, limit: int |
 # -- collecting ------------------------------------------------------------------------------------------------------
 
 
-def collect(context: OpenWorktree, agent: str | None, limit: int | None) -> History:
+def collect(
+    context: OpenWorktree, agent: str | None, limit: int | None, before: dict[str, CheckpointEvent] | None = None
+) -> History:
+    """What an agent did (the one of this worktree by default), at most `limit` of each kind. `before` are checkpoints
+    that were read before, by their timeline commits: they are not read again, and those that are read are added."""
     name = agent or context.worktree_id
     found = History()
     tip, base = _range(context, name)
     known = tip is not None
     if tip is not None:
         found.commits = list(_commits(context, tip, base))
-    found.checkpoints = list(_checkpoints(context, agent, limit))
+    found.checkpoints = list(_checkpoints(context, agent, limit, {} if before is None else before))
     known = known or bool(found.checkpoints)
     try:
         read = log.read(context, agent=agent, limit=limit)
@@ -188,7 +193,9 @@ def _time(seconds: int) -> str:
         return times.seconds_to_text(0)
 
 
-def _checkpoints(context: OpenWorktree, agent: str | None, limit: int | None) -> Iterator[CheckpointEvent]:
+def _checkpoints(
+    context: OpenWorktree, agent: str | None, limit: int | None, known: dict[str, CheckpointEvent]
+) -> Iterator[CheckpointEvent]:
     repository = context.repository
     names = [context.worktree_id] if agent is None else timeline.all_names(context.location)
     for name in names:
@@ -196,36 +203,43 @@ def _checkpoints(context: OpenWorktree, agent: str | None, limit: int | None) ->
         for link in timeline.walk(repository, name):
             if limit is not None and count >= limit:
                 break
-            try:
-                meta = format.open_checkpoint(repository, link.checkpoint).meta
-                saved = format.describe(link.checkpoint, meta)
-            except (CheckpointFormatError, MissingObjectsError):
-                continue
-            if agent is not None and agent not in (saved.created_by, name):
+            if link.commit not in known:
+                try:
+                    known[link.commit] = _of_checkpoint(repository, link)
+                except (CheckpointFormatError, MissingObjectsError):
+                    continue
+            found = known[link.commit]
+            if agent is not None and agent not in (found.event.agent, name):
                 continue
             count += 1
-            restored = meta.get("restores")
-            goal = restored if isinstance(restored, str) else None
-            hunks_of = (meta.get("restored_part") or {}).get("hunks_of")
-            goal = hunks_of if goal is not None and isinstance(hunks_of, str) else goal
-            subject = saved.description.split("\n", 1)[0]
-            if goal is not None:
-                what = f"hunks of {goal[:8]}" if isinstance(hunks_of, str) else goal[:8]
-                subject = f"restored {what}; the state before is saved as {saved.id[:8]}"
-            event = Event(
-                time=saved.created_at,
-                kind=RESTORE if goal is not None else CHECKPOINT,
-                type=saved.trigger,
-                summary=subject,
-                id=goal or saved.id,
-                agent=saved.created_by,
-                commit=saved.commit,
-                checkpoint_id=saved.id,
-                task_id=saved.task_id,
-                files=sorted({*saved.staged_changes, *saved.unstaged_changes, *saved.untracked_files}),
-            )
-            tree = repository.commit(link.commit).tree
-            yield CheckpointEvent(event, tree, Restored(saved.created_at, goal, saved.id) if goal is not None else None)
+            yield found
+
+
+def _of_checkpoint(repository: Repository, link: timeline.TimelineEntry) -> CheckpointEvent:
+    meta = format.open_checkpoint(repository, link.checkpoint).meta
+    saved = format.describe(link.checkpoint, meta)
+    restored = meta.get("restores")
+    goal = restored if isinstance(restored, str) else None
+    hunks_of = (meta.get("restored_part") or {}).get("hunks_of")
+    goal = hunks_of if goal is not None and isinstance(hunks_of, str) else goal
+    subject = saved.description.split("\n", 1)[0]
+    if goal is not None:
+        what = f"hunks of {goal[:8]}" if isinstance(hunks_of, str) else goal[:8]
+        subject = f"restored {what}; the state before is saved as {saved.id[:8]}"
+    event = Event(
+        time=saved.created_at,
+        kind=RESTORE if goal is not None else CHECKPOINT,
+        type=saved.trigger,
+        summary=subject,
+        id=goal or saved.id,
+        agent=saved.created_by,
+        commit=saved.commit,
+        checkpoint_id=saved.id,
+        task_id=saved.task_id,
+        files=sorted({*saved.staged_changes, *saved.unstaged_changes, *saved.untracked_files}),
+    )
+    tree = repository.commit(link.commit).tree
+    return CheckpointEvent(event, tree, Restored(saved.created_at, goal, saved.id) if goal is not None else None)
 
 
 def _of_entry(entry: Entry) -> Event:

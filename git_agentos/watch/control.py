@@ -58,6 +58,23 @@ def status(location: Location, *, patience: float = _PATIENCE) -> WatchStatus:
     return WatchStatus(running=True, **{**found, "worktrees": tuple(found["worktrees"])})
 
 
+def moments(location: Location) -> dict[str, str | None] | None:
+    """A token for the present state of each watched worktree, by its folder: as long as it is the same, no file has
+    changed in there that git does not ignore. None of one in which that cannot be told; no table while no daemon
+    answers."""
+    try:
+        found: dict[str, str | None] = json.loads(_ask(location, "moments", patience=client.PATIENCE))
+    except (client.NoAnswer, ValueError):
+        return None
+    return found
+
+
+def watch(location: Location) -> None:
+    """Let a daemon that runs watch this worktree."""
+    with contextlib.suppress(client.NoAnswer):
+        _ask(location, "watch", os.fsencode(location.root))
+
+
 def start(location: Location) -> WatchStatus:
     """Start a daemon in the background and let it watch this worktree; one that runs goes on. From now on, commands
     start another one when it has ended. WatchError if it does not come to serve."""

@@ -110,6 +110,9 @@ class Daemon:
         if request.name == "run":
             reason = self._service.serve(request)
             return self._decline(reason) if reason else None
+        if request.name == "moments":
+            found = {root: each.moment() for root, each in self._repository.worktrees.items()}
+            return protocol.accept(self._version, json.dumps(found).encode("ascii"))
         if request.name in ("watch", "changes") and request.arguments:
             return self._look_at(request)
         return self._decline("there is no such request")

@@ -140,6 +140,15 @@ class WatchedWorktree:
             return Answer(self.changes.token, None)
         return Answer(self.changes.token, frozenset((*changed, *self._linked, *self._open)))
 
+    def moment(self) -> str | None:
+        """The present token; None where something may change that has no event (a file that is open, or has other
+        names), and where nothing is watched."""
+        if self.problem:
+            return None
+        self._check_names()
+        self._find_names()
+        return None if self._open or self._linked else self.changes.token
+
     def settle(self) -> None:
         """Watch from now on what is not ignored any more, and what could not be watched, as before each answer."""
         self.answer("")

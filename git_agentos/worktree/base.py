@@ -122,11 +122,19 @@ def compare(context: OpenWorktree, head: str | None, made: Record) -> tuple[int 
         return None, None, None
     if head == target:
         return 0, 0, "same-commit"
-    out = _git(context, "rev-list", "--count", "--left-right", f"{target}...{head}", ok=(0, 128)).split()
-    if len(out) != 2:
+    found = count_commits(context, head, target)
+    if found is None:
         return None, None, None
-    behind, ahead = int(out[0]), int(out[1])
+    ahead, behind = found
     return ahead, behind, "ancestor" if ahead == 0 else find_integration(context, head, target)
+
+
+def count_commits(context: OpenWorktree, head: str, target: str) -> tuple[int, int] | None:
+    """How many commits of `head` are not in `target`, and of `target` not in `head`; None where that is not known."""
+    if head == target:
+        return 0, 0
+    out = _git(context, "rev-list", "--count", "--left-right", f"{target}...{head}", ok=(0, 128)).split()
+    return (int(out[1]), int(out[0])) if len(out) == 2 else None
 
 
 def find_integration(context: OpenWorktree, head: str, target: str) -> str | None:

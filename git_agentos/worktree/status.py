@@ -112,7 +112,7 @@ class Worktrees:
     worktrees: list[Worktree]
 
 
-class _Source(NamedTuple):
+class Source(NamedTuple):
     """What is recorded of one worktree. `git_dir` is None where no entry is left (archived)."""
 
     id: str
@@ -123,7 +123,7 @@ class _Source(NamedTuple):
 
 def list_worktrees(context: OpenWorktree) -> Worktrees:
     """Every agent's worktree, by id: active, complete, archived and broken ones."""
-    known = sorted([*_entries(context), *_archived(context)], key=lambda each: each.id)
+    known = sources(context)
     there = occupants.standing_in(each.root for each in known if each.root is not None)
     with ThreadPoolExecutor(_THREADS) as pool:
         return Worktrees(list(pool.map(lambda each: _read_status(context, each, there), known)))
@@ -156,12 +156,17 @@ def path(context: OpenWorktree, id_: str) -> str:
     return found.root
 
 
+def sources(context: OpenWorktree) -> list[Source]:
+    """What is recorded of each agent's worktree, by id; archived ones too."""
+    return sorted([*_entries(context), *_archived(context)], key=lambda each: each.id)
+
+
 def ids(context: OpenWorktree) -> list[str]:
     """The ids of all agents' worktrees, archived ones too, by name."""
     return sorted({each.id for each in (*_entries(context), *_archived(context))})
 
 
-def find(context: OpenWorktree, id_: str) -> _Source:
+def find(context: OpenWorktree, id_: str) -> Source:
     """What is recorded of the worktree `id_`, live, broken or archived; WorktreeError where there is none."""
     for each in (*_entries(context), *_archived(context, only=id_)):
         if each.id == id_:
@@ -173,7 +178,7 @@ def find(context: OpenWorktree, id_: str) -> _Source:
 # -- which there are ---------------------------------------------------------------------------------------------------
 
 
-def _entries(context: OpenWorktree) -> Iterator[_Source]:
+def _entries(context: OpenWorktree) -> Iterator[Source]:
     """Agents' worktrees that have an entry, and those whose entry was pruned while their folder exists; one that is
     being created does not count yet."""
     location = context.location
@@ -186,13 +191,13 @@ def _entries(context: OpenWorktree) -> Iterator[_Source]:
         made = None
         with contextlib.suppress(WorktreeError):
             made = record.read(git_dir)
-        yield _Source(id_, git_dir, worktrees.root_or_none(git_dir), made)
+        yield Source(id_, git_dir, worktrees.root_or_none(git_dir), made)
     for one in pruned.find(context):
         if one.id not in alive:
-            yield _Source(one.id, one.git_dir, one.root, one.record)
+            yield Source(one.id, one.git_dir, one.root, one.record)
 
 
-def _archived(context: OpenWorktree, only: str | None = None) -> Iterator[_Source]:
+def _archived(context: OpenWorktree, only: str | None = None) -> Iterator[Source]:
     """Timelines that end in an archive and have no entry."""
     location = context.location
     live = {each.id for each in _entries(context)}
@@ -205,7 +210,7 @@ def _archived(context: OpenWorktree, only: str | None = None) -> Iterator[_Sourc
                 continue
             parts = format.open_checkpoint(context.repository, link.checkpoint)
             if parts.meta.get("trigger") == ARCHIVED.removesuffix("d"):
-                yield _Source(name, None, None, record.record_from_checkpoint(context.repository, link.checkpoint))
+                yield Source(name, None, None, record.record_from_checkpoint(context.repository, link.checkpoint))
 
 
 def _timelines(location: Location) -> list[str]:
@@ -218,23 +223,21 @@ def _timelines(location: Location) -> list[str]:
 
 def _read_status(
     context: OpenWorktree,
-    known: _Source,
+    known: Source,
     there: Mapping[str, list[Occupant]],
     *,
     new: bool = False,
     saved: Checkpoint | None = None,
 ) -> Worktree:
-    if known.git_dir is None or known.root is None or known.record is None:
+    location = find_folder(context, known)
+    if location is None or known.record is None:
         return _without_folder(context, known)
-    if not worktrees.is_linked(known.root, known.git_dir) or worktrees.unreadable_file(known.git_dir) is not None:
-        return _without_folder(context, known)
-    location = context.location.worktree(known.root, known.git_dir)
     try:
         head = refs.read_head(location)
         if saved is not None:
             dirty, size = _saved(saved), None
         else:
-            dirty, size = (_dirty(location), None) if new else _counted(location)
+            dirty, size = (count_changes(location), None) if new else _counted(location)
     except (AgentosError, OSError):
         return _without_folder(context, known)
     return replace(
@@ -242,7 +245,7 @@ def _read_status(
         state=known.record.state,
         dirty=dirty,
         last_log=_last_entry(context, location),
-        process=_first(there.get(known.root, [])),
+        process=first_process(there.get(location.root, [])),
         disk_bytes=size,
         guard=probe.state(location),
         port_base=known.record.port_base,
@@ -250,15 +253,24 @@ def _read_status(
     )
 
 
+def find_folder(context: OpenWorktree, known: Source) -> Location | None:
+    """Where a worktree is; None of one that is archived or broken."""
+    if known.git_dir is None or known.root is None or known.record is None:
+        return None
+    if not worktrees.is_linked(known.root, known.git_dir) or worktrees.unreadable_file(known.git_dir) is not None:
+        return None
+    return context.location.worktree(known.root, known.git_dir)
+
+
 def _counted(location: Location) -> tuple[Dirty, int]:
     """What has changed in a worktree, and its bytes on disk; git scans while the sizes are added up."""
     with ThreadPoolExecutor(1) as pool:
-        dirty = pool.submit(_dirty, location)
+        dirty = pool.submit(count_changes, location)
         size = directories.disk_usage(location.root) + directories.disk_usage(location.git_dir)
         return dirty.result(), size
 
 
-def _without_folder(context: OpenWorktree, known: _Source) -> Worktree:
+def _without_folder(context: OpenWorktree, known: Source) -> Worktree:
     """One that is archived, or broken."""
     made = known.record
     branch = made.branch if made is not None else record.BRANCHES + known.id
@@ -271,7 +283,7 @@ def _without_folder(context: OpenWorktree, known: _Source) -> Worktree:
 
 
 def _recorded(
-    context: OpenWorktree, known: _Source, branch: str | None, head: str | None, saved: Checkpoint | None = None
+    context: OpenWorktree, known: Source, branch: str | None, head: str | None, saved: Checkpoint | None = None
 ) -> Worktree:
     """What is known of a worktree without its files."""
     made = known.record
@@ -289,7 +301,7 @@ def _recorded(
         ahead=ahead,
         behind=behind,
         integrated=integrated,
-        last_checkpoint=_last_checkpoint(context, known.id) if saved is None else describe_checkpoint(saved),
+        last_checkpoint=last_checkpoint(context, known.id) if saved is None else describe_checkpoint(saved),
         last_log=None,
         locked=known.git_dir is not None and os.path.exists(os.path.join(known.git_dir, "locked")),
         process=None,
@@ -298,7 +310,7 @@ def _recorded(
     )
 
 
-def _dirty(location: Location) -> Dirty:
+def count_changes(location: Location) -> Dirty:
     """Counts as `git status` has them; a path that is staged and changed again counts for both."""
     staged = unstaged = untracked = conflicted = 0
     out = process.run(_STATUS, cwd=location.root, env=location.environment())
@@ -313,7 +325,8 @@ def _dirty(location: Location) -> Dirty:
     return Dirty(staged, unstaged, untracked, conflicted)
 
 
-def _last_checkpoint(context: OpenWorktree, id_: str) -> LastCheckpoint | None:
+def last_checkpoint(context: OpenWorktree, id_: str) -> LastCheckpoint | None:
+    """The newest checkpoint of a timeline; None where there is none, or it cannot be read."""
     with contextlib.suppress(AgentosError, OSError):
         link = timeline.newest(context.repository, id_)
         if link is not None:
@@ -339,6 +352,6 @@ def _last_entry(context: OpenWorktree, location: Location) -> LastEntry | None:
     return LastEntry(found.timestamp, found.type, found.summary) if found is not None else None
 
 
-def _first(inside: Sequence[Occupant]) -> ActiveProcess | None:
+def first_process(inside: Sequence[Occupant]) -> ActiveProcess | None:
     """The first process that did not start this command."""
     return next((ActiveProcess(each.pid, each.name) for each in inside if not each.ancestor), None)

@@ -103,7 +103,7 @@ def fetched(tmp_path_factory: pytest.TempPathFactory) -> Path:
             argv = [sys.executable, "-m", "pip", "download", "--quiet", "--no-cache-dir", "--dest", str(folder)]
             requires = tomllib.loads((PROJECT / "pyproject.toml").read_text())["build-system"]["requires"]
             done = subprocess.run(
-                [*argv, *requires, f"{PROJECT}[mcp,shell,sync,tdd,watch]"], capture_output=True, text=True
+                [*argv, *requires, f"{PROJECT}[mcp,shell,sync,tdd,ui,watch]"], capture_output=True, text=True
             )
             assert done.returncode == 0, done.stdout + done.stderr
             whole.touch()
@@ -321,14 +321,14 @@ def unobtainable(folder: Path) -> Path:
 
 def assert_all_but_extras(person: Newcomer, command: Path, said: str) -> None:
     """What cannot be had for the extras leaves the rest, and it is told what to do."""
-    assert "git agentos tdd and mcp, and encryption in sync, cannot be used here" in said
+    assert "git agentos tdd, mcp and ui, and encryption in sync, cannot be used here" in said
     assert "Shell text cannot be judged" not in said
     assert person.run(command, "guard", "check", "--shell", "git status").returncode == 0
     refused = person.run(command, "tdd", "graph")
     assert (refused.returncode, "Traceback" in refused.stderr) == (1, False), wrong(refused)
-    advised = said.partition("git agentos tdd and mcp, and encryption in sync, cannot be used here")[2].split("\n")[1]
+    advised = said.partition("and encryption in sync, cannot be used here")[2].split("\n")[1]
     extras = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    named = {each.partition(">")[0] for extra in ("mcp", "sync", "tdd") for each in extras[extra]}
+    named = {each.partition(">")[0] for extra in ("mcp", "sync", "tdd", "ui") for each in extras[extra]}
     assert set(advised.partition(" pip install ")[2].split()) == named
 
 

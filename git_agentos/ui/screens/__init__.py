@@ -1,0 +1,6 @@
+"""What lies over a view until it is answered or left.
+
+help      the keys
+question  a command that is to be run: yes or no
+commands  the commands that were run (`@`)
+"""

@@ -1,0 +1,173 @@
+"""The interface as a process on a real terminal: its exit codes, signals, and that the terminal is as before."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.support.repo import Repo
+from tests.support.tool import run
+from tests.support.ui import five_agents
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.slow
+
+# Set graphics mode (ECMA-48): hues are 30 to 37, 40 to 47, 90 to 107, and what follows 38 or 48.
+_GRAPHICS = re.compile(rb"\x1b\[([0-9;]*)m")
+_ALTERNATE, _NORMAL = b"\x1b[?1049h", b"\x1b[?1049l"
+
+
+class Terminal:
+    """A process with a terminal of its own, which reads what is written to it."""
+
+    def __init__(self, folder: Path, *args: str, env: Mapping[str, str] | None = None, err: int | None = None) -> None:
+        self.ours, theirs = os.openpty()
+        termios.tcsetwinsize(theirs, (24, 100))
+        self.before = termios.tcgetattr(theirs)
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "git_agentos", *args],
+            cwd=folder,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs if err is None else err,
+            env={**os.environ, "TERM": "xterm-256color", **(env or {})},
+            start_new_session=True,
+        )
+        self.theirs = theirs
+        os.set_blocking(self.ours, False)
+        self.written = b""
+
+    def read(self) -> bytes:
+        """All that was written until now."""
+        try:
+            while data := os.read(self.ours, 1 << 16):
+                self.written += data
+        except (BlockingIOError, OSError):
+            pass
+        return self.written
+
+    def type(self, keys: bytes) -> None:
+        os.write(self.ours, keys)
+
+    def wait_for(self, text: bytes) -> None:
+        wait_until(lambda: text in self.read() or self.process.poll() is not None, f"{text!r} on the terminal")
+        assert text in self.read()
+
+    def end(self) -> int:
+        """The exit code; what is written must be read until then."""
+        wait_until(lambda: self.read() is not None and self.process.poll() is not None, "the end")
+        self.read()
+        return self.process.returncode
+
+    def is_as_before(self) -> bool:
+        """Whether the terminal's settings are those of before, and its normal screen is shown."""
+        same = termios.tcgetattr(self.theirs) == self.before
+        return same and self.written.rfind(_NORMAL) > self.written.rfind(_ALTERNATE)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for each in (self.ours, self.theirs):
+            try:
+                os.close(each)
+            except OSError:
+                pass
+
+
+@pytest.fixture
+def shown(repo: Repo) -> Iterator[Terminal]:
+    """The interface with five agents, once they are on the screen."""
+    five_agents(repo)
+    terminal = Terminal(repo.path, "ui")
+    try:
+        terminal.wait_for(b"dev-5")
+        yield terminal
+    finally:
+        terminal.close()
+
+
+def test_it_ends_with_q(shown: Terminal) -> None:
+    shown.type(b"q")
+    assert shown.end() == 0
+    assert shown.is_as_before()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_restores_the_terminal(shown: Terminal, number: signal.Signals) -> None:
+    shown.process.send_signal(number)
+    assert shown.end() == 128 + number
+    assert shown.is_as_before()
+
+
+def test_it_ends_with_its_terminal(shown: Terminal) -> None:
+    """A window that is closed: nothing of it can be written or restored any more."""
+    os.close(shown.theirs)
+    os.close(shown.ours)
+    os.killpg(shown.process.pid, signal.SIGHUP)
+    wait_until(lambda: shown.process.poll() is not None, "the end")
+
+
+def test_without_a_terminal(repo: Repo) -> None:
+    done = run(repo.path, "ui")
+    assert done.code == 2
+    assert b"needs a terminal" in done.err
+    assert not done.out
+    assert run(repo.path, "--json", "ui").json["error"]["kind"] == "usage"
+
+
+def test_outside_of_a_repository(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path, "ui")
+    try:
+        assert terminal.end() == 1
+        assert b"is not in a git repository" in terminal.written
+        assert _ALTERNATE not in terminal.written
+    finally:
+        terminal.close()
+
+
+def test_stderr_may_be_a_file(repo: Repo, tmp_path: Path) -> None:
+    five_agents(repo)
+    with open(tmp_path / "err", "wb") as err:
+        terminal = Terminal(repo.path, "ui", err=err.fileno())
+    try:
+        terminal.wait_for(b"dev-5")
+        terminal.type(b"q")
+        assert terminal.end() == 0
+        assert terminal.is_as_before()
+    finally:
+        terminal.close()
+    assert not (tmp_path / "err").read_bytes()
+
+
+def test_no_hues_where_none_are_wanted(repo: Repo) -> None:
+    five_agents(repo)
+    terminal = Terminal(repo.path, "ui", env={"NO_COLOR": "1"})
+    try:
+        terminal.wait_for(b"dev-5")
+        terminal.type(b"?")
+        terminal.wait_for(b"Everywhere")
+        terminal.type(b"qq")  # leaves help, then the interface
+        terminal.end()
+        numbers = {int(part) for found in _GRAPHICS.findall(terminal.written) for part in found.split(b";") if part}
+        assert 7 in numbers  # what is chosen is reversed
+        assert not [each for each in numbers if 30 <= each <= 38 or 40 <= each <= 48 or 90 <= each <= 107]
+    finally:
+        terminal.close()
+
+
+def test_the_package_is_missing(repo: Repo, tmp_path: Path) -> None:
+    """What the extra brings is named, and how it is installed."""
+    (tmp_path / "textual.py").write_text("raise ModuleNotFoundError(\"No module named 'textual'\", name='textual')\n")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from git_agentos.launch import main; sys.exit(main())"
+    done = subprocess.run([sys.executable, "-P", "-c", code, "ui"], cwd=repo.path, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "the terminal interface needs a package that is not installed: textual" in done.stderr
+    assert "pip install 'git-agentos[ui]'" in done.stderr

@@ -1,0 +1,212 @@
+"""The view of the agents: its rows say what `worktree list` says, and go on saying it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from git_agentos.guard.approval import approvals
+from git_agentos.guard.approval.approvals import ApprovalRequest
+from git_agentos.ui import roster
+from git_agentos.worktree import status
+from tests.support.agents import agent_worktree
+from tests.support.repo import Repo
+from tests.support.tool import run_ok
+from tests.support.ui import NARROW, Driver, drive, five_agents
+from tests.support.waiting import running_process
+
+_HEAD = "AGENT STATE WORK BRANCH TASK BASE CHANGES SAVED APPROVALS CONFLICTS"
+
+
+def test_a_row_says_what_the_command_says(repo: Repo) -> None:
+    five_agents(repo)
+    listed = run_ok(repo.path, "worktree", "list")["worktrees"]
+
+    async def user(ui: Driver) -> None:
+        assert _HEAD in " ".join(ui.screen.split())
+        found = [line[2:].split()[0] for line in ui.rows]
+        assert found == [each["id"] for each in listed]
+        for each in listed:
+            row = ui.row(each["id"])
+            assert row.startswith(f"{each['id']} {each['state']} idle {each['branch']} {each['task'] or '-'} "), row
+            assert f" +{each['ahead']} -{each['behind']} " in row
+        assert " +1 -0 clean " in ui.row("dev-1") and ui.row("dev-1").endswith(" 0 1")
+        assert ui.row("dev-2").endswith(" 0 1")
+        assert " PROJ-3 +0 -0 1 changed, 1 new " in ui.row("dev-3") and ui.row("dev-3").endswith(" 0 0")
+        assert ui.row("dev-4").startswith("dev-4 archived idle agent/dev-4 - +0 -0 - ")
+        assert ui.row("dev-5").endswith(" +0 -0 clean - 0 0")
+
+    drive(repo.path, user)
+
+
+def test_on_a_narrow_terminal_a_row_has_what_matters_most(repo: Repo) -> None:
+    five_agents(repo)
+
+    async def user(ui: Driver) -> None:
+        assert "AGENT STATE WORK CHANGES" in " ".join(ui.screen.split())
+        assert ui.row("dev-3") == "dev-3 active idle 1 changed, 1 new"
+        assert ui.row("dev-4") == "dev-4 archived idle -"
+
+    drive(repo.path, user, NARROW)
+
+
+def test_what_changes_comes_on_the_screen(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files, commits, checkpoints, processes, new and archived worktrees, the base."""
+    monkeypatch.setattr(roster, "_ROUND", 0.0)
+    agents = five_agents(repo)
+
+    async def user(ui: Driver) -> None:
+        async def comes(id_: str, text: str) -> None:
+            await ui.until(lambda: text in ui.row(id_), f"'{text}' of {id_}")
+
+        agents["dev-5"].write("file.txt", "changed in place\n")
+        await comes("dev-5", "1 new")
+        agents["dev-5"].commit("a commit")
+        await comes("dev-5", "+1 -0 clean -")
+        run_ok(agents["dev-5"].path, "checkpoint")
+        await comes("dev-5", "+1 -0 clean now")
+        repo.write("base.txt", "the base goes on\n")
+        repo.commit("the base goes on")
+        await comes("dev-5", "+1 -1 clean")
+        agents["dev-5"].git("switch", "-q", "-c", "another")
+        await comes("dev-5", "idle another - ")
+        with running_process("sleep", "1000", cwd=agents["dev-1"].path):
+            await comes("dev-1", "active busy")
+        await comes("dev-1", "active idle")
+        agent_worktree(repo, "dev-6")
+        await ui.until(lambda: len(ui.rows) == 6, "the new agent")
+        run_ok(repo.path, "worktree", "archive", "dev-6")
+        await comes("dev-6", "archived")
+        agents["dev-2"].write("notes.txt", "one\n")
+        agents["dev-2"].commit("as dev-1 has it")
+        await ui.until(lambda: ui.row("dev-2").endswith(" 0 0"), "the conflict is gone")
+
+    drive(repo.path, user)
+
+
+def test_a_request_for_approval_is_counted(repo: Repo) -> None:
+    agents = five_agents(repo)
+
+    async def user(ui: Driver) -> None:
+        argv, where = ("git", "merge", "other"), str(agents["dev-1"].path)
+        digest = approvals.command_digest(argv)
+        request = ApprovalRequest("merge", ("merge",), argv, digest, None, where, None, None, "dev-1", "because")
+        approvals.file_request(approvals.open_store(str(repo.git_dir), os.environ), request)
+        await ui.until(lambda: ui.row("dev-1").split()[-2] == "1", "the request is counted")
+
+    drive(repo.path, user)
+
+
+def test_a_worktree_that_vanishes_is_shown_as_broken(repo: Repo) -> None:
+    agents = five_agents(repo)
+
+    async def user(ui: Driver) -> None:
+        await ui.press("j", "j")
+        shutil.rmtree(agents["dev-3"].path)
+        await ui.until(lambda: "broken" in ui.row("dev-3"), "it is broken")
+        assert ui.row("dev-3").startswith("dev-3 broken idle agent/dev-3 PROJ-3 +0 -0 - ")
+        assert ui.app.view.rows.current.id == "dev-3"  # type: ignore[attr-defined]
+        await ui.press("z")
+        assert "error: the worktree 'dev-3' is broken: it has no folder" in ui.screen
+        assert not ui.app.commands.ran
+
+    drive(repo.path, user)
+
+
+def test_the_cursor_stays_on_its_row(repo: Repo) -> None:
+    five_agents(repo)
+
+    async def user(ui: Driver) -> None:
+        await ui.press("j", "j")
+        assert ui.rows[2].startswith("> dev-3")
+        agent_worktree(repo, "dev-0")
+        await ui.until(lambda: len(ui.rows) == 6, "the new agent")
+        assert ui.rows[3].startswith("> dev-3")
+
+    drive(repo.path, user)
+
+
+def test_text_of_others_cannot_harm_the_terminal(repo: Repo) -> None:
+    agent_worktree(repo, "dev-1", task="\x1b[31mred\u202eback\nline")
+    broken = agent_worktree(repo, "dev-2")
+    broken.git("switch", "-q", "-c", os.fsdecode(b"bad\xffname"))
+
+    async def user(ui: Driver) -> None:
+        assert r"\033[31mred\342\200\256back\nline" in ui.screen
+        assert r"bad\377name" in ui.screen
+
+    drive(repo.path, user, (250, 20))
+
+
+def test_a_terminal_of_any_size(repo: Repo) -> None:
+    five_agents(repo)
+
+    async def user(ui: Driver) -> None:
+        for size in ((20, 5), (1, 1), (300, 3), (80, 24)):
+            await ui.pilot.resize_terminal(*size)
+            await ui.press("j", "?", "escape", "at", "escape", "k")
+        assert ui.row("dev-3") == "dev-3 active idle 1 changed, 1 new"
+
+    drive(repo.path, user)
+
+
+def test_a_repacked_repository(repo: Repo) -> None:
+    agents = five_agents(repo)
+
+    async def user(ui: Driver) -> None:
+        before = [line.split()[0] for line in ui.rows]
+        agents["dev-1"].write("more.txt", "more\n")
+        agents["dev-1"].commit("more")
+        repo.git("repack", "-adq")
+        repo.git("prune-packed", "-q")
+        repo.git("pack-refs", "--all")
+        await ui.until(lambda: "+2 -0" in ui.row("dev-1"), "the commit")
+        assert [line.split()[0] for line in ui.rows] == before
+        assert ui.app.view.problem is None
+
+    drive(repo.path, user)
+
+
+def test_only_what_may_have_changed_is_scanned_with_the_daemon(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    agents = five_agents(repo)
+    run_ok(repo.path, "watch", "start")
+    scanned: list[str] = []
+    count_changes = status.count_changes
+
+    def noted(location: object) -> object:
+        scanned.append(Path(location.root).name)  # type: ignore[attr-defined]
+        return count_changes(location)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(status, "count_changes", noted)
+    monkeypatch.setattr(roster, "_ROUND", 0.0)
+
+    async def user(ui: Driver) -> None:
+        async def look() -> None:
+            ui.app.view.look(now=True)
+            await ui.settled()
+
+        for _ in range(5):  # until all of them are watched, and have been scanned since
+            await look()
+        scanned.clear()
+        await look()
+        assert scanned == []
+        agents["dev-5"].write("file.txt", "new\n")
+        await ui.until(lambda: "1 new" in ui.row("dev-5"), "the change")
+        assert set(scanned) == {"dev-5"}
+
+    try:
+        drive(repo.path, user)
+    finally:
+        run_ok(repo.path, "watch", "stop")
+
+
+def test_a_repository_without_agents(repo: Repo) -> None:
+    async def user(ui: Driver) -> None:
+        assert "no agents' worktrees: 'git agentos worktree create ID' creates one" in ui.screen
+        await ui.press("j", "enter", "space", "z")
+        assert "error: there is nothing to undo" in ui.screen
+
+    drive(repo.path, user)
