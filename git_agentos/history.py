@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from git_agentos import log
@@ -22,7 +23,8 @@ from git_agentos.git import refs, trees
 from git_agentos.git.repository import Repository
 from git_agentos.log import Entry
 from git_agentos.util import times
-from git_agentos.worktree import agent_branch
+from git_agentos.util.named_tuple import NamedTuple
+from git_agentos.worktree import agent_branch, record
 
 COMMIT, CHECKPOINT, RESTORE, ENTRY = "commit", "checkpoint", "restore", "entry"
 MOST = 5000  # of a kind, in a review
@@ -72,10 +74,19 @@ class CheckpointEvent:
     restored: Restored | None
 
 
+class CommitRange(NamedTuple):
+    """An agent's commits: `tip` is its commit (None: it has none), `base` the one of its base that its own work began
+    at (None: the beginning of history)."""
+
+    tip: str | None = None
+    base: str | None = None
+
+
 @dataclass
 class History:
     """What one agent did, not yet sorted."""
 
+    range: CommitRange
     commits: list[Event] = field(default_factory=list)
     checkpoints: list[CheckpointEvent] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
@@ -117,19 +128,23 @@ def collect(
     context: OpenWorktree, agent: str | None, limit: int | None, before: dict[str, CheckpointEvent] | None = None
 ) -> History:
     """What an agent did (the one of this worktree by default), at most `limit` of each kind. `before` are checkpoints
-    that were read before, by their timeline commits: they are not read again, and those that are read are added."""
+    that were read before, by their timeline commits: they are not read again, and those that are read are added.
+
+    CheckpointNotFound if there is no agent or worktree with the name `agent`."""
     name = agent or context.worktree_id
-    found = History()
-    tip, base = _range(context, name)
-    known = tip is not None
-    if tip is not None:
-        found.commits = list(_commits(context, tip, base))
-    found.checkpoints = list(_checkpoints(context, agent, limit, {} if before is None else before))
-    known = known or bool(found.checkpoints)
+    found = History(_range(context, name))
+    found.commits = list(_commits(context, found.range, MOST))
+    names = [name] if agent is None else timeline.all_names(context.location)
+    known = {} if before is None else before
+    for each in names:
+        checkpoints = _checkpoints(context.repository, each, known)
+        mine = (one for one in checkpoints if agent is None or agent in (one.event.agent, each))
+        found.checkpoints += itertools.islice(mine, limit)
+    is_known = found.range.tip is not None or bool(found.checkpoints)
     try:
         read = log.read(context, agent=agent, limit=limit)
     except CheckpointNotFound:
-        if not known:
+        if not is_known:
             raise
         return found
     found.entries, found.complete = read.rows, read.complete
@@ -137,43 +152,58 @@ def collect(
     return found
 
 
-def _range(context: OpenWorktree, name: str) -> tuple[str | None, str | None]:
-    """The agent's commit, and the one of its base that its own work began at (None: the beginning of history)."""
+def collect_all(context: OpenWorktree, agents: Iterable[str]) -> dict[str, History]:
+    """What each of these agents did, without a limit. Every timeline and every log is read once, for all of them."""
+    found = {agent: History(_range(context, agent)) for agent in agents}
+    for each in found.values():
+        each.commits = list(_commits(context, each.range, None))
+    for name in timeline.all_names(context.location):
+        for checkpoint in _checkpoints(context.repository, name, {}):
+            for agent in {checkpoint.event.agent, name} & found.keys():
+                found[agent].checkpoints.append(checkpoint)
+    read = log.read(context, every=True)
+    read.report(empty=False)
+    for entry in read.rows:
+        for agent in {entry.agent_id, entry.worktree} & found.keys():
+            found[agent].entries.append(entry)
+    for each in found.values():
+        each.complete = read.complete
+    return found
+
+
+def _range(context: OpenWorktree, name: str) -> CommitRange:
     location = context.location
     if name == timeline.MAIN:
-        return refs.read_head(location.worktree(location.root, location.common_dir)).commit, None
+        return CommitRange(refs.read_head(location.worktree(location.root, location.common_dir)).commit)
     try:
         found = agent_branch.find(context, name)
     except (WorktreeError, UsageError):
-        return None, None
-    if found.record is not None:
-        return found.commit, found.record.base_commits[0]
-    return found.commit, _first_commit(context, name)
+        return CommitRange()
+    known = found.record
+    if known is None:
+        with contextlib.suppress(AgentosError):  # its timeline is damaged
+            known = record.record_from_timeline(context.repository, name)
+    return CommitRange(found.commit, known.base_commits[0] if known is not None else None)
 
 
-def _first_commit(context: OpenWorktree, name: str) -> str | None:
-    """The commit of a worktree without a record at its first checkpoint."""
-    oldest = None
-    with contextlib.suppress(AgentosError):
-        for link in timeline.walk(context.repository, name):
-            oldest = link
-        if oldest is not None:
-            head = format.open_checkpoint(context.repository, oldest.checkpoint).meta["head"]["commit"]
-            return str(head) if head is not None else None
-    return None
-
-
-def _commits(context: OpenWorktree, tip: str, base: str | None) -> Iterator[Event]:
+def _commits(context: OpenWorktree, commits: CommitRange, most: int | None) -> Iterator[Event]:
+    """The commits, newest first; at most MOST if their base is not there, since those before it are among them."""
+    tip, base = commits
+    if tip is None:
+        return
+    has_base = base is not None and context.repository.exists(base)
+    limit = most if has_base else MOST
     # No limit by time: git compares the committer's time, and a rebase changes that.
-    args = ["log", "-z", "--no-show-signature", "--encoding=UTF-8", "--format=%H%n%at%n%an%n%s", f"--max-count={MOST}"]
-    args += [tip, *([f"^{base}"] if base is not None and context.repository.exists(base) else []), "--"]
-    for record in context.repository.git(*args).split(b"\0"):
-        lines = record.strip(b"\n").split(b"\n", 3)
+    args = ["log", "-z", "--no-show-signature", "--encoding=UTF-8", "--format=%H%n%at%n%an%n%s"]
+    args += [f"--max-count={limit}"] if limit is not None else []
+    args += [tip, *([f"^{base}"] if has_base else []), "--"]
+    for each in context.repository.git(*args).split(b"\0"):
+        lines = each.strip(b"\n").split(b"\n", 3)
         if len(lines) < 3:
             continue
         oid, seconds, author = (os.fsdecode(line) for line in lines[:3])
         yield Event(
-            time=_time(int(seconds)),
+            time=commit_time(seconds),
             kind=COMMIT,
             type=None,
             summary=os.fsdecode(lines[3]) if len(lines) > 3 else "",
@@ -186,33 +216,23 @@ def _commits(context: OpenWorktree, tip: str, base: str | None) -> Iterator[Even
         )
 
 
-def _time(seconds: int) -> str:
+def commit_time(seconds: str) -> str:
+    """The time of a commit, of which git prints the seconds since 1970."""
     try:
-        return times.seconds_to_text(seconds)
+        return times.seconds_to_text(int(seconds))
     except (OverflowError, ValueError, OSError):  # a commit may claim any year
         return times.seconds_to_text(0)
 
 
-def _checkpoints(
-    context: OpenWorktree, agent: str | None, limit: int | None, known: dict[str, CheckpointEvent]
-) -> Iterator[CheckpointEvent]:
-    repository = context.repository
-    names = [context.worktree_id] if agent is None else timeline.all_names(context.location)
-    for name in names:
-        count = 0
-        for link in timeline.walk(repository, name):
-            if limit is not None and count >= limit:
-                break
-            if link.commit not in known:
-                try:
-                    known[link.commit] = _of_checkpoint(repository, link)
-                except (CheckpointFormatError, MissingObjectsError):
-                    continue
-            found = known[link.commit]
-            if agent is not None and agent not in (found.event.agent, name):
+def _checkpoints(repository: Repository, name: str, known: dict[str, CheckpointEvent]) -> Iterator[CheckpointEvent]:
+    """The checkpoints of a timeline, newest first, without those that cannot be read."""
+    for link in timeline.walk(repository, name):
+        if link.commit not in known:
+            try:
+                known[link.commit] = _of_checkpoint(repository, link)
+            except (CheckpointFormatError, MissingObjectsError):
                 continue
-            count += 1
-            yield found
+        yield known[link.commit]
 
 
 def _of_checkpoint(repository: Repository, link: timeline.TimelineEntry) -> CheckpointEvent:

@@ -36,7 +36,7 @@ ELSEWHERE = [
     *"guard-status hooks-status init".split(),
     *"run run-cleanup run-list run-logs run-diff run-verify rollback".split(),
     *"tdd tdd-list tdd-gate tdd-graph".split(),
-    *"watch sync sync-status forget storage".split(),
+    *"watch sync sync-status forget storage report".split(),
 ]
 KINDS = [name for name, (is_kind, body) in sections().items() if is_kind and "```json" in body]
 
@@ -247,6 +247,7 @@ def test_the_result_classes_are_the_reference() -> None:
     above = ["interrupted_runs", "open_workflows", "guard_problems", "watch"]
     assert [*workspace.Status._fields, *above] == list(schema_of("status"))
     from git_agentos import log, memory
+    from git_agentos.report import collection, lanes
     from git_agentos.run import cleanup, events, rollback
     from git_agentos.run import workspace as run_workspace
     from git_agentos.tdd import state as tdd
@@ -292,8 +293,11 @@ def test_the_result_classes_are_the_reference() -> None:
         (cleanup.Kept, "kept run"),
         (rollback.Rollback, "rollback"),
         (tdd.Workflow, "tdd"),
+        (lanes.Lane, "agent lane"),
+        (lanes.Mark, "mark"),
     ):
         assert list(cls.__annotations__) == list(schema_of(section)), section
+    assert [*collection.Report._fields, "html"] == list(schema_of("report"))
     assert list(tdd.Record.__annotations__) == list(schema_of("tdd node"))
 
 

@@ -88,7 +88,7 @@ def test_a_group_without_a_command_leads_to_the_list(cli: Cli, group: str) -> No
 
 
 def test_a_misspelt_word_gets_a_guess(cli: Cli) -> None:
-    assert "hint: did you mean 'restore', 'storage', 'recover'?" in cli("restor").talk.splitlines()
+    assert "hint: did you mean 'restore', 'report', 'storage'?" in cli("restor").talk.splitlines()
     assert "hint: did you mean --branch, --no-branch?" in cli("restore", "x", "--no-brnch").talk.splitlines()
 
 

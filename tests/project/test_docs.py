@@ -95,6 +95,9 @@ PREPARED = {
         git agentos worktree create dev-002
         for id in dev-001 dev-002; do git agentos -C "$(git agentos worktree path $id)" checkpoint -m "of $id"; done
     """,
+    "docs/report.md": """
+        for id in dev-001 dev-002; do git agentos worktree create $id; done
+    """,
     "docs/runs.md": """
         git init --quiet path/to/repository
         git -C path/to/repository commit --quiet --allow-empty -m start

@@ -117,6 +117,7 @@ hooks status | repository | look | look | |
 hook | here | agentos | agentos | |
 storage | repository | look | look | --agent= --all |
 storage upkeep | repository | agentos | agentos | |
+report | repository | agentos | agentos | --html= --since= --agent= |
 watch start | repository | agentos | agentos | --foreground --print-unit | --print-unit:!look
 watch stop | repository | agentos | agentos | |
 watch status | repository | look | look | |

@@ -98,6 +98,7 @@ def _environment() -> jinja2.Environment:
         "moment": _moment,
         "path": quote.path,
         "plain": plain,
+        "second": _second,
     }
     environment.tests["time"] = lambda value: parse_time(value) is not None
     return environment
@@ -114,3 +115,9 @@ def _moment(time: str) -> str:
     """A time as `2026-11-22 14:05`."""
     found = parse_time(time)
     return f"{found:%Y-%m-%d %H:%M}" if found is not None else time
+
+
+def _second(time: str) -> str:
+    """A time as `2026-11-22 14:05:07`."""
+    found = parse_time(time)
+    return f"{found:%Y-%m-%d %H:%M:%S}" if found is not None else time

@@ -61,6 +61,36 @@ def forgotten(done: Forgotten) -> Text:
 
 def storage(found: Storage, style: Style) -> Text:
     """`storage`."""
+    text = by_timeline(found, style)
+    for head, each in (
+        ("freed by the rules", [(size(rule.freeable_bytes), rule.rule) for rule in found.rules]),
+        ("largest paths", [(size(path.bytes), quote.path(path.path)) for path in found.largest]),
+        (
+            "largest checkpoints",
+            [(size(one.bytes), f"{abbrev(one.id)}  {quote.line(one.timeline)}") for one in found.largest_checkpoints],
+        ),
+    ):
+        if each:
+            text += ["", style.paint("bold", head), *(f"  {row}" for row in table(each, style))]
+    return Text(lines(text), quiet=f"{found.total_bytes}\n")
+
+
+def by_timeline(found: Storage, style: Style) -> list[str]:
+    """What is taken in all, by each timeline, and by the rest of the repository."""
+    rows = parts(found)
+    most = max((number for _, number, _ in rows), default=0)
+    text = [f"{size(found.total_bytes)} in all{_budget(found)}"]
+    if rows:
+        text += table(
+            [(quote.line(name), size(number), _bar(number, most), note) for name, number, note in rows], style
+        )
+    if found.archives_bytes:
+        text.append(f"{size(found.archives_bytes)} of that is in archives of worktrees")
+    return text
+
+
+def parts(found: Storage) -> list[tuple[str, int, str]]:
+    """What takes room: its name, its bytes, and a note."""
     rows: list[tuple[str, int, str]] = [
         (
             each.timeline,
@@ -79,25 +109,7 @@ def storage(found: Storage, style: Style) -> Text:
         )
         if number
     ]
-    most = max((number for _, number, _ in rows), default=0)
-    text = [f"{size(found.total_bytes)} in all{_budget(found)}"]
-    if rows:
-        text += table(
-            [(quote.line(name), size(number), _bar(number, most), note) for name, number, note in rows], style
-        )
-    if found.archives_bytes:
-        text.append(f"{size(found.archives_bytes)} of that is in archives of worktrees")
-    for head, each in (
-        ("freed by the rules", [(size(rule.freeable_bytes), rule.rule) for rule in found.rules]),
-        ("largest paths", [(size(path.bytes), quote.path(path.path)) for path in found.largest]),
-        (
-            "largest checkpoints",
-            [(size(one.bytes), f"{abbrev(one.id)}  {quote.line(one.timeline)}") for one in found.largest_checkpoints],
-        ),
-    ):
-        if each:
-            text += ["", style.paint("bold", head), *(f"  {row}" for row in table(each, style))]
-    return Text(lines(text), quiet=f"{found.total_bytes}\n")
+    return rows
 
 
 def _budget(found: Storage) -> str:

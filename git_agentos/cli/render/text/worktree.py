@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from git_agentos.worktree.repair import Repair
     from git_agentos.worktree.status import Worktree
 
-_COLOURS = {"active": "green", "complete": "cyan", "archived": "yellow", "broken": "red"}
+COLOURS = {"active": "green", "complete": "cyan", "archived": "yellow", "broken": "red"}
 _COLUMNS = ("ID", "STATE", "TASK", "CHANGES", "BASE", "CHECKPOINT", "SIZE")
 _GUARD_BROKEN = "the guard does not act, 'git agentos worktree repair' restores it"
 _MERGE_STATES = {
@@ -101,7 +101,7 @@ def _row(worktree: Worktree, style: Style) -> tuple[layout.Cell, ...]:
     last = worktree.last_checkpoint
     return (
         worktree.id,
-        (_state(worktree), _COLOURS[worktree.state]),
+        (_state(worktree), COLOURS[worktree.state]),
         quote.line(worktree.task or "-"),
         _changes(worktree),
         _ahead_behind(worktree),
@@ -119,7 +119,7 @@ def details(worktree: Worktree, style: Style) -> Text:
     rows = facts(
         [
             ("Worktree", id_),
-            ("State", style.paint(_COLOURS[worktree.state], worktree.state) + (", locked" if worktree.locked else "")),
+            ("State", style.paint(COLOURS[worktree.state], worktree.state) + (", locked" if worktree.locked else "")),
             ("Path", quote.path(worktree.path) if worktree.path else None),
             ("Branch", quote.line(worktree.branch) if worktree.branch else detached),
             ("HEAD", abbrev(worktree.head_sha)),
