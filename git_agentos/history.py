@@ -67,11 +67,12 @@ class Restored:
 
 @dataclass(frozen=True)
 class CheckpointEvent:
-    """A checkpoint and its event: `visible_tree` is the timeline commit's tree."""
+    """A checkpoint and its event: `visible_tree` is the tree of its entry in a timeline, `link`."""
 
     event: Event
     visible_tree: str
     restored: Restored | None
+    link: timeline.TimelineEntry
 
 
 class CommitRange(NamedTuple):
@@ -259,7 +260,8 @@ def _of_checkpoint(repository: Repository, link: timeline.TimelineEntry) -> Chec
         files=sorted({*saved.staged_changes, *saved.unstaged_changes, *saved.untracked_files}),
     )
     tree = repository.commit(link.commit).tree
-    return CheckpointEvent(event, tree, Restored(saved.created_at, goal, saved.id) if goal is not None else None)
+    restore = Restored(saved.created_at, goal, saved.id) if goal is not None else None
+    return CheckpointEvent(event, tree, restore, link)
 
 
 def _of_entry(entry: Entry) -> Event:

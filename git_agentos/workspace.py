@@ -34,7 +34,15 @@ if TYPE_CHECKING:
     from git_agentos.checkpoint.capture.observer import Progress
     from git_agentos.checkpoint.model import Skipped
     from git_agentos.checkpoint.pick import Pick
-    from git_agentos.checkpoint.queries import Diff, FileChange, FileContent, HunkHeader, Interrupted, Status
+    from git_agentos.checkpoint.queries import (
+        Diff,
+        FileChange,
+        FileContent,
+        FileDifference,
+        HunkHeader,
+        Interrupted,
+        Status,
+    )
     from git_agentos.checkpoint.restore.choice import Chooser
     from git_agentos.checkpoint.restore.commands import Recovery
     from git_agentos.checkpoint.restore.request import Restoration, RestoreOptions
@@ -229,6 +237,14 @@ class Workspace:
         if newer is None:
             return queries.diff_with_now(self._repository, self._settings, first, inner, self._started())
         return queries.diff(self._repository, first, self._link(newer, agent, all_timelines, host), inner)
+
+    def differences(self, older: str, *, agent: str | None = None) -> tuple[FileDifference, ...]:
+        """The hunks by which the current state differs from checkpoint `older`, as `diff` has them and `restore` takes
+        their numbers."""
+        from git_agentos.checkpoint import queries
+
+        link = self._link(older, agent, False, None)
+        return queries.differences_from_now(self._repository, self._settings, link, (), self._started())
 
     def read_file(
         self, spec: str, *, agent: str | None = None, all_timelines: bool = False, host: str | None = None

@@ -67,10 +67,12 @@ class FileDifference(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Two trees compared: the files that differ, and the patch."""
+    """Two trees compared: the files that differ, and the patch. `others` are the paths of further files, with git's
+    letters: they are not in the patch, since only so many were asked for."""
 
     files: tuple[FilePatch, ...]
     patch: bytes
+    others: tuple[tuple[bytes, str], ...] = ()
 
 
 class _Now(NamedTuple):
@@ -183,6 +185,38 @@ def diff(repository: Repository, older: TimelineEntry, newer: TimelineEntry, pat
     return Diff(older.checkpoint, newer.checkpoint, tuple(map(_file_change, found.files)), found.patch)
 
 
+def compare_with_previous(repository: Repository, link: TimelineEntry, most: int) -> Comparison | None:
+    """What changed in the visible worktree since the entry before it on the timeline; the patch of `most` files. None
+    of the first entry."""
+    commit = repository.commit(link.commit)
+    before = repository.commit(commit.parents[0])
+    if len(before.parents) < 2:  # the root of the timeline
+        return None
+    return _compare(repository, before.tree, commit.tree, (), most=most)
+
+
+def compare_with_commit(repository: Repository, link: TimelineEntry, commit: str | None, most: int) -> Comparison:
+    """What a checkpoint's visible worktree has on top of a commit (None: of nothing); the patch of `most` files."""
+    return _compare(repository, repository.commit_tree(commit), repository.commit(link.commit).tree, (), most=most)
+
+
+def compare(repository: Repository, older: TimelineEntry, newer: TimelineEntry, most: int) -> Comparison:
+    """What changed in the visible worktree between two checkpoints; the patch of `most` files."""
+    trees_ = [repository.commit(link.commit).tree for link in (older, newer)]
+    return _compare(repository, trees_[0], trees_[1], (), most=most)
+
+
+def compare_commits(repository: Repository, older: str | None, newer: str, most: int) -> Comparison:
+    """What changed between two commits (None: from nothing); the patch of `most` files."""
+    return _compare(repository, repository.commit_tree(older), repository.commit_tree(newer), (), most=most)
+
+
+def compare_with_now(repository: Repository, settings: Settings, older: TimelineEntry, most: int) -> Comparison:
+    """What changed in the visible worktree since a checkpoint; the patch of `most` files."""
+    with _compared_with_now(repository, settings, older, (), None, most) as (found, _):
+        return found
+
+
 def diff_with_now(
     repository: Repository, settings: Settings, older: TimelineEntry, paths: Sequence[str], scan: Scan | None
 ) -> Diff:
@@ -220,7 +254,12 @@ def _text_now(at: _Now, file: FilePatch, now: trees.Entry | None) -> bytes | Non
 
 @contextlib.contextmanager
 def _compared_with_now(
-    repository: Repository, settings: Settings, older: TimelineEntry, paths: Sequence[str], scan: Scan | None
+    repository: Repository,
+    settings: Settings,
+    older: TimelineEntry,
+    paths: Sequence[str],
+    scan: Scan | None,
+    most: int | None = None,
 ) -> Iterator[tuple[Comparison, _Now]]:
     old_tree = repository.commit(older.commit).tree
     with merge_tree.discarding_writer(repository) as writer:
@@ -229,25 +268,36 @@ def _compared_with_now(
         )
         writer.flush()
         yield (
-            _compare(repository, old_tree, state.visible_tree, paths, writer.environment),
+            _compare(repository, old_tree, state.visible_tree, paths, writer.environment, most),
             _Now(writer, state.visible_tree),
         )
 
 
 def _compare(
-    repository: Repository, old_tree: str, new_tree: str, paths: Sequence[str], env: Mapping[str, str] | None = None
+    repository: Repository,
+    old_tree: str,
+    new_tree: str,
+    paths: Sequence[str],
+    env: Mapping[str, str] | None = None,
+    most: int | None = None,
 ) -> Comparison:
-    """The changed files, and the patch."""
+    """The changed files, and the patch: of the first `most` of them."""
     limit = ["--", *paths] if paths else []
     names = repository.git(
         "diff-tree", "-r", "-z", "--name-status", "--no-renames", old_tree, new_tree, *limit, env=env
     )
     fields = names.split(b"\0")
+    changed = [(fields[n + 1], fields[n].decode()) for n in range(0, len(fields) - 1, 2)]
+    others = changed[most:] if most is not None else []
+    if others:
+        changed = changed[:most]
+        limit = ["--", *(os.fsdecode(path) for path, _ in changed)]
+    if not changed:
+        return Comparison((), b"", tuple(others))
     patch = repository.git(
         "diff-tree", "-r", "-p", "--binary", "--no-ext-diff", "--no-textconv", old_tree, new_tree, *limit, env=env
     )
-    found = hunks.parse(patch, [(fields[n + 1], fields[n].decode()) for n in range(0, len(fields) - 1, 2)])
-    return Comparison(found, patch)
+    return Comparison(hunks.parse(patch, changed), patch, tuple(others))
 
 
 def _file_change(file: FilePatch) -> FileChange:

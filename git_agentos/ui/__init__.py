@@ -10,6 +10,9 @@ rows        a list of which only the visible rows are drawn
 lines       text of which only the visible lines are drawn; one line
 background  threads that read while the screen goes on
 commands    the commands that actions are, each in a process of its own
+stream      the events of one agent, read again only if something has come to them
+changes     what is shown of an event
+patches     a comparison as lines, and their colours
 roster      the agents, kept up to date at little cost
 texts       how values are written in a column
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import signal
+import time
 import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -21,16 +22,17 @@ from textual.widgets import ContentSwitcher
 
 from git_agentos.errors import AgentosError
 from git_agentos.ui.background import Background
-from git_agentos.ui.commands import Command, Commands, Ran
+from git_agentos.ui.commands import Command, Commands, Ran, explain_restore
 from git_agentos.ui.lines import OneLine
 from git_agentos.ui.screens.commands import CommandLog
 from git_agentos.ui.screens.help import Help
 from git_agentos.ui.screens.question import Question
 from git_agentos.ui.view import Hint, View
 from git_agentos.ui.views import VIEWS
-from git_agentos.util import quote
+from git_agentos.ui.views.timeline import Timeline
 from git_agentos.workspace import Workspace, open_workspace
 
+_MESSAGE = 20.0  # seconds that a message stays
 _TICK = 0.5  # seconds; each view says how often it looks (`View.every`)
 _KEYS = (Hint("?", "keys"), Hint("@", "commands"), Hint("q", "quit"))
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
@@ -89,7 +91,7 @@ class Interface(App[None]):
         self.commands = Commands(directory, agent)
         self.background = Background(self._deliver)
         self.views: tuple[View, ...] = tuple(kind() for kind in VIEWS)
-        self._message = ("", "")
+        self._message, self._said = ("", ""), 0.0
         self._numbers = itertools.count()
         self.ended_by: int | None = None  # the signal that has ended it
 
@@ -129,9 +131,15 @@ class Interface(App[None]):
         self.say("")
         view.look(now=True)
 
+    def show_timeline(self, agent: str) -> None:
+        """Bring the timeline of an agent on the screen."""
+        view = self.query_one(Timeline)
+        view.choose(agent)
+        self.go(view)
+
     def say(self, message: str, style: str = "") -> None:
         """Show a message in the last line, in place of the keys; an empty one shows the keys again."""
-        self._message = (message, style)
+        self._message, self._said = (message, style), time.monotonic()
         self.tell_state()
 
     def tell_state(self) -> None:
@@ -148,7 +156,7 @@ class Interface(App[None]):
         elif self._message[0]:
             state.replace(self._message)
         else:
-            parts = [((key, "bold"), (f" {does}  ", "")) for key, does in (*view.hints, *_KEYS)]
+            parts = [((key, "bold"), (f" {does}  ", "")) for key, does in (*_KEYS[:1], *view.hints, *_KEYS[1:])]
             state.replace(*itertools.chain.from_iterable(parts))
 
     def on_click(self, event: events.Click) -> None:
@@ -164,6 +172,8 @@ class Interface(App[None]):
     # -- what is read --------------------------------------------------------------------------------------------------
 
     def _tick(self) -> None:
+        if self._message[0] and time.monotonic() > self._said + _MESSAGE:
+            self.say("")
         self.view.look()
 
     def _deliver(self, give: Callable[[], None]) -> None:
@@ -273,14 +283,3 @@ class Interface(App[None]):
     def _end_by(self, number: int) -> None:
         self.ended_by = number
         self.action_leave()
-
-
-def explain_restore(plan: Ran) -> str:
-    """What a restore or an undo would do, by the document of its dry run."""
-    found = plan.document or {}
-    changed, removed = found.get("changed", []), found.get("removed", [])
-    rows = [f"to checkpoint {found.get('checkpoint', '')[:8]}"]
-    if found.get("branch"):
-        rows.append(f"HEAD goes to {quote.line(str(found['branch']))}")
-    rows += [f"write   {quote.path(each)}" for each in changed] + [f"remove  {quote.path(each)}" for each in removed]
-    return "\n".join(rows if changed or removed else [*rows, "no file has to change"])

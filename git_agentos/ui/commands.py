@@ -95,6 +95,17 @@ class Commands:
         return [*(["-C", folder] if folder else []), *agent, *command.words]
 
 
+def explain_restore(plan: Ran) -> str:
+    """What a restore or an undo would do, by the document of its dry run."""
+    found = plan.document or {}
+    changed, removed = found.get("changed", []), found.get("removed", [])
+    rows = [f"to checkpoint {found.get('checkpoint', '')[:8]}"]
+    if found.get("branch"):
+        rows.append(f"HEAD goes to {quote.line(str(found['branch']))}")
+    rows += [f"write   {quote.path(each)}" for each in changed] + [f"remove  {quote.path(each)}" for each in removed]
+    return "\n".join(rows if changed or removed else [*rows, "no file has to change"])
+
+
 def _run(argv: Sequence[str], stdin: int | None) -> tuple[int, bytes, str]:
     child = programs.start_piped(argv, cwd=os.getcwd(), env=os.environ, stdin=stdin)
     out, err = child.communicate()

@@ -38,5 +38,8 @@ class Host(Protocol):
     def say(self, message: str, style: str = "") -> None:
         """Show a message in the last line, in place of the keys; an empty one shows the keys again."""
 
+    def show_timeline(self, agent: str) -> None:
+        """Bring the timeline of an agent on the screen."""
+
     def tell_state(self) -> None:
         """Draw the first and the last line."""

@@ -35,9 +35,10 @@ class Lines(ScrollView, can_focus=True):
         Binding("end,greater_than_sign", "jump(-1)", show=False),
     ]
 
-    def __init__(self, lines: Sequence[str] = (), paint: Callable[[int, str], Sequence[Segment]] | None = None) -> None:
-        super().__init__()
-        self._lines, self._paint = lines, paint
+    def __init__(self, lines: Sequence[str] = (), *, id: str | None = None) -> None:  # noqa: A002 (Textual's name)
+        super().__init__(id=id)
+        self._lines: Sequence[str] = lines
+        self._paint: Callable[[int, str], Sequence[Segment]] | None = None
 
     @property
     def lines(self) -> Sequence[str]:

@@ -27,9 +27,10 @@ class Driver:
         self.app, self.pilot = app, pilot
 
     async def press(self, *keys: str) -> None:
-        """Press keys, and wait until what they ask for is on the screen."""
-        await self.pilot.press(*keys)
-        await self.settled()
+        """Press keys, one after the other, and wait each time until what it asks for is on the screen."""
+        for key in keys:
+            await self.pilot.press(key)
+            await self.settled()
 
     async def settled(self) -> None:
         """Wait until everything that was requested has been read and shown."""

@@ -38,7 +38,7 @@ class Agents(View):
 
     title = "Agents"
     command = "worktree list"
-    hints: ClassVar[tuple[Hint, ...]] = ()
+    hints: ClassVar[tuple[Hint, ...]] = (Hint("enter", "timeline"),)
     every = 2.0
 
     def __init__(self) -> None:
@@ -69,6 +69,12 @@ class Agents(View):
     def show(self, found: Sequence[Agent]) -> None:
         self.rows.empty = "no agents' worktrees: 'git agentos worktree create ID' creates one"
         self.rows.replace(found)
+
+    def on_rows_chosen(self, message: Rows.Chosen) -> None:
+        message.stop()
+        agent = self.rows.current
+        if agent is not None:
+            self.ui.show_timeline(agent.id)
 
     def took(self) -> None:
         """Look for conflicts when commits have changed."""
