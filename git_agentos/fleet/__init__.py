@@ -1,0 +1,9 @@
+"""Fleets: runs on many machines, by an engine that exists. The engine decides who runs what; git decides which result
+counts.
+
+names           ids of fleets and tasks, and the refs that they have on the remote and here
+tasks           the file of tasks, and the form in which it is recorded
+records         what the refs lead to: the tasks, what a task that runs has reached, its result
+remote          refs of the remote: fetched, created and replaced by compare-and-swap, settled in one atomic push
+engines         where workers are started: one module for each engine
+"""
