@@ -102,9 +102,10 @@ def check_task_id(task: str, *, source: str = "TASK") -> str:
 
 
 def run_id(fleet: str, task: str) -> str:
-    """The id of a task's run, wherever it runs: `<fleet>-<task>`; a longer one is shortened, and has a hash."""
+    """The id of a task's run, wherever it runs, and of no other task's: `<fleet>-<task>`, with a hash where that could
+    be another one's, and shortened where it is too long."""
     whole = f"{fleet}-{task}"
-    if run_context.is_id(whole):
+    if run_context.is_id(whole) and "-" not in fleet:
         return whole
     digits = hashlib.sha256(f"{fleet}/{task}".encode()).hexdigest()[:_HASH]
     return f"{whole[: LONGEST - _HASH - 1].rstrip('.-_')}-{digits}"

@@ -6,8 +6,8 @@
                       there are any
     results/<task>    result.json, and the run's evidence as the folder `evidence`; parents: as above
 
-`live.json` and `result.json` are objects with `schema`, `fleet` and the fields of `Live` and `Result`. What is the id of
-a parent is only in the parents, and `parents` says which of them there are.
+`live.json` and `result.json` are objects with `schema`, `fleet` and the fields of `Live` and `Result`; `commit` and
+`timeline` are the parents.
 """
 
 from __future__ import annotations

@@ -1,20 +1,40 @@
-"""The remote of a fleet: what its refs are, fetched and changed.
+"""The remote of a fleet: its refs, fetched and changed.
 
-Nothing is trusted and nothing is known but by the remote itself: where an answer is lost, its refs are asked. A remote
-that cannot be reached is tried again with growing pauses.
+What the remote has is known by its refs alone: where an answer is lost, or is a refusal, they are asked. A remote that
+cannot be reached is tried again with growing pauses.
 """
 
 from __future__ import annotations
 
+import contextlib
+import random
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from git_agentos.errors import FleetError
+from git_agentos.errors import FleetError, GitCommandError
+from git_agentos.fleet import names
+from git_agentos.git import refs, transport
 from git_agentos.git.repository import Repository
+from git_agentos.git.transport import Swap
 from git_agentos.util.named_tuple import NamedTuple
 
+T = TypeVar("T")
+
 DONE, TAKEN, REFUSED = "done", "taken", "refused"
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0  # seconds
+# How often a change is tried again that met another one: it is not the remote that is away.
+_MEETINGS = 6
+# What git says of a push that met another one, or was broken off: it may be done another time, or is done already.
+_PASSING = re.compile(
+    r"lock|stale info|fetch first|failed to (update|report)|incorrect old value|already exists|atomic|unable to migrate"
+    r"|hung up|time|unpacker|missing necessary objects|internal|does not exist|non-fast-forward|bad pack",
+    re.I,
+)
+_GONE = "couldn't find remote ref"  # a ref was deleted while it was fetched
 
 
 class RemoteAway(FleetError):
@@ -22,7 +42,7 @@ class RemoteAway(FleetError):
 
 
 class Answer(NamedTuple):
-    """What became of a change: DONE; TAKEN where the ref has another value than was expected (`at`; None: it is gone);
+    """What became of a change: DONE; TAKEN where a ref has another value than was expected (`at`; None: it is gone);
     REFUSED where the remote forbids it, for `reason`."""
 
     state: str
@@ -41,10 +61,15 @@ class FleetRefs:
     end: str | None = None
 
 
+class _Met(Exception):
+    """A change has met another one, and may be done another time; the message says what the remote has said."""
+
+
 class Remote:
     """A remote, by the name that it has in the configuration of `repository`.
 
     Every method that asks it raises RemoteAway where it cannot be reached for `wait` seconds; with 0, it is tried once.
+    `away` is told why it cannot be reached, before each pause. `clock` and `pause` are those of `time`.
     """
 
     def __init__(
@@ -55,59 +80,220 @@ class Remote:
         wait: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], None] = time.sleep,
-        away: Callable[[str], None] = lambda reason: None,
+        away: Callable[[str], None] | None = None,
     ) -> None:
-        """`away` is told why the remote cannot be reached, each time before it is waited for."""
-        raise NotImplementedError
+        self.repository = repository
+        self.name = name
+        self._wait = wait
+        self._clock = clock
+        self._pause = pause
+        self._away = away
 
     # -- reading: what was fetched is in refs here, below `names.FETCHED` ------------------------------------------
 
-    def list(self, *patterns: str) -> dict[str, str]:
-        """Ref -> id of the refs of the remote that have these full names, or are below those that end with `/*`."""
-        raise NotImplementedError
+    def list(self) -> dict[str, str]:
+        """Ref -> id of the refs of all fleets that the remote has."""
+        return self._patiently(self._list)
 
-    def fetch(self, refs: Iterable[str]) -> dict[str, str]:
+    def fetch(self, wanted: Iterable[str]) -> dict[str, str]:
         """Fetch these refs of the remote (full names) as far as they are there: ref -> id, with all that they reach.
         The refs here become the same; those that are gone there are deleted here."""
-        raise NotImplementedError
+        chosen = tuple(wanted)
+        return self._patiently(lambda: self._fetch(chosen))
 
     def fetch_fleet(self, fleet: str) -> FleetRefs:
         """Fetch all refs of one fleet; refs here become the same, and are deleted where they are gone there."""
-        raise NotImplementedError
+        self._mirror(f"{names.PREFIX}{fleet}/")
+        return self.fetched(fleet)
 
     def fetch_all(self) -> tuple[FleetRefs, ...]:
         """Fetch the refs of all fleets; as `fetch_fleet`."""
-        raise NotImplementedError
+        self._mirror(names.PREFIX)
+        return self.all_fetched()
 
     def fetched(self, fleet: str) -> FleetRefs:
         """The refs of one fleet that were fetched; the remote is not asked."""
-        raise NotImplementedError
+        found = self._fetched(f"{names.FETCHED}{self.name}/{fleet}/")
+        return found.get(fleet) or FleetRefs(fleet)
 
     def all_fetched(self) -> tuple[FleetRefs, ...]:
         """Those of all fleets, by their ids; the remote is not asked."""
-        raise NotImplementedError
+        found = self._fetched(f"{names.FETCHED}{self.name}/")
+        return tuple(found[fleet] for fleet in sorted(found))
+
+    def tracked(self, ref: str) -> str | None:
+        """The id that a ref of the remote had when it was last fetched or changed from here; None if it had none."""
+        return refs.resolve(self.repository.location, names.fetched_ref(self.name, ref))
 
     # -- changing: the refs here become what those of the remote are ----------------------------------------------
 
     def create(self, ref: str, oid: str) -> Answer:
         """Create a ref that does not exist. One that has this value already is DONE."""
-        raise NotImplementedError
+        return self.replace(ref, oid, None)
 
     def replace(self, ref: str, oid: str | None, old: str | None) -> Answer:
         """Set a ref that is at `old` (None: does not exist) to `oid` (None: delete it)."""
-        raise NotImplementedError
-
-    def announce(self, fleet: str, task: str, oid: str, old: str | None) -> Answer:
-        """Begin to run a task: set its `live` ref as `replace` does. Where the task has a result then, the ref is
-        deleted again and the answer is TAKEN, with the id of the result."""
-        raise NotImplementedError
-
-    def settle(self, fleet: str, task: str, oid: str) -> Answer:
-        """Make `oid` the result of a task, if there is none, and delete its `live` ref, whatever that is at: in one
-        atomic push. TAKEN, with the id of the result that counts, where there is another one."""
-        raise NotImplementedError
+        return self.swap({ref: (oid, old)})
 
     def swap(self, changes: Mapping[str, tuple[str | None, str | None]]) -> Answer:
         """Set refs, each from its old value to its new one (ref -> (new, old), None: it does not exist), all or none of
-        them. `at` is None unless there is one ref."""
-        raise NotImplementedError
+        them. TAKEN is about the first ref that has neither value."""
+        return self._patiently(lambda: self._swap(changes))
+
+    def announce(self, fleet: str, task: str, oid: str, old: str | None, *, instead_of: str | None = None) -> Answer:
+        """Begin to run a task: set its `live` ref as `replace` does. Where the task has another result then than
+        `instead_of`, the ref is deleted again and the answer is TAKEN, with the id of the result."""
+        live = names.live_ref(fleet, task)
+        answer = self.replace(live, oid, old)
+        if answer.state != DONE:
+            return answer
+        # Only now: a result that arrives later deletes the ref.
+        result = self.list().get(names.result_ref(fleet, task))
+        if result == instead_of:
+            return answer
+        self.replace(live, None, oid)
+        return Answer(TAKEN, result)
+
+    def settle(self, fleet: str, task: str, oid: str, *, instead_of: str | None = None) -> Answer:
+        """Make `oid` the result of a task that has none, or the result `instead_of` (one that is lost), and delete its
+        `live` ref, whatever that is at: in one atomic push. TAKEN, with the id of the result that counts, where there
+        is another one; a `live` ref that is as it was last seen here is deleted then, too."""
+        result, live = names.result_ref(fleet, task), names.live_ref(fleet, task)
+        at = self.tracked(live)
+        if at is None:
+            at = self.list().get(live)
+        while True:
+            changes: dict[str, tuple[str | None, str | None]] = {result: (oid, instead_of)}
+            if at is not None:
+                changes[live] = (None, at)
+            answer = self.swap(changes)
+            if answer.state != TAKEN:
+                return answer
+            there = self.list()
+            counts = there.get(result)
+            if counts not in (instead_of, oid):
+                mine = self.tracked(live)
+                if mine is not None and there.get(live) == mine:
+                    self.replace(live, None, mine)
+                return Answer(TAKEN, counts)
+            if counts == oid:
+                return self._delete_live(live, there.get(live))
+            at = there.get(live)
+
+    def _delete_live(self, live: str, at: str | None) -> Answer:
+        """Delete a `live` ref that another worker has created after its task had a result."""
+        while at is not None:
+            answer = self.replace(live, None, at)
+            if answer.state == REFUSED:
+                return answer
+            at = answer.at
+        return Answer(DONE)
+
+    # -- one try ---------------------------------------------------------------------------------------------------
+
+    def _list(self) -> dict[str, str]:
+        found = transport.list_refs(self.repository.location, self.name)
+        return {ref: oid for ref, oid in found.items() if names.parse(ref) is not None}
+
+    def _fetch(self, wanted: tuple[str, ...]) -> dict[str, str]:
+        there = self._list()
+        found = {ref: there[ref] for ref in wanted if ref in there}
+        missing = {ref: names.fetched_ref(self.name, ref) for ref, oid in found.items() if self.tracked(ref) != oid}
+        if missing:
+            transport.fetch_into(self.repository.location, self.name, missing, _silent)
+        for ref in wanted:
+            if ref not in there:
+                self._track(ref, None)
+        # A live ref may have moved on meanwhile.
+        return {ref: self.tracked(ref) or oid for ref, oid in found.items()}
+
+    def _mirror(self, folder: str) -> None:
+        ours = names.fetched_ref(self.name, folder)
+        self._patiently(
+            lambda: transport.mirror(self.repository.location, self.name, {folder: ours}, _silent),
+        )
+
+    def _fetched(self, folder: str) -> dict[str, FleetRefs]:
+        tasks: dict[str, dict[str, dict[str, str]]] = {}
+        single: dict[str, dict[str, str]] = {}
+        for ref, oid in refs.list_refs(self.repository.location, folder, skip_broken=True).items():
+            parsed = names.parse_fetched(ref)
+            if parsed is None or parsed[0] != self.name:
+                continue
+            fleet, kind, task = parsed[1]
+            if task is None:
+                single.setdefault(fleet, {})[kind] = oid
+            else:
+                tasks.setdefault(fleet, {}).setdefault(kind, {})[task] = oid
+        return {
+            fleet: FleetRefs(
+                fleet,
+                single.get(fleet, {}).get(names.TASKS),
+                tasks.get(fleet, {}).get(names.LIVE, {}),
+                tasks.get(fleet, {}).get(names.RESULTS, {}),
+                single.get(fleet, {}).get(names.END),
+            )
+            for fleet in {*tasks, *single}
+        }
+
+    def _swap(self, changes: Mapping[str, tuple[str | None, str | None]]) -> Answer:
+        swaps = [Swap(ref, new, old) for ref, (new, old) in changes.items()]
+        answers = transport.swap(self.repository.location, self.name, swaps, _silent)
+        reasons = [answers.get(ref, "the remote has not answered") for ref in changes]
+        if any(reason is not None for reason in reasons):
+            there = transport.list_refs(self.repository.location, self.name)
+            if any(there.get(ref) != new for ref, (new, _) in changes.items()):
+                for ref, (new, old) in changes.items():
+                    if there.get(ref) not in (new, old):
+                        return Answer(TAKEN, there.get(ref))
+                # Of an atomic push, one ref has the reason, and the others are not changed because of that.
+                said = [reason for reason in reasons if reason is not None]
+                reason = next((each for each in said if not _PASSING.search(each)), None)
+                if reason is None:
+                    raise _Met(said[0])
+                return Answer(REFUSED, reason=reason)
+        for ref, (new, _) in changes.items():
+            self._track(ref, new)
+        return Answer(DONE, next(iter(changes.values()))[0])
+
+    def _track(self, ref: str, oid: str | None) -> None:
+        """Set the ref here for one of the remote; a later fetch does it if another process has moved it."""
+        location, here = self.repository.location, names.fetched_ref(self.name, ref)
+        old = refs.resolve(location, here)
+        with contextlib.suppress(refs.RefMoved):
+            if oid is None:
+                if old is not None:
+                    refs.drop(location, here, old)
+            elif oid != old:
+                refs.update(location, here, oid, old)
+
+    # -- patience --------------------------------------------------------------------------------------------------
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        """The answer of the remote, which is asked until it can be reached, or was away for too long."""
+        began = self._clock()
+        pause, met = _FIRST_PAUSE, 0
+        while True:
+            try:
+                return ask()
+            except _Met as error:
+                met += 1
+                reason, is_over = str(error), met >= _MEETINGS and self._clock() - began >= self._wait
+            except GitCommandError as error:
+                reason = error.message
+                met += _GONE in error.stderr
+                is_over = self._clock() - began >= self._wait and not (_GONE in error.stderr and met < _MEETINGS)
+            if is_over:
+                raise RemoteAway(f"the remote '{self.name}' cannot be reached: {reason}", self._hint())
+            if self._away is not None:
+                self._away(reason)
+            # Not all at the same moment: there may be a thousand.
+            self._pause(pause * random.uniform(0.5, 1.0))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _hint(self) -> str:
+        return f"git ls-remote {self.name} shows whether it can be reached"
+
+
+def _silent(_: str) -> None:
+    """For git's progress, which nobody waits for."""

@@ -1,8 +1,8 @@
 """Refs of a remote: listed, fetched and pushed by git's own transports, with the user's credentials and settings.
 
 What a remote says is data: names and values come back as they were sent, and are for the caller to check. Nothing is
-forced, no tag or branch follows, submodules are left alone, and no hook of this repository runs. git's progress is
-given to `output`, line by line.
+forced but by `swap`, which names the values that it replaces; no tag or branch follows, submodules are left alone, and
+no hook of this repository runs. git's progress is given to `output`, line by line.
 """
 
 from __future__ import annotations
@@ -38,6 +38,14 @@ class Update(NamedTuple):
     name: str
     new: str | None
     old: str | None = None
+
+
+class Swap(NamedTuple):
+    """A ref of the remote that is to be set to `new` (None: deleted) if it is at `old` (None: does not exist)."""
+
+    name: str
+    new: str | None
+    old: str | None
 
 
 def list_refs(location: Location, remote: str) -> dict[str, str]:
@@ -76,11 +84,37 @@ def fetch(
     With a `quarantine`, the objects are there afterwards. The remote is told of its boundary, and leaves out what is
     behind that.
     """
-    args = ["fetch", *_FETCH, "--", remote]
+    _fetch(location, remote, names, output, quarantine=quarantine)
+
+
+def mirror(location: Location, remote: str, folders: Mapping[str, str], output: Output) -> None:
+    """Make the refs below folders here (which end with a slash) what those below others of a remote are: folder of the
+    remote -> folder here, which must be nobody else's. What is gone there is deleted here.
+
+    No wait for a lock of a ref: GitCommandError where another process changes the same ones.
+    """
+    _fetch(location, remote, [f"+{theirs}*:{ours}*" for theirs, ours in folders.items()], output, "--prune")
+
+
+def fetch_into(location: Location, remote: str, refs: Mapping[str, str], output: Output) -> None:
+    """Fetch refs of a remote into refs here, whatever these are at: name there -> name here. GitCommandError where one
+    of them does not exist."""
+    _fetch(location, remote, [f"+{theirs}:{ours}" for theirs, ours in refs.items()], output)
+
+
+def _fetch(
+    location: Location,
+    remote: str,
+    specs: Sequence[str],
+    output: Output,
+    *options: str,
+    quarantine: Quarantine | None = None,
+) -> None:
+    args = ["fetch", *_FETCH, *options, "--", remote]
     child = process.spawn(args, cwd=location.root, env=_environment(location, quarantine), stdin=process.PIPE)
     assert child.stdin is not None
     try:
-        child.stdin.write("".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape"))
+        child.stdin.write("".join(f"{spec}\n" for spec in specs).encode("utf-8", "surrogateescape"))
         child.stdin.close()
     except BrokenPipeError:
         pass  # its exit code shows the error
@@ -97,11 +131,34 @@ def push(
 
     GitCommandError where there is no answer for any of them.
     """
-    leases = [f"--force-with-lease={each.name}:{each.old}" for each in updates if each.new is None]
-    specs = [f"{each.new or ''}:{each.name}" for each in updates]
+    leases = [_lease(each) for each in updates if each.new is None]
+    return _push(location, remote, [*leases], updates, output, quarantine)
+
+
+def swap(location: Location, remote: str, changes: Sequence[Swap], output: Output) -> Mapping[str, str | None]:
+    """Set refs, all or none of them; the answers as of `push`. Where a ref is not at its old value, all are refused.
+
+    The remote may have done it where there is no answer, and where the answer is that the connection broke.
+    """
+    return _push(location, remote, ["--atomic", *(_lease(each) for each in changes)], changes, output, None)
+
+
+def _lease(change: Update | Swap) -> str:
+    return f"--force-with-lease={change.name}:{change.old or ''}"
+
+
+def _push(
+    location: Location,
+    remote: str,
+    options: Sequence[str],
+    changes: Sequence[Update | Swap],
+    output: Output,
+    quarantine: Quarantine | None,
+) -> Mapping[str, str | None]:
+    specs = [f"{each.new or ''}:{each.name}" for each in changes]
     # A mirror takes no single refs, and not every server takes the user's push options.
     settings = ["-c", f"remote.{remote}.mirror=false", "-c", "push.pushOption="]
-    args = [*settings, "push", *_PUSH, *leases, "--", remote, *specs]
+    args = [*settings, "push", *_PUSH, *options, "--", remote, *specs]
     child = process.spawn(args, cwd=location.root, env=_environment(location, quarantine))
     status, out, err = _finish(child, output)
     answers = _answers(out)
