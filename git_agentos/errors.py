@@ -23,7 +23,7 @@
       WorktreeError              exit 1   a worktree cannot be created, found, completed or removed
       RunError                   exit 1   a run cannot be started, found, resumed, rolled back or accepted
       UiError                    exit 1   the terminal interface cannot be started
-      FleetError                 exit 1   a fleet cannot be submitted, found, read or ended, or its remote not be reached
+      FleetError                 exit 1   a fleet cannot be submitted, found or read, or its remote cannot be reached
       McpError                   exit 1   the MCP server cannot be started, or cannot give an answer
       TddError                   exit 1   a workflow cannot be started, found or resumed, or tests cannot be run
       ContextError               exit 1   a file that must not be sent to a model (also a ValueError)

@@ -16,7 +16,6 @@ import re
 
 from git_agentos import config
 from git_agentos.config import AGENT_ID
-from git_agentos.errors import UsageError
 from git_agentos.run import context as run_context
 from git_agentos.util.named_tuple import NamedTuple
 
@@ -80,7 +79,7 @@ def parse(ref: str) -> FleetRef | None:
 
 
 def parse_fetched(ref: str) -> tuple[str, FleetRef] | None:
-    """The remote and the ref of a fleet that a ref here is; None for any other. The name of a remote may have slashes."""
+    """The remote and the ref of a fleet that a ref here is; None for any other. A remote's name may have slashes."""
     if not ref.startswith(FETCHED):
         return None
     parts = ref.removeprefix(FETCHED).split("/")

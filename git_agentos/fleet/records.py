@@ -2,28 +2,44 @@
 
     tasks             fleet.json ({"schema", "id", "base", "bases", "created_at", "engine"}) and tasks.jsonl (`tasks`);
                       parents: the fleet's base, then every other base of a task
-    live/<task>       live.json; parents: the branch's tip, then the newest commit of the run's timeline, as far as
-                      there are any
+    live/<task>       live.json; parents: the branch's tip, then the newest commit of the run's timeline
     results/<task>    result.json, and the run's evidence as the folder `evidence`; parents: as above
 
-`live.json` and `result.json` are objects with `schema`, `fleet` and the fields of `Live` and `Result`; `commit` and
-`timeline` are the parents.
+`live.json` and `result.json` are objects with `schema`, `fleet` and the fields of `Live` and `Result`. Of these,
+`commit` and `timeline` are the parents; the key `parents` says which of the two there are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import contextlib
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
 
-from git_agentos.errors import FleetError
+from git_agentos.errors import AgentosError, FleetError
+from git_agentos.fleet import names, tasks
 from git_agentos.fleet.tasks import Task
-from git_agentos.git.repository import Repository, Writer
+from git_agentos.git import trees
+from git_agentos.git.repository import CommitData, Repository, Writer
+from git_agentos.util import times, values
+
+FLEET_SCHEMA = "agentos.fleet-tasks.v1"
+LIVE_SCHEMA = "agentos.fleet-live.v1"
+RESULT_SCHEMA = "agentos.fleet-result.v1"
 
 # The states of a task. A result has one of the last four; the others are seen by its refs.
 WAITING, RUNNING = "waiting", "running"
 PASSED, FAILED, CANCELLED, LOST = "passed", "failed", "cancelled", "lost"
 STATES = (WAITING, RUNNING, PASSED, FAILED, LOST, CANCELLED)  # as they are listed
 EVIDENCE = b"evidence"
+_FLEET, _TASKS, _LIVE, _RESULT = b"fleet.json", b"tasks.jsonl", b"live.json", b"result.json"
+_LARGEST, _LARGEST_TASKS = 256 << 10, 256 << 20  # bytes of a document, and of the tasks
+_LARGEST_NUMBER = 1 << 53
+_PARENTS = ("commit", "timeline")  # in this order
+_NOT_WRITTEN = (*_PARENTS, "result")
+_HINT = "it was changed by somebody else than git-agentos; nothing of it is used"
 
 
 class DamagedRecord(FleetError):
@@ -48,7 +64,10 @@ class Fleet:
 
     def task(self, id_: str) -> Task:
         """The task of that id; FleetError where there is none."""
-        raise NotImplementedError
+        for task in self.tasks:
+            if task.id == id_:
+                return task
+        raise FleetError(f"fleet '{self.id}' has no task '{id_}'", f"git agentos fleet status {self.id} lists them")
 
 
 @dataclass(frozen=True)
@@ -99,35 +118,147 @@ class Result:
 
 def write_tasks(writer: Writer, fleet: Fleet, who: bytes) -> str:
     """Write the commit of `tasks`; `who` (`Name <email>`) is its author. The id."""
-    raise NotImplementedError
+    body = {"id": fleet.id, "base": fleet.base, "bases": dict(fleet.bases), "created_at": fleet.created_at}
+    files = {
+        _FLEET: (trees.REGULAR, writer.write("blob", _document(FLEET_SCHEMA, body | {"engine": fleet.engine}))),
+        _TASKS: (trees.REGULAR, writer.write("blob", tasks.to_lines(fleet.tasks))),
+    }
+    parents = list(dict.fromkeys((fleet.base, *fleet.bases.values())))
+    return _commit(writer, files, parents, f"fleet {fleet.id}: {values.count(len(fleet.tasks), 'task')}", who)
 
 
 def read_tasks(repository: Repository, oid: str, fleet: str) -> Fleet:
     """The fleet that a commit of `tasks` records; DamagedRecord for anything else."""
-    raise NotImplementedError
+    with _reading(names.tasks_ref(fleet)) as source:
+        commit = repository.commit(oid)
+        body = _read_document(repository, commit, _FLEET, FLEET_SCHEMA)
+        text = {key: body[key] for key in ("id", "base", "created_at", "engine")}
+        bases = body["bases"]
+        times.to_seconds(text["created_at"])
+        listed = tasks.from_lines(_read_file(repository, commit, _TASKS, _LARGEST_TASKS), source)
+        if (
+            not isinstance(bases, dict)
+            or not all(isinstance(each, str) for each in (*text.values(), *bases.values()))
+            or text["id"] != fleet
+            or list(commit.parents) != list(dict.fromkeys((text["base"], *bases.values())))
+            or not {task.base for task in listed} - {None} <= bases.keys()
+        ):
+            raise ValueError(f"'{_FLEET.decode()}'")
+        return Fleet(**text, tasks=listed, bases=bases)
 
 
 def write_live(writer: Writer, fleet: str, live: Live, who: bytes) -> str:
     """Write the commit of `live/<task>`; the id."""
-    raise NotImplementedError
+    files = {_LIVE: (trees.REGULAR, writer.write("blob", _record(LIVE_SCHEMA, fleet, live)))}
+    subject = f"fleet {fleet}: {live.task} after step {live.step}"
+    return _commit(writer, files, [each for each in (live.commit, live.timeline) if each is not None], subject, who)
 
 
 def read_live(repository: Repository, oid: str, fleet: str, task: str) -> Live:
     """What a commit of `live/<task>` records; DamagedRecord for anything else."""
-    raise NotImplementedError
+    with _reading(names.live_ref(fleet, task)):
+        commit = repository.commit(oid)
+        found = Live(**_fields(Live, _read_document(repository, commit, _LIVE, LIVE_SCHEMA), commit, fleet, task))
+        if found.run_id != names.run_id(fleet, task):
+            raise ValueError(f"'{_LIVE.decode()}'")
+        return found
 
 
 def write_result(writer: Writer, fleet: str, result: Result, who: bytes, evidence: str | None = None) -> str:
     """Write the commit of `results/<task>`, with the tree `evidence` as that folder; the id."""
-    raise NotImplementedError
+    files = {_RESULT: (trees.REGULAR, writer.write("blob", _record(RESULT_SCHEMA, fleet, result)))}
+    if evidence is not None:
+        files[EVIDENCE] = (trees.DIRECTORY, evidence)
+    parents = [each for each in (result.commit, result.timeline) if each is not None]
+    return _commit(writer, files, parents, f"fleet {fleet}: {result.task} {result.state}", who)
 
 
 def read_result(repository: Repository, oid: str, fleet: str, task: str) -> Result:
     """The result that a commit of `results/<task>` records; DamagedRecord for anything else. Whether the evidence
     verifies is not looked at."""
-    raise NotImplementedError
+    with _reading(names.result_ref(fleet, task)):
+        commit = repository.commit(oid)
+        found = _fields(Result, _read_document(repository, commit, _RESULT, RESULT_SCHEMA), commit, fleet, task)
+        if found["state"] not in (PASSED, FAILED, CANCELLED, LOST):
+            raise ValueError("the state")
+        if found["run_id"] not in (None, names.run_id(fleet, task)):
+            raise ValueError("the run")
+        return Result(**found | {"held_back": tuple(found["held_back"]), "result": oid})
 
 
 def evidence_tree(repository: Repository, oid: str) -> str | None:
     """The tree of the evidence in a commit of `results/<task>`; None where it has none."""
-    raise NotImplementedError
+    entry = repository.entries(repository.commit(oid).tree).get(EVIDENCE)
+    return entry[1] if entry is not None and entry[0] == trees.DIRECTORY else None
+
+
+# -- one commit --------------------------------------------------------------------------------------------------------
+
+
+def _record(schema: str, fleet: str, record: Live | Result) -> bytes:
+    body = {each.name: getattr(record, each.name) for each in fields(record) if each.name not in _NOT_WRITTEN}
+    return _document(schema, {"fleet": fleet, **body, "parents": [key for key in _PARENTS if getattr(record, key)]})
+
+
+def _document(schema: str, body: Mapping[str, Any]) -> bytes:
+    return json.dumps({"schema": schema, **body}, indent=1).encode("ascii") + b"\n"
+
+
+def _commit(writer: Writer, files: Mapping[bytes, trees.Entry], parents: list[str], subject: str, who: bytes) -> str:
+    tree = writer.write_tree(trees.serialise(files))
+    return writer.write_commit(tree, parents, subject.encode() + b"\n", who, int(time.time()))
+
+
+@contextlib.contextmanager
+def _reading(ref: str) -> Iterator[str]:
+    """Raise whatever is wrong with a commit as a DamagedRecord that names the ref, which is what is yielded."""
+    try:
+        yield ref
+    except DamagedRecord:
+        raise
+    except FleetError as error:
+        raise DamagedRecord(error.message, error.hint) from error
+    except (AgentosError, ValueError, KeyError, TypeError, IndexError, RecursionError, OverflowError, OSError) as error:
+        reason = error.message if isinstance(error, AgentosError) else f"{error} is not what it should be"
+        raise DamagedRecord(f"'{ref}' is damaged: {reason}", _HINT) from error
+
+
+def _read_file(repository: Repository, commit: CommitData, name: bytes, limit: int) -> bytes:
+    mode, oid = repository.entries(commit.tree)[name]
+    if mode != trees.REGULAR or repository.kind(oid) != "blob" or repository.is_large(oid, limit):
+        raise ValueError(f"'{name.decode()}'")
+    return repository.blob(oid)
+
+
+def _read_document(repository: Repository, commit: CommitData, name: bytes, schema: str) -> dict[str, Any]:
+    body = json.loads(_read_file(repository, commit, name, _LARGEST))
+    if not isinstance(body, dict) or body.get("schema") != schema:
+        raise ValueError(f"'{name.decode()}'")
+    return body
+
+
+def _fields(
+    kind: type[Live | Result], body: Mapping[str, Any], commit: CommitData, fleet: str, task: str
+) -> dict[str, Any]:
+    """The fields of a record, each of the type that it has, with the parents."""
+    if body["fleet"] != fleet or body["task"] != task:
+        raise ValueError("the task")
+    parents = body["parents"]
+    if (
+        not isinstance(parents, list)
+        or len(parents) != len(commit.parents)
+        or [*filter(parents.count, _PARENTS)] != parents
+    ):
+        raise ValueError("the number of parents")
+    found: dict[str, Any] = dict(zip(parents, commit.parents, strict=True))
+    for each in fields(kind):
+        if each.name in _NOT_WRITTEN:
+            continue
+        value = body[each.name]
+        type_ = "list[str]" if each.name == "held_back" else str(each.type)
+        if not values.is_of_type(value, type_) or (isinstance(value, int) and not 0 <= value < _LARGEST_NUMBER):
+            raise ValueError(f"'{each.name}'")
+        if each.name.endswith("_at") and value is not None:
+            times.to_seconds(value)
+        found[each.name] = value
+    return found

@@ -32,7 +32,7 @@ _MEETINGS = 6
 _PASSING = re.compile(
     r"lock|stale info|fetch first|failed to (update|report)|incorrect old value|already exists|atomic|unable to migrate"
     r"|hung up|time|unpacker|missing necessary objects|internal|does not exist|non-fast-forward|bad pack",
-    re.I,
+    re.IGNORECASE,
 )
 _GONE = "couldn't find remote ref"  # a ref was deleted while it was fetched
 

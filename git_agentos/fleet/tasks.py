@@ -23,10 +23,27 @@ It is recorded as JSON lines of another form (`to_lines`): one object for each t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
 
-from git_agentos.run.spec import RunSpec
+from git_agentos.errors import FleetError, UsageError, system_reason
+from git_agentos.fleet import names
+from git_agentos.run.spec import AGENT, VALIDATE, RunSpec, StepSpec, duration, read_step
+from git_agentos.util import files
+from git_agentos.util.values import is_of_type, parse_size
+
+MOST = 50_000  # tasks of a fleet: each has up to two refs on the remote, of which 200,000 are read
+_LARGEST = 64 << 20  # bytes of a file
+_MOST_COUNT = 1000
+_LEAST_CPUS, _MOST_NUMBER = 0.01, 100_000.0
+_KEYS = (
+    "id", "agent", "validate", "steps", "tdd", "base", "max_attempts", "time_limit", "cpus", "gpus", "memory", "labels",
+    "samples",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -62,14 +79,352 @@ class Task:
 def read_file(path: str) -> tuple[Task, ...]:
     """The tasks in a file, samples numbered: JSON lines where its name ends with `.jsonl` or `.ndjson` or its first
     character is `{`, else TOML. UsageError, which names the file and the line, for anything that is wrong with it."""
-    raise NotImplementedError
+    try:
+        data = files.read(path, limit=_LARGEST, follow=True)
+    except OSError as error:
+        raise UsageError(f"'{path}' cannot be read: {system_reason(error)}") from error
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"'{path}' is not UTF-8") from error
+    is_json = path.endswith((".jsonl", ".ndjson")) or text.lstrip().startswith("{")
+    found: dict[str, Task] = {}
+    lines: dict[str, int | None] = {}  # folded id -> its line: some file systems ignore case
+    for entry in _json_entries(text, path) if is_json else _toml_entries(text, path):
+        for task in _read(entry):
+            folded = task.id.lower()
+            if folded in lines:
+                there = "" if lines[folded] is None else f" in line {lines[folded]}"
+                how = "is there already" if task.id in found else "differs only in case from another one"
+                raise entry.wrong("id", f"the task '{task.id}' {how}{there}")
+            found[task.id], lines[folded] = task, entry.line
+    if not found:
+        hint = "begin each task with [[task]]" if not is_json else "give one object a line"
+        raise UsageError(f"'{path}' has no task", hint)
+    if len(found) > MOST:
+        raise UsageError(f"'{path}' has {len(found)} tasks, and a fleet at most {MOST}", "make several fleets of it")
+    return tuple(found.values())
 
 
-def to_lines(tasks: tuple[Task, ...]) -> bytes:
+def to_lines(tasks: Iterable[Task]) -> bytes:
     """The tasks as they are recorded; the same for the same tasks."""
-    raise NotImplementedError
+    return b"".join(json.dumps(_row(task), sort_keys=True).encode("ascii") + b"\n" for task in tasks)
 
 
 def from_lines(data: bytes, source: str) -> tuple[Task, ...]:
     """The tasks that `to_lines` wrote; FleetError, which names `source`, for anything else."""
-    raise NotImplementedError
+    found: dict[str, Task] = {}
+    try:
+        for line in data.splitlines():
+            task = _from_row(json.loads(line))
+            found[task.id] = task
+        if to_lines(found.values()) != data:
+            raise ValueError
+    except (UsageError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        reason = f": {error}" if str(error) else ""
+        raise FleetError(f"'{source}' is damaged: its tasks are not what git-agentos writes{reason}") from error
+    return tuple(found.values())
+
+
+# -- the recorded form -------------------------------------------------------------------------------------------------
+
+
+def _row(task: Task) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "id": task.id,
+        "sample_of": task.sample_of,
+        "base": task.base,
+        "cpus": task.cpus,
+        "gpus": task.gpus,
+        "memory": task.memory,
+        "labels": dict(task.labels) or None,
+        "tdd": None if task.tdd is None else _given(asdict(task.tdd)),
+    }
+    if task.spec is not None:
+        row["steps"] = [_given(asdict(step)) for step in task.spec.steps]
+        row["max_attempts"], row["timeout"] = task.spec.max_attempts, task.spec.timeout
+    return _given(row)
+
+
+def _from_row(row: dict[str, Any]) -> Task:
+    id_ = names.check_task_id(row.pop("id"))
+    steps, attempts, timeout = (row.pop(key, None) for key in ("steps", "max_attempts", "timeout"))
+    tdd = row.pop("tdd", None)
+    spec = None
+    if steps is not None:
+        read = tuple(read_step(step, n, id_) for n, step in enumerate(steps, 1))
+        spec = RunSpec(read, task=id_, max_attempts=attempts, timeout=timeout)
+    task = Task(id_, spec=spec, tdd=None if tdd is None else Tdd(**tdd), **row)
+    if (task.spec is None) == (task.tdd is None) or not all(map(_has_types, filter(None, (task, spec, task.tdd)))):
+        raise ValueError(f"the task '{id_}'")
+    return task
+
+
+def _has_types(value: Any) -> bool:
+    """Whether the plain fields of a dataclass have values of their types."""
+    plain = (each for each in fields(value) if str(each.type).removesuffix(" | None") in ("str", "int", "float"))
+    return all(is_of_type(getattr(value, each.name), str(each.type)) for each in plain) and all(
+        isinstance(each, str) for each in getattr(value, "labels", {}).values()
+    )
+
+
+def _given(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in row.items() if value is not None}
+
+
+# -- one task of a file ------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Entry:
+    """One task of a file: its values, the line where it begins, and those of its keys, as far as they are known."""
+
+    path: str
+    values: dict[str, Any]
+    line: int | None
+    lines: Mapping[str, int]
+
+    def wrong(self, key: str, problem: str, hint: str | None = None) -> UsageError:
+        """The error for a key."""
+        line = self.lines.get(key, self.line)
+        where = f"'{self.path}'" if line is None else f"'{self.path}', line {line}"
+        return UsageError(f"{where}: {problem}", hint)
+
+    def takes(self, key: str, wanted: str) -> UsageError:
+        """The error for a value that is not what its key takes."""
+        value = self.values[key]
+        plain = isinstance(value, str | int | float) and not isinstance(value, bool)
+        return self.wrong(key, f"'{key}' takes {wanted}, not '{value if plain else json.dumps(value, default=str)}'")
+
+
+def _read(entry: _Entry) -> Iterator[Task]:
+    """The task of an entry, or its samples."""
+    given = entry.values
+    if "id" not in given:
+        raise entry.wrong("id", "this task has no 'id'")
+    id_ = _checked_id(entry, _line(entry, "id"))
+    for key in given:
+        if key not in _KEYS:
+            raise entry.wrong(key, f"'{key}' is not known", f"one of: {', '.join(_KEYS)}")
+    tdd, spec = _tdd(entry), None
+    if tdd is None:
+        spec = _spec(entry)
+    task = Task(
+        id_,
+        spec=spec,
+        tdd=tdd,
+        base=_line(entry, "base") if "base" in given else None,
+        cpus=_number(entry, "cpus", least=_LEAST_CPUS),
+        gpus=_number(entry, "gpus", least=0.0),
+        memory=_memory(entry),
+        labels=_labels(entry),
+    )
+    if "samples" not in given:
+        yield _of_run(task)
+        return
+    for n in range(1, _count(entry, "samples") + 1):
+        yield _of_run(replace(task, id=_checked_id(entry, f"{id_}.{n}"), sample_of=id_))
+
+
+def _of_run(task: Task) -> Task:
+    """The task, whose run says which task it is of."""
+    return task if task.spec is None else replace(task, spec=replace(task.spec, task=task.id))
+
+
+def _checked_id(entry: _Entry, id_: str) -> str:
+    try:
+        return names.check_task_id(id_, source="id")
+    except UsageError as error:
+        raise entry.wrong("id", error.message, error.hint) from None
+
+
+def _spec(entry: _Entry) -> RunSpec:
+    given = entry.values
+    if "steps" in given:
+        for key in ("agent", "validate"):
+            if key in given:
+                raise entry.wrong(key, f"'steps' and '{key}' cannot be used together", "the steps have the commands")
+        tables = given["steps"]
+        if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
+            raise entry.takes("steps", "a list of tables")
+        try:
+            steps = [read_step(table, n, given["id"]) for n, table in enumerate(tables, 1)]
+        except UsageError as error:
+            raise entry.wrong("steps", error.message, error.hint) from None
+        if not any(step.kind == AGENT for step in steps):
+            raise entry.wrong("steps", "there is no agent to run", "give a step of kind 'agent'")
+    else:
+        if "agent" not in given:
+            raise entry.wrong("agent", "there is no agent to run", "give 'agent', 'steps' or 'tdd'")
+        steps = [StepSpec(AGENT, _text(entry, "agent"))]
+        validate = given.get("validate", [])
+        for command in [validate] if isinstance(validate, str) else validate if isinstance(validate, list) else [None]:
+            if not _is_text(command):
+                raise entry.takes("validate", "a text or a list of texts")
+            steps.append(StepSpec(VALIDATE, command))
+    attempts = _count(entry, "max_attempts") if "max_attempts" in given else 1
+    return RunSpec(tuple(steps), max_attempts=attempts, timeout=_duration(entry))
+
+
+def _tdd(entry: _Entry) -> Tdd | None:
+    given = entry.values
+    if "tdd" not in given:
+        return None
+    for key in ("steps", "validate", "max_attempts", "time_limit"):
+        if key in given:
+            raise entry.wrong(key, f"'tdd' and '{key}' cannot be used together")
+    table = given["tdd"]
+    if (
+        not isinstance(table, dict)
+        or not {"issue"} <= table.keys() <= {"issue", "lld"}
+        or not all(_is_text(each) or (isinstance(each, int) and not isinstance(each, bool)) for each in table.values())
+    ):
+        raise entry.takes("tdd", "a table with 'issue' and perhaps 'lld'")
+    lld = table.get("lld")
+    return Tdd(
+        str(table["issue"]), None if lld is None else str(lld), _text(entry, "agent") if "agent" in given else None
+    )
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and "\0" not in value and _is_unicode(value)
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text can be written: JSON may have halves of characters."""
+    return not any("\ud800" <= each <= "\udfff" for each in text)
+
+
+def _text(entry: _Entry, key: str) -> str:
+    value = entry.values[key]
+    if not _is_text(value):
+        raise entry.takes(key, "a text")
+    return str(value)
+
+
+def _line(entry: _Entry, key: str) -> str:
+    value = entry.values[key]
+    if not _is_text(value) or not value.isprintable():
+        raise entry.takes(key, "one line of text")
+    return str(value)
+
+
+def _count(entry: _Entry, key: str) -> int:
+    value = entry.values[key]
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MOST_COUNT:
+        raise entry.takes(key, f"a number from 1 to {_MOST_COUNT}")
+    return value
+
+
+def _number(entry: _Entry, key: str, *, least: float) -> float | None:
+    value = entry.values.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= _MOST_NUMBER:
+        raise entry.takes(key, f"a number from {least:g} to {_MOST_NUMBER:g}")
+    return float(value)
+
+
+def _memory(entry: _Entry) -> int | None:
+    value = entry.values.get("memory")
+    if value is None:
+        return None
+    size = parse_size(value) if isinstance(value, str) else value
+    if not isinstance(size, int) or isinstance(size, bool) or size <= 0:
+        raise entry.takes("memory", "a size such as '512m' or '4g'")
+    return size
+
+
+def _labels(entry: _Entry) -> Mapping[str, str]:
+    value = entry.values.get("labels", {})
+    if not isinstance(value, dict) or not all(_is_text(each) for pair in value.items() for each in pair):
+        raise entry.takes("labels", "a table of texts")
+    return {str(key): str(each) for key, each in sorted(value.items())}
+
+
+def _duration(entry: _Entry) -> float | None:
+    value = entry.values.get("time_limit")
+    if value is None:
+        return None
+    try:
+        return duration(value if isinstance(value, str) else f"{value}")
+    except UsageError as error:
+        raise entry.wrong("time_limit", f"'time_limit': {error.message}", error.hint) from None
+
+
+# -- the two forms of a file -------------------------------------------------------------------------------------------
+
+
+def _json_entries(text: str, path: str) -> Iterator[_Entry]:
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            values = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"'{path}', line {number}: this is not JSON: {error}") from error
+        if not isinstance(values, dict):
+            raise UsageError(f"'{path}', line {number}: this is no object", "give one object a line")
+        yield _entry(path, values, number, {})
+
+
+def _toml_entries(text: str, path: str) -> Iterator[_Entry]:
+    try:
+        body = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"'{path}' is not TOML: {error}") from error
+    places = _toml_lines(text)
+    tables = body.pop("task", [])
+    if body:
+        key = next(iter(body))
+        raise UsageError(f"'{path}': '{key}' is not known", "begin each task with [[task]]")
+    if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
+        raise UsageError(f"'{path}': 'task' is not a list of tables", "begin each task with [[task]]")
+    if len(places) != len(tables):  # they are not written as [[task]]
+        places = [(None, {})] * len(tables)
+    for values, (line, lines) in zip(tables, places, strict=True):
+        yield _entry(path, values, line, lines)
+
+
+def _entry(path: str, values: Mapping[str, Any], line: int | None, lines: Mapping[str, int]) -> _Entry:
+    """The entry, whose keys are written with `_`; `max-attempts` is as good."""
+    found: dict[str, Any] = {}
+    entry = _Entry(path, found, line, {key.replace("-", "_"): each for key, each in lines.items()})
+    for key, value in values.items():
+        name = key.replace("-", "_")
+        if name in found:
+            raise entry.wrong(name, f"'{key}' is there twice")
+        found[name] = value
+    return entry
+
+
+_TOML_TOKEN = re.compile(r'"""|\'\'\'|"(?:\\.|[^"\\])*"|\'[^\']*\'|#.*')
+_TOML_TASK = re.compile(r'\s*\[\[\s*(["\']?)task\1\s*\]\]')
+_TOML_KEY = re.compile(r'\s*(?:\[+\s*(?:task\s*\.\s*)?)?["\']?([A-Za-z_-]+)["\']?\s*[=.\]]')
+
+
+def _toml_lines(text: str) -> list[tuple[int | None, dict[str, int]]]:
+    """Of each `[[task]]`, its line and those of its keys. tomllib does not say them; what is in texts of several lines
+    is left out."""
+    found: list[tuple[int | None, dict[str, int]]] = []
+    until: str | None = None  # the end of a text of several lines
+    for number, line in enumerate(text.split("\n"), 1):
+        rest = line
+        if until is None:
+            if _TOML_TASK.match(line):
+                found.append((number, {}))
+            elif found and (key := _TOML_KEY.match(line)) is not None:
+                found[-1][1].setdefault(key[1], number)
+        else:
+            _, end, rest = line.partition(until)
+            if not end:
+                continue
+            until = None
+        while (token := _TOML_TOKEN.search(rest)) is not None:
+            rest = rest[token.end() :]
+            if token[0] in ('"""', "'''"):
+                _, end, rest = rest.partition(token[0])
+                if not end:
+                    until = token[0]
+                    break
+    return found

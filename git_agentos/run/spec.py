@@ -86,7 +86,7 @@ class RunSpec:
 def from_options(agents: Sequence[str], validations: Sequence[str], **fields: Any) -> RunSpec:
     """Steps: every agent, then every validation. UsageError for a bad value."""
     kinds = [*((AGENT, each) for each in agents), *((VALIDATE, each) for each in validations)]
-    steps = [_step({"kind": kind, "command": command}, n, None) for n, (kind, command) in enumerate(kinds, 1)]
+    steps = [read_step({"kind": kind, "command": command}, n, None) for n, (kind, command) in enumerate(kinds, 1)]
     return _run({**_given(fields), "steps": steps}, None)
 
 
@@ -110,7 +110,7 @@ def from_file(path: str, **given: Any) -> RunSpec:
     tables = found.pop("step", [])
     if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
         raise UsageError(f"'step' in '{path}' is not a list of tables", "begin each step with [[step]]")
-    steps = [_step(each, n, path) for n, each in enumerate(tables, 1)]
+    steps = [read_step(each, n, path) for n, each in enumerate(tables, 1)]
     named = {_KEYS[name]: value for name, value in found.items()}
     return _run({**named, **_given(given), "steps": steps}, path, given=frozenset(_given(given)))
 
@@ -126,7 +126,7 @@ def from_json(text: str, source: str) -> RunSpec:
     steps = body.get("steps")
     if not isinstance(steps, list) or not all(isinstance(each, dict) for each in steps):
         raise UsageError(f"'steps' in '{source}' is not a list of objects")
-    read = [_step(_given(each), n, source) for n, each in enumerate(steps, 1)]
+    read = [read_step(_given(each), n, source) for n, each in enumerate(steps, 1)]
     return _run({**_given({key: body[key] for key in _FIELDS if key in body}), "steps": read}, source)
 
 
@@ -263,8 +263,8 @@ _FIELDS: Mapping[str, tuple[str, Callable[[Any, _Source], Any]]] = {
 _KEYS = {key: name for name, (key, _) in _FIELDS.items()}
 
 
-def _step(body: Mapping[str, Any], n: int, source: str | None) -> StepSpec:
-    """Step `n` of a run."""
+def read_step(body: Mapping[str, Any], n: int, source: str | None) -> StepSpec:
+    """Step `n` of a run, of which `body` has the keys of a `[[step]]`. UsageError names `source`; None: an option."""
     found = {_name(key): value for key, value in body.items()}
     kind = found.pop("kind", None)
 
