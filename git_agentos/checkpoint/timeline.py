@@ -254,12 +254,16 @@ def _publish_one(repository: Repository, found: deferred.Append) -> None:
 def walk(repository: Repository, timeline: str, *, carriers: bool = False) -> Iterator[TimelineEntry]:
     """The entries of a timeline, newest first; with `carriers`, those too that stand for forgotten checkpoints. In one
     that was fetched, an earlier checkpoint may come later: what was held back when it was pushed."""
-    links = (
-        TimelineEntry(timeline, commit.oid, commit.parents[1], carrier.is_carrier(commit))
-        for commit in commits(repository, tip(repository.location, timeline))
-    )
+    links = entries(repository, timeline, tip(repository.location, timeline))
     wanted = (link for link in links if carriers or not link.is_carrier)
     return _by_time(repository, wanted) if timeline.startswith(FETCHED) else wanted
+
+
+def entries(repository: Repository, timeline: str, newest: str | None) -> Iterator[TimelineEntry]:
+    """The entries of a timeline that ends at the commit `newest`, newest first, those too that stand for forgotten
+    checkpoints."""
+    for commit in commits(repository, newest):
+        yield TimelineEntry(timeline, commit.oid, commit.parents[1], carrier.is_carrier(commit))
 
 
 def commits(repository: Repository, newest: str | None) -> Iterator[CommitData]:

@@ -33,9 +33,14 @@ def files(repository: Repository, name: str) -> Files:
         oid = refs.resolve(repository.location, name)
         if oid is None or repository.kind(oid) != "tree":
             return {}
-        found = dict(trees.walk(repository, oid))
+        return files_of(repository, oid)
     except AgentosError:
         return {}
+
+
+def files_of(repository: Repository, tree: str) -> Files:
+    """The files of a tree by path; what is no regular file, or has a path that leads elsewhere, is left out."""
+    found = dict(trees.walk(repository, tree))
     return {path: entry for path, entry in found.items() if entry[0] == trees.REGULAR and _is_plain(path)}
 
 

@@ -134,7 +134,8 @@ def file_context(evidence: Evidence) -> WorkspaceContext:
 
 
 def verify(context: OpenWorktree, run_id: str) -> Verification:
-    """Whether the evidence of a run is complete and as it was sealed, and the commits that it names exist.
+    """Whether the evidence of a run is complete and as it was sealed, and the commits that it names exist. Of one that
+    was in another repository there is only the copy in git, and nothing but the seal vouches for it.
 
     RunError where there is no such run.
     """
@@ -142,10 +143,15 @@ def verify(context: OpenWorktree, run_id: str) -> Verification:
         evidence = open_existing(context.location, run_id)
     except RunError:
         is_sealed = sealing.newest_seal(context.repository, run_id) is not None
-        if not is_sealed and evidence_copy.find_copy(context.location, run_id) is None:
+        copy = evidence_copy.find_copy(context.location, run_id)
+        if not is_sealed and copy is None:
             raise
-        evidence = Evidence(evidence_path(context.location, run_id), run_id)
-    return sealing.verify(context, evidence)
+        path = evidence_path(context.location, run_id)
+        copied = Evidence(path, run_id, files=copy) if copy is not None else None
+        if copied is not None and is_sealed and not os.path.lexists(path) and copied.is_foreign():
+            return sealing.verify(context.repository, copied, sealing.Elsewhere())
+        evidence = Evidence(path, run_id)
+    return sealing.verify(context.repository, evidence)
 
 
 def sealed_events(context: OpenWorktree, run_id: str) -> list[dict[str, Any]] | None:

@@ -31,6 +31,7 @@ from git_agentos.run.context import CONTEXT, attachment_path, worktree_id
 from git_agentos.run.events import EVENTS, MANIFEST, REWRITTEN, Event, Run, renamed, state_of, with_current_ids
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.evidence_copy import write_blob
+from git_agentos.run.journal import parse_events
 from git_agentos.util import times
 from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.worktree import layout
@@ -150,9 +151,13 @@ def _carry(writer: Writer, evidence: Evidence, names: list[str]) -> dict[bytes, 
 # -- what the timeline has -------------------------------------------------------------------------------------------
 
 
-def newest_seal(repository: Repository, run_id: str) -> Seal | None:
-    """The newest final checkpoint of a run; None where it was never sealed. MissingObjectsError where it is torn."""
-    for link in timeline.walk(repository, worktree_id(run_id)):
+def newest_seal(repository: Repository, run_id: str, tip: str | None = None) -> Seal | None:
+    """The newest final checkpoint of a run; None where it was never sealed. MissingObjectsError where it is torn. `tip`
+    is the commit at which its timeline ends, where that is not the one of this repository."""
+    name = worktree_id(run_id)
+    for link in timeline.entries(repository, name, tip) if tip is not None else timeline.walk(repository, name):
+        if link.is_carrier:
+            continue
         meta = format.open_checkpoint(repository, link.checkpoint).meta
         digest = (meta.get("meta") or {}).get(META_MANIFEST)
         if meta.get("run_id") == run_id and meta.get("trigger") == _TRIGGER and digest is not None:
@@ -171,17 +176,27 @@ def read_sealed(repository: Repository, run_id: str, name: str) -> bytes | None:
 # -- verifying -------------------------------------------------------------------------------------------------------
 
 
-def verify(context: OpenWorktree, evidence: Evidence) -> Verification:
-    """See `evidence_store.verify`."""
-    return _Check(context, evidence).run()
+def verify(repository: Repository, evidence: Evidence, elsewhere: Elsewhere | None = None) -> Verification:
+    """See `evidence_store.verify`. With `elsewhere`, the evidence was written in another repository: nothing but its
+    seal vouches for it."""
+    return _Check(repository, evidence, elsewhere).run()
+
+
+class Elsewhere(NamedTuple):
+    """Where a run was that was in another repository: `tip` is the commit at which its timeline ends (None: it has its
+    usual ref here)."""
+
+    tip: str | None = None
 
 
 class _Check:
     """One verification of the evidence of a run."""
 
-    def __init__(self, context: OpenWorktree, evidence: Evidence) -> None:
-        self.repository = context.repository
+    def __init__(self, repository: Repository, evidence: Evidence, elsewhere: Elsewhere | None) -> None:
+        self.repository = repository
         self.evidence = evidence
+        self.elsewhere = elsewhere
+        self.is_there = evidence.is_copy or os.path.isdir(evidence.folder)
         self.run_id = evidence.run_id
         self.problems: list[str] = []
         self.files = 0
@@ -191,7 +206,8 @@ class _Check:
 
     def run(self) -> Verification:
         try:
-            sealed = newest_seal(self.repository, self.run_id)
+            tip = None if self.elsewhere is None else self.elsewhere.tip
+            sealed = newest_seal(self.repository, self.run_id, tip)
         except AgentosError as error:
             sealed = None
             self.problems.append(f"the timeline '{worktree_id(self.run_id)}' cannot be read: {error.message}")
@@ -199,7 +215,7 @@ class _Check:
             if sealed is None:
                 self.problems.append("the run is not sealed: no checkpoint carries its evidence")
         digest = self._manifest(sealed)
-        if os.path.isdir(self.evidence.folder):
+        if self.is_there:
             self._events(sealed)
         self._context()
         missing = [f"{oid} ({where})" for oid, where in self.commits.items() if not self._exists(oid)]
@@ -219,7 +235,7 @@ class _Check:
 
     def _manifest(self, sealed: Seal | None) -> str | None:
         """Compare the manifest with its hash, and every file with the manifest; the manifest's hash."""
-        if not os.path.isdir(self.evidence.folder):
+        if not self.is_there:
             self.problems.append(f"the folder '{self.evidence.folder}' is missing")
             return None
         data = self._read(MANIFEST)
@@ -286,10 +302,7 @@ class _Check:
         data = self._read(EVENTS)
         if data and not data.endswith(b"\n"):
             self.problems.append(f"'{EVENTS}' ends in the middle of a line")
-        problem = self.evidence.why_unverified()
-        if problem is not None and problem not in self.problems:
-            self.problems.append(problem)
-        recorded = self.evidence.record().events
+        recorded = self._recorded(data)
         self.renamed = renamed(recorded)
         self.rewritten = any(event["event"] == REWRITTEN for event in recorded)
         events = with_current_ids(recorded)
@@ -308,6 +321,19 @@ class _Check:
             self.problems.append(f"'{EVENTS}' does not have the seal of checkpoint {sealed.checkpoint[:8]}")
         elif more := [event for event in events[seals[-1] + 1 :] if event["event"] != REWRITTEN]:
             self.problems.append(f"'{EVENTS}' goes on after the last seal: {len(more)} more")
+
+    def _recorded(self, data: bytes | None) -> Sequence[Event]:
+        """The events as far as they can be believed."""
+        if self.elsewhere is None:
+            problem, recorded = self.evidence.why_unverified(), self.evidence.record().events
+        else:
+            try:
+                problem, recorded = None, parse_events(data or b"", self.run_id)
+            except RunError as error:
+                problem, recorded = error.message, []
+        if problem is not None and problem not in self.problems:
+            self.problems.append(problem)
+        return recorded
 
     def _named(self, events: Sequence[Event]) -> None:
         """Compare the files that the events name with their hashes."""
@@ -351,7 +377,7 @@ class _Check:
             return False
 
     def _listed(self) -> Iterator[tuple[str, bool]]:
-        return self.evidence.files() if os.path.isdir(self.evidence.folder) else iter(())
+        return self.evidence.files() if self.is_there else iter(())
 
     def _read(self, name: str) -> bytes | None:
         try:
