@@ -235,6 +235,11 @@ def sync_remote(values: ConfigValues) -> str | None:
     return values.get("agentos.sync.remote", [""])[-1].strip() or None
 
 
+def fleet_remote(values: ConfigValues) -> str | None:
+    """agentos.fleet.remote, the remote of fleets; None if it is unset or empty."""
+    return values.get("agentos.fleet.remote", [""])[-1].strip() or None
+
+
 def sync_host(values: ConfigValues) -> str | None:
     """agentos.sync.host, the name of this clone among those that `sync` knows; None if it is unset or empty."""
     return values.get("agentos.sync.host", [""])[-1].strip() or None

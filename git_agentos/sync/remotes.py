@@ -12,11 +12,20 @@ _DEFAULT = "origin"
 
 def choose(values: ConfigValues, given: str | None) -> str:
     """The name of the remote: the one that is given, else `default`. UsageError where there is none."""
+    return _choose(values, given, default(values), "there is no remote to synchronise with")
+
+
+def of_fleets(values: ConfigValues, given: str | None) -> str:
+    """The same for fleets: the one that is given, else `agentos.fleet.remote`, else `origin`, or the only one."""
+    return _choose(values, given, config.fleet_remote(values) or _usual(values), "there is no remote for fleets")
+
+
+def _choose(values: ConfigValues, given: str | None, usual: str | None, none: str) -> str:
     known = _names(values)
-    name = given if given is not None else default(values)
+    name = given if given is not None else usual
     if name is None:
         hint = "git remote add origin URL" if not known else f"give one of them: {', '.join(known)}"
-        raise UsageError("there is no remote to synchronise with" if not known else "which remote is meant?", hint)
+        raise UsageError(none if not known else "which remote is meant?", hint)
     if name not in known:
         raise UsageError(
             f"there is no remote '{name}'", f"git remote add {name} URL adds it" if _is_safe(name) else "git remote -v"
@@ -29,8 +38,10 @@ def choose(values: ConfigValues, given: str | None) -> str:
 def default(values: ConfigValues) -> str | None:
     """The remote without further words: `agentos.sync.remote`, else `origin`, else the only one that there is."""
     configured = config.sync_remote(values)
-    if configured is not None:
-        return configured
+    return configured if configured is not None else _usual(values)
+
+
+def _usual(values: ConfigValues) -> str | None:
     known = _names(values)
     return _DEFAULT if _DEFAULT in known else known[0] if len(known) == 1 else None
 
