@@ -5,5 +5,9 @@ names           ids of fleets and tasks, and the refs that they have on the remo
 tasks           the file of tasks, and the form in which it is recorded
 records         what the refs lead to: the tasks, what a task that runs has reached, its result
 remote          refs of the remote: fetched, created and replaced by compare-and-swap, settled in one atomic push
+folded          the results of a fleet that was ended, in one chain
+contents        what a fleet has, by what was fetched
+verification    whether a result is what a worker has made
+collection      bringing results into this repository
 engines         where workers are started: one module for each engine
 """
