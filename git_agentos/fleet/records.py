@@ -2,8 +2,9 @@
 
     tasks             fleet.json ({"schema", "id", "base", "bases", "created_at", "engine"}) and tasks.jsonl (`tasks`);
                       parents: the fleet's base, then every other base of a task
-    live/<task>       live.json; parents: the branch's tip, then the newest commit of the run's timeline
-    results/<task>    result.json, and the run's evidence as the folder `evidence`; parents: as above
+    live/<task>       live.json, and the evidence so far as the folder `evidence`; parents: the branch's tip, then the
+                      newest commit of the run's timeline
+    results/<task>    result.json, and the rest as above
 
 `live.json` and `result.json` are objects with `schema`, `fleet` and the fields of `Live` and `Result`. Of these,
 `commit` and `timeline` are the parents; the key `parents` says which of the two there are.
@@ -129,27 +130,41 @@ def write_tasks(writer: Writer, fleet: Fleet, who: bytes) -> str:
 
 def read_tasks(repository: Repository, oid: str, fleet: str) -> Fleet:
     """The fleet that a commit of `tasks` records; DamagedRecord for anything else."""
+    return _read_tasks(repository, oid, fleet, None)
+
+
+def read_task(repository: Repository, oid: str, fleet: str, task: str) -> Fleet:
+    """The same, with that task alone: for a worker, which needs no other. FleetError where there is no such task."""
+    found = _read_tasks(repository, oid, fleet, task)
+    found.task(task)
+    return found
+
+
+def _read_tasks(repository: Repository, oid: str, fleet: str, task: str | None) -> Fleet:
     with _reading(names.tasks_ref(fleet)) as source:
         commit = repository.commit(oid)
         body = _read_document(repository, commit, _FLEET, FLEET_SCHEMA)
         text = {key: body[key] for key in ("id", "base", "created_at", "engine")}
         bases = body["bases"]
         times.to_seconds(text["created_at"])
-        listed = tasks.from_lines(_read_file(repository, commit, _TASKS, _LARGEST_TASKS), source)
+        data = _read_file(repository, commit, _TASKS, _LARGEST_TASKS)
+        listed = tasks.from_lines(data if task is None else tasks.lines_of(data, task), source)
         if (
             not isinstance(bases, dict)
             or not all(isinstance(each, str) for each in (*text.values(), *bases.values()))
             or text["id"] != fleet
             or list(commit.parents) != list(dict.fromkeys((text["base"], *bases.values())))
-            or not {task.base for task in listed} - {None} <= bases.keys()
+            or not {each.base for each in listed} - {None} <= bases.keys()
         ):
             raise ValueError(f"'{_FLEET.decode()}'")
         return Fleet(**text, tasks=listed, bases=bases)
 
 
-def write_live(writer: Writer, fleet: str, live: Live, who: bytes) -> str:
-    """Write the commit of `live/<task>`; the id."""
+def write_live(writer: Writer, fleet: str, live: Live, who: bytes, evidence: str | None = None) -> str:
+    """Write the commit of `live/<task>`, with the tree `evidence` as that folder; the id."""
     files = {_LIVE: (trees.REGULAR, writer.write("blob", _record(LIVE_SCHEMA, fleet, live)))}
+    if evidence is not None:
+        files[EVIDENCE] = (trees.DIRECTORY, evidence)
     subject = f"fleet {fleet}: {live.task} after step {live.step}"
     return _commit(writer, files, [each for each in (live.commit, live.timeline) if each is not None], subject, who)
 
@@ -187,7 +202,7 @@ def read_result(repository: Repository, oid: str, fleet: str, task: str) -> Resu
 
 
 def evidence_tree(repository: Repository, oid: str) -> str | None:
-    """The tree of the evidence in a commit of `results/<task>`; None where it has none."""
+    """The tree of the evidence in a commit of `results/<task>` or `live/<task>`; None where it has none."""
     entry = repository.entries(repository.commit(oid).tree).get(EVIDENCE)
     return entry[1] if entry is not None and entry[0] == trees.DIRECTORY else None
 

@@ -35,6 +35,8 @@ _PASSING = re.compile(
     re.IGNORECASE,
 )
 _GONE = "couldn't find remote ref"  # a ref was deleted while it was fetched
+_NOT_THERE = "remote ref does not exist"  # git does not begin a push that deletes a ref that is gone
+_ENDED = "the fleet was ended"
 
 
 class RemoteAway(FleetError):
@@ -43,7 +45,7 @@ class RemoteAway(FleetError):
 
 class Answer(NamedTuple):
     """What became of a change: DONE; TAKEN where a ref has another value than was expected (`at`; None: it is gone);
-    REFUSED where the remote forbids it, for `reason`."""
+    REFUSED where the remote forbids it, or the fleet was ended, for `reason`."""
 
     state: str
     at: str | None = None
@@ -137,7 +139,7 @@ class Remote:
 
     def swap(self, changes: Mapping[str, tuple[str | None, str | None]]) -> Answer:
         """Set refs, each from its old value to its new one (ref -> (new, old), None: it does not exist), all or none of
-        them. TAKEN is about the first ref that has neither value."""
+        them. Where all have the new ones already, it is DONE; TAKEN is about the first ref that has not the old one."""
         return self._patiently(lambda: self._swap(changes))
 
     def announce(self, fleet: str, task: str, oid: str, old: str | None, *, instead_of: str | None = None) -> Answer:
@@ -147,38 +149,51 @@ class Remote:
         answer = self.replace(live, oid, old)
         if answer.state != DONE:
             return answer
-        # Only now: a result that arrives later deletes the ref.
-        result = self.list().get(names.result_ref(fleet, task))
-        if result == instead_of:
+        # Only now: a result that arrives later deletes the ref, and so does the end of the fleet.
+        there = self.list()
+        result = there.get(names.result_ref(fleet, task))
+        is_ended = names.end_ref(fleet) in there
+        if result == instead_of and not is_ended:
             return answer
         self.replace(live, None, oid)
-        return Answer(TAKEN, result)
+        return Answer(REFUSED, reason=_ENDED) if is_ended else Answer(TAKEN, result)
 
     def settle(self, fleet: str, task: str, oid: str, *, instead_of: str | None = None) -> Answer:
         """Make `oid` the result of a task that has none, or the result `instead_of` (one that is lost), and delete its
         `live` ref, whatever that is at: in one atomic push. TAKEN, with the id of the result that counts, where there
         is another one; a `live` ref that is as it was last seen here is deleted then, too."""
-        result, live = names.result_ref(fleet, task), names.live_ref(fleet, task)
-        at = self.tracked(live)
-        if at is None:
-            at = self.list().get(live)
+        result, live, end = names.result_ref(fleet, task), names.live_ref(fleet, task), names.end_ref(fleet)
+        at, there = self.tracked(live), dict[str, str]()
         while True:
+            if at is None:
+                there = there or self.list()
+                at = there.get(live)
+            if end in there:
+                return Answer(REFUSED, reason=_ENDED)
             changes: dict[str, tuple[str | None, str | None]] = {result: (oid, instead_of)}
             if at is not None:
                 changes[live] = (None, at)
             answer = self.swap(changes)
             if answer.state != TAKEN:
-                return answer
+                # What ends a fleet deletes its `live` refs: where there is one to delete, it was not ended.
+                return self._unless_ended(fleet, answer, result, oid) if at is None else answer
             there = self.list()
             counts = there.get(result)
-            if counts not in (instead_of, oid):
+            if counts == oid:
+                return self._delete_live(live, there.get(live))
+            if counts != instead_of:
                 mine = self.tracked(live)
                 if mine is not None and there.get(live) == mine:
                     self.replace(live, None, mine)
-                return Answer(TAKEN, counts)
-            if counts == oid:
-                return self._delete_live(live, there.get(live))
+                return Answer(REFUSED, reason=_ENDED) if end in there else Answer(TAKEN, counts)
             at = there.get(live)
+
+    def _unless_ended(self, fleet: str, answer: Answer, result: str, oid: str) -> Answer:
+        """An answer; where the fleet was ended meanwhile, the result that was created is deleted again."""
+        if answer.state != DONE or names.end_ref(fleet) not in self.list():
+            return answer
+        self.replace(result, None, oid)
+        return Answer(REFUSED, reason=_ENDED)
 
     def _delete_live(self, live: str, at: str | None) -> Answer:
         """Delete a `live` ref that another worker has created after its task had a result."""
@@ -238,13 +253,18 @@ class Remote:
 
     def _swap(self, changes: Mapping[str, tuple[str | None, str | None]]) -> Answer:
         swaps = [Swap(ref, new, old) for ref, (new, old) in changes.items()]
-        answers = transport.swap(self.repository.location, self.name, swaps, _silent)
+        try:
+            answers = transport.swap(self.repository.location, self.name, swaps, _silent)
+        except GitCommandError as error:
+            if _NOT_THERE not in error.stderr:
+                raise
+            answers = {}
         reasons = [answers.get(ref, "the remote has not answered") for ref in changes]
         if any(reason is not None for reason in reasons):
             there = transport.list_refs(self.repository.location, self.name)
             if any(there.get(ref) != new for ref, (new, _) in changes.items()):
-                for ref, (new, old) in changes.items():
-                    if there.get(ref) not in (new, old):
+                for ref, (_, old) in changes.items():
+                    if there.get(ref) != old:
                         return Answer(TAKEN, there.get(ref))
                 # Of an atomic push, one ref has the reason, and the others are not changed because of that.
                 said = [reason for reason in reasons if reason is not None]

@@ -126,6 +126,12 @@ def from_lines(data: bytes, source: str) -> tuple[Task, ...]:
     return tuple(found.values())
 
 
+def lines_of(data: bytes, task: str) -> bytes:
+    """The lines of what `to_lines` wrote that may be of one task, which is quick to find among thousands."""
+    mark = b'"id": ' + json.dumps(task).encode("ascii")
+    return b"".join(line for line in data.splitlines(keepends=True) if mark in line)
+
+
 # -- the recorded form -------------------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from git_agentos.errors import FleetError
 from git_agentos.fleet import records
 from git_agentos.fleet.records import DamagedRecord, Fleet, Live, Result
 from git_agentos.fleet.tasks import Task
@@ -48,7 +49,7 @@ def test_what_is_written_is_read_again(repo: Repo) -> None:
     with repository.writer() as writer:
         written = records.write_tasks(writer, fleet, WHO)
         lives = [replace(LIVE), replace(LIVE, commit=head), replace(LIVE, commit=head, timeline=fleet.bases["other"])]
-        live_oids = [records.write_live(writer, "f", each, WHO) for each in lives]
+        live_oids = [records.write_live(writer, "f", each, WHO, tree) for each in lives]
         results = [replace(RESULT, base=head), replace(RESULT, timeline=head), Result("a", "cancelled")]
         result_oids = [records.write_result(writer, "f", each, WHO, tree) for each in results]
         bare = records.write_result(writer, "f", results[0], WHO)
@@ -57,11 +58,14 @@ def test_what_is_written_is_read_again(repo: Repo) -> None:
     found = records.read_tasks(repository, written, "f")
     assert found == fleet
     assert [found.base_of(each) for each in found.tasks] == [head, fleet.bases["other"], head]
+    assert records.read_task(repository, written, "f", "b") == replace(fleet, tasks=fleet.tasks[1:2])
+    with pytest.raises(FleetError, match="fleet 'f' has no task 'd'"):
+        records.read_task(repository, written, "f", "d")
     assert repo.text("rev-parse", f"{written}^@").split() == [head, fleet.bases["other"]]
     assert [records.read_live(repository, oid, "f", "a") for oid in live_oids] == lives
     read = [records.read_result(repository, oid, "f", "a") for oid in result_oids]
     assert read == [replace(each, result=oid) for each, oid in zip(results, result_oids, strict=True)]
-    assert [records.evidence_tree(repository, oid) for oid in (*result_oids, bare)] == [tree, tree, tree, None]
+    assert [records.evidence_tree(repository, oid) for oid in (*result_oids, *live_oids, bare)] == [tree] * 6 + [None]
     # git agrees that these are commits.
     assert repo.git("fsck", "--no-dangling", "--strict") == b""
 

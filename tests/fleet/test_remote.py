@@ -127,6 +127,36 @@ def test_the_first_result_counts_and_no_live_ref_is_left(repo: Repo, shared: Pat
     assert there(shared) == {RESULT: theirs[1]}
 
 
+def test_a_fleet_that_was_ended_gets_no_more_results(repo: Repo, shared: Path, tmp_path: Path) -> None:
+    live, one, two = commits(repo, 3)
+    worker, ending = of(repo), of(clone(tmp_path, shared, "two"))
+    worker.announce("f", "a", live, None)
+    ending.repository.git("fetch", "-q", repo.path.as_uri(), "HEAD")
+    done = commits(Repo(Path(ending.repository.location.root)), 1, "FETCH_HEAD")[0]
+    assert ending.create(names.end_ref("f"), done) == Answer(DONE, done)
+    assert ending.fetch([LIVE]) == {LIVE: live}
+    assert ending.replace(LIVE, None, live).state == DONE
+    ended = Answer(REFUSED, None, "the fleet was ended")
+    assert worker.settle("f", "a", one) == ended
+    assert worker.announce("f", "a", live, None) == ended
+    assert of(repo).settle("f", "b", two) == ended
+    assert there(shared) == {names.end_ref("f"): done}
+
+
+def test_a_fleet_that_is_ended_meanwhile(repo: Repo, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, end = commits(repo, 2)
+    push = transport.swap
+
+    def meanwhile(*args: object) -> object:
+        monkeypatch.setattr(transport, "swap", push)
+        git(repo.path, "push", "-q", "origin", f"{end}:{names.end_ref('f')}")
+        return push(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(transport, "swap", meanwhile)
+    assert of(repo).settle("f", "a", one) == Answer(REFUSED, None, "the fleet was ended")
+    assert there(shared) == {names.end_ref("f"): end}
+
+
 def test_of_many_results_at_once_one_counts(repo: Repo, shared: Path, tmp_path: Path) -> None:
     live, *results = commits(repo, 5)
     assert of(repo).create(LIVE, live) == Answer(DONE, live)
