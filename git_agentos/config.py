@@ -240,6 +240,17 @@ def fleet_remote(values: ConfigValues) -> str | None:
     return values.get("agentos.fleet.remote", [""])[-1].strip() or None
 
 
+def fleet_remote_wait(values: ConfigValues) -> float:
+    """agentos.fleet.remoteWait: for how many seconds a worker waits for a remote that cannot be reached."""
+    return _seconds_from_0(values, "agentos.fleet.remoteWait", "24h")
+
+
+def fleet_live_interval(values: ConfigValues) -> float:
+    """agentos.fleet.liveInterval: how many seconds there are at least between two times that a worker tells the remote
+    how far its task has come."""
+    return _seconds_from_0(values, "agentos.fleet.liveInterval", "2s")
+
+
 def sync_host(values: ConfigValues) -> str | None:
     """agentos.sync.host, the name of this clone among those that `sync` knows; None if it is unset or empty."""
     return values.get("agentos.sync.host", [""])[-1].strip() or None
@@ -261,6 +272,14 @@ def _time(values: ConfigValues, key: str, default: str, *, none: str) -> float |
     seconds = parse_duration(text)
     if not seconds:
         raise ConfigurationError(f"bad value '{text}' for '{key}'", f"give a time such as 90s, 30m or 2h, or '{none}'")
+    return seconds
+
+
+def _seconds_from_0(values: ConfigValues, key: str, default: str) -> float:
+    text = values.get(key.lower(), [default])[-1].strip()
+    seconds = 0.0 if text == "0" else parse_duration(text)
+    if seconds is None:
+        raise ConfigurationError(f"bad value '{text}' for '{key}'", "give a time such as 90s, 30m or 2h, or 0")
     return seconds
 
 

@@ -39,7 +39,7 @@ def read(repository: Repository, found: FleetRefs, remote: str) -> Contents:
     fleet = records.read_tasks(repository, found.tasks, found.fleet)
     ids = {task.id for task in fleet.tasks}
     results = {task: oid for task, oid in found.results.items() if task in ids}
-    live = {task: oid for task, oid in found.live.items() if task in ids and task not in results}
+    live = {task: oid for task, oid in found.live.items() if task in ids}
     return Contents(fleet, found.tasks, results, live)
 
 

@@ -26,6 +26,7 @@ T = TypeVar("T")
 DONE, TAKEN, REFUSED = "done", "taken", "refused"
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0  # seconds
+_AT_ONCE = 50  # tasks of one push
 # How often a change is tried again that met another one: it is not the remote that is away.
 _MEETINGS = 6
 # What git says of a push that met another one, or was broken off: it may be done another time, or is done already.
@@ -194,6 +195,24 @@ class Remote:
             return answer
         self.replace(result, None, oid)
         return Answer(REFUSED, reason=_ENDED)
+
+    def settle_all(self, fleet: str, results: Mapping[str, tuple[str, str | None]]) -> dict[str, Answer]:
+        """Settle many tasks, some in each push: task -> (the result, the lost one that it replaces). The answers."""
+        at = self.fetched(fleet).live
+        answers: dict[str, Answer] = {}
+        tasks = list(results)
+        for first in range(0, len(tasks), _AT_ONCE):
+            batch = [task for task in tasks[first : first + _AT_ONCE] if task in at]
+            changes: dict[str, tuple[str | None, str | None]] = {}
+            changes |= {names.result_ref(fleet, task): results[task] for task in batch}
+            changes |= {names.live_ref(fleet, task): (None, at[task]) for task in batch}
+            if len(batch) > 1 and self.swap(changes).state == DONE:
+                answers |= {task: Answer(DONE, results[task][0]) for task in batch}
+            for task in tasks[first : first + _AT_ONCE]:
+                if task not in answers:
+                    oid, lost = results[task]
+                    answers[task] = self.settle(fleet, task, oid, instead_of=lost)
+        return answers
 
     def _delete_live(self, live: str, at: str | None) -> Answer:
         """Delete a `live` ref that another worker has created after its task had a result."""

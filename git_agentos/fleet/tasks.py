@@ -37,7 +37,7 @@ from git_agentos.util import files
 from git_agentos.util.values import is_of_type, parse_size
 
 MOST = 50_000  # tasks of a fleet: each has up to two refs on the remote, of which 200,000 are read
-_LARGEST = 64 << 20  # bytes of a file
+LARGEST = 64 << 20  # bytes of a file
 _MOST_COUNT = 1000
 _LEAST_CPUS, _MOST_NUMBER = 0.01, 100_000.0
 _KEYS = (
@@ -76,11 +76,24 @@ class Task:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_file(path: str) -> tuple[Task, ...]:
+@dataclass(frozen=True)
+class TaskFile:
+    """The tasks in the file `path`, and where they are: id -> line, None where that is not known."""
+
+    path: str
+    tasks: tuple[Task, ...]
+    lines: Mapping[str, int | None]
+
+    def wrong(self, task: str, problem: str, hint: str | None = None) -> UsageError:
+        """The error for a task."""
+        return _wrong(self.path, self.lines.get(task), problem, hint)
+
+
+def read_file(path: str) -> TaskFile:
     """The tasks in a file, samples numbered: JSON lines where its name ends with `.jsonl` or `.ndjson` or its first
     character is `{`, else TOML. UsageError, which names the file and the line, for anything that is wrong with it."""
     try:
-        data = files.read(path, limit=_LARGEST, follow=True)
+        data = files.read(path, limit=LARGEST, follow=True)
     except OSError as error:
         raise UsageError(f"'{path}' cannot be read: {system_reason(error)}") from error
     try:
@@ -103,7 +116,7 @@ def read_file(path: str) -> tuple[Task, ...]:
         raise UsageError(f"'{path}' has no task", hint)
     if len(found) > MOST:
         raise UsageError(f"'{path}' has {len(found)} tasks, and a fleet at most {MOST}", "make several fleets of it")
-    return tuple(found.values())
+    return TaskFile(path, tuple(found.values()), {task: lines[task.lower()] for task in found})
 
 
 def to_lines(tasks: Iterable[Task]) -> bytes:
@@ -192,15 +205,18 @@ class _Entry:
 
     def wrong(self, key: str, problem: str, hint: str | None = None) -> UsageError:
         """The error for a key."""
-        line = self.lines.get(key, self.line)
-        where = f"'{self.path}'" if line is None else f"'{self.path}', line {line}"
-        return UsageError(f"{where}: {problem}", hint)
+        return _wrong(self.path, self.lines.get(key, self.line), problem, hint)
 
     def takes(self, key: str, wanted: str) -> UsageError:
         """The error for a value that is not what its key takes."""
         value = self.values[key]
         plain = isinstance(value, str | int | float) and not isinstance(value, bool)
         return self.wrong(key, f"'{key}' takes {wanted}, not '{value if plain else json.dumps(value, default=str)}'")
+
+
+def _wrong(path: str, line: int | None, problem: str, hint: str | None) -> UsageError:
+    where = f"'{path}'" if line is None else f"'{path}', line {line}"
+    return UsageError(f"{where}: {problem}", hint)
 
 
 def _read(entry: _Entry) -> Iterator[Task]:

@@ -9,7 +9,7 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from git_agentos.errors import AgentosError
 from git_agentos.util.named_tuple import NamedTuple
@@ -107,6 +107,21 @@ def start_for_answer(argv: Sequence[str], *, cwd: str, env: Mapping[str, str]) -
     )
 
 
+def start_tied(argv: Sequence[str], *, env: Mapping[str, str], output: int) -> Child:
+    """Start a program in a session of its own, which gets SIGTERM when this thread is gone (on Linux); the caller reaps
+    it. It works in `/`, and writes its stderr to the descriptor `output`; its stdout is discarded."""
+    return subprocess.Popen(
+        argv,
+        cwd="/",
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=output,
+        start_new_session=True,
+        preexec_fn=_end_with_parent(),  # noqa: PLW1509  (it only calls prctl and getppid)
+    )
+
+
 def start_in_background(
     argv: Sequence[str], *, env: Mapping[str, str] | None = None, stdin: int = subprocess.DEVNULL
 ) -> None:
@@ -147,6 +162,12 @@ def require_sandbox(words: Sequence[str], environment: Mapping[str, str], error:
         lines = ended.output.decode("utf-8", "replace").strip().splitlines()
         why = lines[-1].removeprefix("bwrap: ") if lines else f"exit code {ended.code}"
         raise error(f"bubblewrap cannot make a sandbox here: {why}", "leave --sandbox out, or allow user namespaces")
+
+
+def _end_with_parent() -> Callable[[], None] | None:
+    from git_agentos.process import tied  # few programs need it
+
+    return tied.end_with_parent()
 
 
 def _end_group(child: subprocess.Popen[bytes]) -> None:

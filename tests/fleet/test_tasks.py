@@ -81,7 +81,7 @@ WANTED = (
 def test_both_forms_say_the_same(tmp_path: Path, name: str, text: str) -> None:
     path = tmp_path / name
     path.write_text(text)
-    found = tasks.read_file(str(path))
+    found = tasks.read_file(str(path)).tasks
     assert found == WANTED
     lines = tasks.to_lines(found)
     assert tasks.from_lines(lines, "refs/x") == found

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from git_agentos.errors import UsageError
 from git_agentos.util.named_tuple import NamedTuple
 
 LOCAL, RAY, COMMAND = "local", "ray", "command"  # names of engines
@@ -39,6 +40,14 @@ class Ended(NamedTuple):
     detail: str | None = None
 
 
+class Unfit(UsageError):
+    """No machine of the engine has what `task` needs."""
+
+    def __init__(self, task: str, message: str, hint: str | None = None) -> None:
+        super().__init__(message, hint)
+        self.task = task
+
+
 class Engine(Protocol):
     """An engine. It is made with its own options, and connects to nothing before `check`."""
 
@@ -50,16 +59,20 @@ class Engine(Protocol):
     def program(self) -> tuple[str, ...]:
         """The words that start `git agentos` where its workers run."""
 
+    @property
+    def reports_ends(self) -> bool:
+        """Whether `poll` reports each worker that has ended; else it reports none, or only some."""
+
     def check(self, orders: Sequence[Order], /) -> None:
-        """Raise where these orders could never be done: UsageError, which names the task, where no machine has what it
-        needs; FleetError where the engine cannot be reached, or is not installed. Nothing is started."""
+        """Raise where these orders could never be done: Unfit where no machine has what a task needs, UsageError for an
+        option that is wrong; FleetError where the engine cannot be reached, or is not installed. Nothing is started."""
 
     def start(self, order: Order, /) -> None:
         """Start the worker, or let it wait until there is room for it. FleetError where the engine refuses it."""
 
     def poll(self, patience: float, /) -> Sequence[Ended]:
         """The workers that have ended since the last call, each once; where none has, wait up to `patience` seconds
-        for one. An engine that cannot see processes answers with none."""
+        for one."""
 
     def cancel(self, task: str, /) -> None:
         """End the worker of a task with SIGTERM, or never start it; nothing where there is none. `poll` reports it."""

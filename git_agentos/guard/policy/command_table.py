@@ -74,6 +74,11 @@ run show | repository | look | look | |
 run logs | repository | look | look | --step= |
 run diff | repository | look | look | --stat |
 run verify | repository | look | look | |
+fleet submit | repository | agentos-change | agentos-change | --engine= --remote= --name= --max-parallel= --retries= --pass-env= --detach --dry-run | --dry-run:!agentos
+fleet status | repository | agentos | agentos | --follow --remote= --no-fetch |
+fleet list | repository | agentos | agentos | --remote= --no-fetch |
+fleet logs | repository | agentos | agentos | --step= --remote= |
+fleet cancel | repository | agentos-change | agentos-change | --remote= |
 rollback | run | agentos | agentos-change | --to= --dry-run | --dry-run:!agentos
 tdd run | repository | agentos | agentos | --issue= --lld= --context= --agent= --into= --test-timeout= --sandbox --yes-data-policy |
 tdd resume | repository | agentos | agentos | --retry | --retry:agentos-change

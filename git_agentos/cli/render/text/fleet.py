@@ -1,0 +1,126 @@
+"""`fleet` and its subcommands as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from git_agentos.cli import quote
+from git_agentos.cli.render.text.layout import abbrev, lines, relative_time, table
+from git_agentos.cli.render.text.layout import counts as counted
+from git_agentos.cli.text import Style, Text
+from git_agentos.util.values import count
+
+if TYPE_CHECKING:
+    from git_agentos.fleet.status import ListedFleet, Status, TaskStatus
+    from git_agentos.fleet.submission import Submitted
+    from git_agentos.fleet.tasks import Task
+
+_COLOURS = {
+    "waiting": None, "running": "cyan", "passed": "green", "failed": "red", "lost": "red", "cancelled": "yellow",
+}  # fmt: skip
+_COLUMNS = ("TASK", "STATE", "ATTEMPTS", "WORKER", "COMMIT", "DETAIL")
+_LONGEST = 100  # characters of a detail in a table
+
+
+def counts(status: Status | ListedFleet) -> str:
+    """How many tasks there are of each state: `3 passed, 1 running`."""
+    return counted([(number, state) for state, number in status.counts.items()]) or "no task"
+
+
+def header(status: Status) -> str:
+    """A fleet in one line."""
+    tasks = count(len(status.tasks), "task")
+    return (
+        f"fleet {status.id} on {quote.line(status.remote)}: {tasks} by the engine {quote.line(status.engine)}, "
+        f"from {abbrev(status.base)}"
+    )
+
+
+def task_line(task: TaskStatus, style: Style) -> str:
+    """A task in one line."""
+    colour = _COLOURS[task.state]
+    state = style.paint(colour, task.state) if colour else task.state
+    where = f" on {quote.line(task.worker)}" if task.worker else ""
+    detail = f": {quote.line(task.detail)}" if task.detail and task.state != "running" else ""
+    return f"{task.id}: {state}{where}{detail}"
+
+
+def status(found: Status, style: Style) -> Text:
+    """`fleet status`."""
+    rows = [header(found), counts(found), "", *table([_row(task) for task in found.tasks], style, _COLUMNS)]
+    return Text(lines(rows), lines(task.id for task in found.tasks))
+
+
+def _row(task: TaskStatus) -> tuple[str | tuple[str, str | None], ...]:
+    detail = quote.line(task.detail or (task.outcome if task.outcome != "ok" else None) or "")
+    return (
+        task.id,
+        (task.state, _COLOURS[task.state]),
+        str(task.attempts or ""),
+        quote.line(task.worker or ""),
+        abbrev(task.commit) if task.commit else "",
+        detail if len(detail) <= _LONGEST else f"{detail[:_LONGEST]}...",
+    )
+
+
+def submitted(done: Submitted, style: Style) -> Text:
+    """`fleet submit`."""
+    found = done.status
+    rows = [f"Fleet {found.id}: {counts(found)}."]
+    rows += [task_line(task, style) for task in found.tasks if task.state != "passed"]
+    hints = [f"'git agentos fleet status {found.id}' shows all tasks"]
+    if done.is_interrupted:
+        hints = ["submit the same file again to go on"]
+    elif found.counts["lost"]:
+        hints.append("submit the same file again to start what was lost")
+    return Text(lines(rows), lines(task.id for task in found.tasks if task.state == "passed"), hints=tuple(hints))
+
+
+def detached(started: Submitted) -> Text:
+    """`fleet submit --detach`."""
+    found = started.status
+    if not started.started:
+        return Text(f"Fleet {found.id}: {counts(found)}. There is nothing to start.\n", f"{found.id}\n")
+    hint = f"'git agentos fleet status {found.id} --follow' waits for it"
+    return Text(f"Fleet {found.id} is running: {counts(found)}.\n", f"{found.id}\n", hints=(hint,))
+
+
+def planned(plan: Submitted, style: Style) -> Text:
+    """`fleet submit --dry-run`: what each worker would run."""
+    rows = [header(plan.status)]
+    done = len(plan.status.tasks) - len(plan.started)
+    if done:
+        rows.append(f"{count(done, 'task')} would not be started: {counts(plan.status)}")
+    for task in plan.started:
+        rows.append(f"would start  {style.paint('bold', task.id)}{_needs(task)}")
+        rows += [f"    {each}" for each in _steps(task)]
+    return Text(lines(rows), lines(task.id for task in plan.started))
+
+
+def _needs(task: Task) -> str:
+    given = [
+        (f"{task.cpus:g} cpus" if task.cpus is not None else ""),
+        (f"{task.gpus:g} gpus" if task.gpus else ""),
+        (f"{task.memory} bytes of memory" if task.memory is not None else ""),
+        *(f"{quote.line(key)}={quote.line(value)}" for key, value in task.labels.items()),
+        (f"from {quote.line(task.base)}" if task.base is not None else ""),
+    ]
+    needs = ", ".join(filter(None, given))
+    return f"  ({needs})" if needs else ""
+
+
+def _steps(task: Task) -> list[str]:
+    if task.tdd is not None:
+        design = f", {quote.path(task.tdd.lld)}" if task.tdd.lld is not None else ""
+        return [f"tdd: issue {quote.line(task.tdd.issue)}{design}"]
+    assert task.spec is not None
+    return [f"{step.kind}: {quote.line(step.command or step.to or step.message or '')}" for step in task.spec.steps]
+
+
+def listing(fleets: Sequence[ListedFleet], style: Style) -> Text:
+    """`fleet list`."""
+    if not fleets:
+        return Text("There is no fleet.\n", "")
+    rows = [(each.id, counts(each), relative_time(each.created_at, style.now)) for each in fleets]
+    return Text(lines(table(rows, style, ("FLEET", "TASKS", "SUBMITTED"))), lines(each.id for each in fleets))

@@ -1,0 +1,45 @@
+"""Which engine is meant, and its options."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from git_agentos.errors import UsageError
+from git_agentos.fleet.engines import port
+from git_agentos.fleet.engines.port import Engine
+
+NAMES = (port.LOCAL,)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is said of an engine. `most` is how many workers run at once (None: as many as there are processors, or as
+    the engine likes), `retries` how often a worker is started again whose machine was lost."""
+
+    engine: str = port.LOCAL
+    most: int | None = None
+    retries: int = 2
+    address: str | None = None  # of a Ray cluster
+    template: str | None = None  # of the engine `command`
+
+
+def make(options: Options, environment: Mapping[str, str]) -> Engine:
+    """The engine; UsageError for one that is not known, and for options that it has not. Nothing is started
+    or connected to."""
+    if options.engine not in NAMES:
+        raise UsageError(f"the engine '{options.engine}' is not known", f"one of: {', '.join(NAMES)}")
+    for name, value, engine in (
+        ("--address", options.address, port.RAY),
+        ("--command", options.template, port.COMMAND),
+    ):
+        if value is not None and options.engine != engine:
+            raise UsageError(f"{name} is for the engine '{engine}', and not for '{options.engine}'")
+    from git_agentos.fleet.engines.local import LocalEngine
+
+    return LocalEngine(options.most or _processors(), environment)
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,413 @@
+"""Submitting a fleet: its tasks are recorded on the remote, and an engine starts a worker for each that has no result.
+
+What counts is on the remote: results, and the tasks that were recorded first. So a fleet goes on where the same file is
+submitted again, whatever has ended the first time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Protocol
+
+from git_agentos import config
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.errors import FleetError, LockedError, UsageError
+from git_agentos.fleet import cancellation, contents, names, records, tasks
+from git_agentos.fleet.contents import Contents
+from git_agentos.fleet.engines.port import Ended, Engine, Order, Unfit
+from git_agentos.fleet.records import CANCELLED, LOST, Fleet
+from git_agentos.fleet.remote import REFUSED, TAKEN, FleetRefs, Remote
+from git_agentos.fleet.status import Reader, Status
+from git_agentos.fleet.tasks import Task, TaskFile
+from git_agentos.git import process
+from git_agentos.guard import authorize
+from git_agentos.process import programs
+from git_agentos.util import directories, files, locks, times
+
+_PATIENCE = 0.5  # seconds that an engine waits for a worker to end
+_LOOK = 2.0  # seconds between two looks at the remote, at least
+_SHARE = 20  # a look takes at most one part in so many of the time
+_PAUSE = 2.0  # seconds before a worker is started again, for the first time; then twice as long, and so on
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is submitted: the file of tasks; the name of the fleet (None: as the file is called); the remote (None: the
+    usual one); the variables that workers get, by their names; how often a worker is started again that has left no
+    result."""
+
+    path: str
+    name: str | None = None
+    remote: str | None = None
+    pass_env: tuple[str, ...] = ()
+    retries: int = 2
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """What was submitted. `started` are the tasks for which workers were started, or would be; `is_interrupted` says
+    that a signal has ended the wait."""
+
+    status: Status
+    started: tuple[Task, ...] = ()
+    is_interrupted: bool = False
+
+
+class Observer(Protocol):
+    """Gets called as a fleet proceeds."""
+
+    def changed(self, status: Status) -> None:
+        """A task has another state than before."""
+
+    def away(self, reason: str) -> None:
+        """The remote cannot be reached, and is tried again."""
+
+
+@authorize.entry("fleet", "submit")
+def submit(
+    context: OpenWorktree, request: Request, engine: Engine, observer: Observer, *, environment: Mapping[str, str]
+) -> Submitted:
+    """Submit a fleet, and wait until every task has a result.
+
+    UsageError for anything wrong with the file or the request, or if the fleet has other tasks; FleetError if the
+    remote or the engine does not take it; nothing was started then. LockedError where another process of this clone
+    submits it. SIGINT, SIGTERM and SIGHUP end the wait, and the workers of this machine, whose runs are gone on with.
+    """
+    prepared = _Prepared(context, request, engine, environment)
+    with _only_one(context, prepared.id):
+        found = prepared.record()
+        work = _Work(prepared, found, observer)
+        try:
+            with _raising():
+                work.do()
+            is_interrupted = False
+        except KeyboardInterrupt:
+            is_interrupted = True
+        finally:
+            engine.end()
+        return Submitted(work.status(), tuple(prepared.open_tasks(found)), is_interrupted)
+
+
+@authorize.entry("fleet", "submit")
+def plan(context: OpenWorktree, request: Request, engine: Engine, *, environment: Mapping[str, str]) -> Submitted:
+    """What `submit` would do; it raises the same errors, but for what the remote says to a push. Nothing is pushed."""
+    prepared = _Prepared(context, request, engine, environment)
+    found = prepared.found or prepared.new()
+    return Submitted(prepared.reader.status(found), tuple(prepared.open_tasks(found)))
+
+
+@authorize.entry("fleet", "submit")
+def detach(
+    context: OpenWorktree, request: Request, engine: Engine, words: Sequence[str], *, environment: Mapping[str, str]
+) -> Submitted:
+    """Submit a fleet, and have a process of its own wait for it; `words` are the options of that one's `fleet submit`.
+    Errors as those of `submit`."""
+    prepared = _Prepared(context, request, engine, environment)
+    with _only_one(context, prepared.id):
+        found = prepared.record()
+    open_tasks = tuple(prepared.open_tasks(found))
+    if open_tasks:
+        base = os.path.join(_folder(context), prepared.id)
+        copy = base + os.path.splitext(request.path)[1]
+        files.replace(copy, files.read(request.path, limit=tasks.LARGEST, follow=True), mode=0o600)
+        argv = [
+            *(sys.executable or "python3", "-m", "git_agentos", "-C", context.location.root, "fleet", "submit", copy),
+            *("--name", prepared.id, "--remote", prepared.remote.name, *words),
+        ]
+        shell = 'log=$1; shift; exec "$@" >"$log" 2>&1'
+        programs.start_in_background(["/bin/sh", "-c", shell, "sh", base + ".log", *argv], env=dict(environment))
+    return Submitted(prepared.reader.status(found), open_tasks)
+
+
+def usual_name(path: str) -> str:
+    """The name of a fleet without another one: that of its file. UsageError where it is no name."""
+    stem = os.path.splitext(os.path.basename(path))[0]
+    try:
+        return names.check_fleet_id(re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-."))
+    except UsageError as error:
+        raise UsageError(f"no fleet can be called as the file '{path}'", "give it a name: --name ID") from error
+
+
+# -- before anything is started ----------------------------------------------------------------------------------------
+
+
+class _Prepared:
+    """A fleet that can be submitted: its file is good, the remote is there, and the engine can do what is open."""
+
+    def __init__(self, context: OpenWorktree, request: Request, engine: Engine, environment: Mapping[str, str]) -> None:
+        self.context = context
+        self.request = request
+        self.engine = engine
+        self.file: TaskFile = tasks.read_file(request.path)
+        given = request.name
+        self.id = usual_name(request.path) if given is None else names.check_fleet_id(given, source="--name")
+        self._variables = _variables(request.pass_env, environment)
+        self.remote = contents.open_remote(context, request.remote)
+        self.reader = Reader(context.repository, self.remote.name)
+        refs = self.remote.fetch_fleet(self.id)
+        self.found: Contents | None = None
+        if refs.tasks is not None or refs.end is not None:
+            self.found = contents.read(context.repository, refs, self.remote.name)
+            self._require_same(self.found.fleet)
+        self._url = _url(context, self.remote.name)
+        new = self.found or self.new()
+        self._check(new)
+
+    def new(self) -> Contents:
+        """The fleet, if there is none of that name yet."""
+        repository = self.context.repository
+        usual = config.run_base(self.context.settings.values) or "HEAD"
+        base = repository.find_commit(usual)
+        if base is None:
+            raise UsageError(f"there is no commit '{usual}' at which the fleet could begin")
+        bases = {}
+        for task in self.file.tasks:
+            if task.base is not None and task.base not in bases:
+                found = repository.find_commit(task.base)
+                if found is None:
+                    raise self.file.wrong(
+                        task.id, f"there is no commit '{task.base}', the base of the task '{task.id}'"
+                    )
+                bases[task.base] = found
+        fleet = Fleet(self.id, base, self.file.tasks, times.now_text(), self.engine.name, bases)
+        return Contents(fleet, "", {})
+
+    def record(self) -> Contents:
+        """The fleet as the remote has it, which records it if it has none of that name."""
+        if self.found is not None:
+            return self.found
+        repository, fleet = self.context.repository, self.new().fleet
+        ref = names.tasks_ref(self.id)
+        with repository.writer() as writer:
+            oid = records.write_tasks(writer, fleet, self.context.settings.committer)
+            writer.flush()
+            answer = self.remote.create(ref, oid)
+        if answer.state == REFUSED:
+            raise FleetError(
+                f"the remote '{self.remote.name}' refuses '{ref}': {answer.reason}",
+                "it must take refs below refs/agentos/fleet/; nothing was started",
+            )
+        if answer.state == TAKEN:  # somebody else has submitted it just now
+            found = contents.fetch(self.remote, self.id)
+            self._require_same(found.fleet)
+            return found
+        return Contents(fleet, oid, {})
+
+    def open_tasks(self, found: Contents) -> Iterator[Task]:
+        """The tasks for which a worker is to be started: those that have no result, or were lost."""
+        if found.ended_at is not None:
+            return
+        status = self.reader.status(found)
+        for task, at in zip(found.fleet.tasks, status.tasks, strict=True):
+            if at.result is None or at.state == LOST:
+                yield task
+
+    def order(self, task: Task) -> Order:
+        """The order for a worker of a task."""
+        words = ("fleet", "worker", self.id, task.id, "--remote", self._url)
+        return Order(
+            task.id, (*self.engine.program, *words), self._variables, task.cpus, task.gpus, task.memory, task.labels
+        )
+
+    def _check(self, found: Contents) -> None:
+        try:
+            self.engine.check([self.order(task) for task in self.open_tasks(found)])
+        except Unfit as error:
+            raise self.file.wrong(error.task, error.message, error.hint) from error
+
+    def _require_same(self, fleet: Fleet) -> None:
+        """UsageError where a fleet has other tasks than the file."""
+        ours, theirs = self.file.tasks, fleet.tasks
+        if ours == theirs:
+            return
+        both = {task.id: task for task in theirs}
+        other = next((task.id for task in ours if both.get(task.id) != task), None)
+        missing = next((task.id for task in theirs if task not in ours), None)
+        what = f"the task '{other or missing}' is not the same" if other or missing else "they are in another order"
+        raise UsageError(
+            f"the fleet '{self.id}' was submitted with other tasks than '{self.file.path}' has: {what}",
+            "--name ID gives these another name",
+        )
+
+
+def _variables(given: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
+    for name in given:
+        if name not in environment:
+            raise UsageError(f"there is no variable '{name}' (--pass-env)", "it is passed by its name alone")
+    return {name: environment[name] for name in given}
+
+
+def _url(context: OpenWorktree, remote: str) -> str:
+    """The URL of a remote to push to, as it can be used from any folder."""
+    location = context.location
+    out = process.run(["remote", "get-url", "--push", remote], cwd=location.root, env=location.environment())
+    url = out.decode("utf-8", "surrogateescape").splitlines()[0]
+    is_path = "://" not in url and not re.match(r"[^/]+:", url)
+    return os.path.join(location.root, url) if is_path else url
+
+
+def _folder(context: OpenWorktree) -> str:
+    return directories.make_own(context.location.shared_state_dir, "fleets")
+
+
+@contextlib.contextmanager
+def _only_one(context: OpenWorktree, fleet: str) -> Iterator[None]:
+    """LockedError where another process of this clone submits the fleet: its workers would meet those of that one."""
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(locks.hold(os.path.join(_folder(context), f"{fleet}.turn"), wait=False))
+        except LockedError as error:
+            raise LockedError(
+                f"the fleet '{fleet}' is being submitted by another process",
+                f"git agentos fleet status {fleet} --follow waits for it",
+            ) from error
+        yield
+
+
+@contextlib.contextmanager
+def _raising() -> Iterator[None]:
+    """SIGTERM and SIGHUP raise KeyboardInterrupt, as SIGINT does; in the main thread, which alone gets signals."""
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in _SIGNALS:
+            # A process that was started to ignore one (nohup, a job in the background) keeps ignoring it.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                before[number] = signal.signal(number, _interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+# -- waiting -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Try:
+    """A task for which a worker was started: the result that it had then (one that is lost); how often a worker was
+    started again; how the last one has ended, and when the next one is started."""
+
+    order: Order
+    lost: str | None
+    retries: int = 0
+    ended: Ended | None = None
+    due: float | None = None
+
+
+@dataclass
+class _Work:
+    """The work on a fleet, from the first worker to the last result."""
+
+    prepared: _Prepared
+    found: Contents
+    observer: Observer
+    tries: dict[str, _Try] = field(default_factory=dict)
+    running: set[str] = field(default_factory=set)  # tasks whose workers the engine has not reported
+    shown: Status | None = None
+    refs: FleetRefs | None = None
+
+    def __post_init__(self) -> None:
+        given = self.prepared
+        wait = config.fleet_remote_wait(given.context.settings.values)
+        self._remote = Remote(given.context.repository, given.remote.name, wait=wait, away=self.observer.away)
+        self._engine = given.engine
+
+    def status(self) -> Status:
+        """What is known of the fleet."""
+        return self.prepared.reader.status(self.found)
+
+    def do(self) -> None:
+        """Start workers, and wait until every task has a result."""
+        for task in self.prepared.open_tasks(self.found):
+            order = self.prepared.order(task)
+            self.tries[task.id] = _Try(order, self.found.results.get(task.id))
+            self._start(order)
+        self._show()
+        next_look = time.monotonic() + _LOOK
+        while self.tries or self.running:
+            for ended in self._engine.poll(_PATIENCE):
+                self.running.discard(ended.task)
+                if ended.task in self.tries:
+                    self.tries[ended.task].ended = ended
+            now = time.monotonic()
+            open_ = self.tries.values()
+            if now >= next_look or (self.tries and all(each.ended is not None and each.due is None for each in open_)):
+                self._look()
+                took = time.monotonic() - now
+                next_look = time.monotonic() + max(_LOOK, _SHARE * took)
+            self._start_again()
+
+    def _start(self, order: Order) -> None:
+        self._engine.start(order)
+        if self._engine.reports_ends:
+            self.running.add(order.task)
+
+    def _look(self) -> None:
+        """Ask the remote what there is."""
+        fleet = self.prepared.id
+        refs = self._remote.fetch_fleet(fleet)
+        if refs != self.refs:
+            self.refs = refs
+            if refs.end is not None:
+                self.found = contents.read(self.prepared.context.repository, refs, self._remote.name)
+                self.tries.clear()
+            else:
+                self.found = Contents(self.found.fleet, self.found.tasks, refs.results, refs.live)
+            self._show()
+        states = {task.id: task.state for task in self.status().tasks}
+        gone: dict[str, str] = {}
+        for task, at in list(self.tries.items()):
+            result = self.found.results.get(task)
+            if result is not None and result != at.lost:
+                del self.tries[task]
+                if task in self.running and states[task] == CANCELLED:
+                    self._engine.cancel(task)
+            elif at.ended is not None and at.due is None:
+                if at.ended.code is not None and at.retries < self.prepared.request.retries:
+                    at.due = time.monotonic() + _PAUSE * 2**at.retries
+                    at.retries += 1
+                else:
+                    gone[task] = _why(at.ended)
+        if gone:
+            who = self.prepared.context.settings.committer
+            cancellation.settle(self._remote, self.found, gone, LOST, who)
+            for task in gone:
+                del self.tries[task]
+            refs = self.refs = self._remote.fetch_fleet(fleet)
+            self.found = Contents(self.found.fleet, self.found.tasks, refs.results, refs.live)
+            self._show()
+
+    def _start_again(self) -> None:
+        now = time.monotonic()
+        for at in self.tries.values():
+            if at.due is not None and now >= at.due:
+                at.due = at.ended = None
+                self._start(at.order)
+
+    def _show(self) -> None:
+        status = self.status()
+        if status != self.shown:
+            self.shown = status
+            self.observer.changed(status)
+
+
+def _why(ended: Ended) -> str:
+    """Why a task was lost."""
+    if ended.code is None:
+        return ended.detail or "the engine has given it up"
+    return f"its worker has ended with exit code {ended.code}" + (f": {ended.detail}" if ended.detail else "")
