@@ -1,4 +1,5 @@
 """Engines: what starts workers, on this machine or on others. An engine knows no fleet: truth is in git.
 
 port            what an engine can do
+command         shell text that hands a worker to Slurm, Kubernetes and the like
 """
