@@ -15,7 +15,7 @@ SHELL_FILES := install.sh .ci/run .ci/matrix $(filter-out %.md,$(wildcard hooks/
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test test-all test-platforms test-daemon test-matrix test-clients check format format-check lint types layers shellcheck bench soak quick-list guard-coverage plugins install uninstall clean
+.PHONY: help test test-all test-platforms test-daemon test-matrix test-clients test-ray check format format-check lint types layers shellcheck bench soak quick-list guard-coverage plugins install uninstall clean
 
 help: ## list the targets
 	@echo 'usage: make TARGET [PYTHON=python3.12] [PYTEST_ARGS="-k restore"] [PREFIX=DIR]'
@@ -43,6 +43,9 @@ test-matrix: ## other versions of git and Python, in Debian systems that deboots
 test-clients: $(VENV)/.test ## real agent clients, from npm, against a model server on loopback [CLIENTS="claude-code opencode"]
 	$(BIN)/python -m tests.clients.install $(VENV)/clients $(CLIENTS)
 	$(BIN)/pytest -m clients tests/clients $(if $(CLIENTS),-k '$(subst $(space), or ,$(strip $(CLIENTS)))') $(PYTEST_ARGS)
+
+test-ray: $(VENV)/.ray $(VENV)/.compiled ## fleets on Ray clusters of several nodes on this machine; without Ray, these tests are skipped
+	$(BIN)/pytest tests/fleet/engines/test_ray.py $(PYTEST_ARGS)
 
 plugins: $(VENV)/.dev ## the plugin packages of the clients, from plugins/source and the hooks of guard integrate
 	$(BIN)/python plugins/build.py

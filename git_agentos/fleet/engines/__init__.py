@@ -2,4 +2,5 @@
 
 port            what an engine can do
 command         shell text that hands a worker to Slurm, Kubernetes and the like
+ray             tasks of a Ray cluster; `ray_keeper` is what is sent there
 """
