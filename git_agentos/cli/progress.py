@@ -51,6 +51,13 @@ class RunProgress(StatusLine):
         self.finish(run_text.step_ended(run, step, self._output.style()))
 
 
+class WorkerProgress(RunProgress):
+    """A `fleet.worker.Observer`: as of a run."""
+
+    def away(self, reason: str) -> None:
+        self.print(f"the remote cannot be reached, and is tried again: {quote.line(reason)}")
+
+
 class WorkflowProgress(StatusLine):
     """A `tdd.state.Observer`: one line for each node. Output of agents and tests is shown only in the status line; all
     of it is in the evidence. Without `asks`, a workflow that comes to its review waits."""

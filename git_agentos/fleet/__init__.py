@@ -9,5 +9,8 @@ folded          the results of a fleet that was ended, in one chain
 contents        what a fleet has, by what was fetched
 verification    whether a result is what a worker has made
 collection      bringing results into this repository
+worker          does one task, in a clone of its machine (`clones`); `attempts` notes what was begun, `clearing`
+                removes it
+evidence        what is pushed of a run, without secrets; `progress` says on the remote how far it is
 engines         where workers are started: one module for each engine
 """

@@ -11,7 +11,8 @@ evidence     the folder of a run (`evidence_folder`); `evidence_store` finds it,
              `patches` are without secrets, `sealing` closes and verifies it, `evidence_again` writes it without
              some texts
 query        reading runs, and what people should look at
-accept       merging what was validated; `cleanup` archives worktrees of ended runs
+accept       merging what was `validated`; `cleanup` archives worktrees of ended runs, `discard` discards
+             them; `adoption` goes on with a run of another clone
 
 `kernel` is only the documented name of `commands` and `spec`. The names below are loaded when they are first used.
 """

@@ -60,13 +60,18 @@ def start(context: OpenWorktree, spec: RunSpec, observer: Observer | None = None
 
     SIGINT, SIGTERM and SIGHUP interrupt it: the run returned is `interrupted`, and its processes were ended.
     """
+    return begin(context, spec, observer)
+
+
+def begin(context: OpenWorktree, spec: RunSpec, observer: Observer | None = None, *, commits: bool = False) -> Run:
+    """`start`, for other orchestrators in this process; `commits` as for `RunSetup`."""
     run_id = contexts.check_id(spec.run_id if spec.run_id is not None else _new_id())
     authorship.require(context.location.root, process.user_environment({}))
     with lock.hold(context.location, run_id) as is_ours, Stop(context.location, run_id) as stop:
         made = _create_evidence(context, run_id)
         with _recording_failure(context, made):
             made.pin(is_ours)
-            work = Runner(RunSetup(context, made, spec, stop, observer or SilentObserver()))
+            work = Runner(RunSetup(context, made, spec, stop, observer or SilentObserver(), commits))
             work.begin()
             work.run()
         return cleanup.finish(context, made)
@@ -79,6 +84,11 @@ def resume(context: OpenWorktree, run_id: str, observer: Observer | None = None)
     A run that has ended, and whose evidence could not be sealed, is sealed; one whose record was tampered with ends by
     that. RunError for any other that has ended, and for one that an orchestrator drives.
     """
+    return go_on(context, run_id, observer)
+
+
+def go_on(context: OpenWorktree, run_id: str, observer: Observer | None = None, *, commits: bool = False) -> Run:
+    """`resume`, for other orchestrators in this process; `commits` as for `RunSetup`."""
     found = evidence_store.open_or_rebuild(context.location, run_id)
     _refuse_external(found, "resume")
     with lock.hold(context.location, run_id) as is_ours, Stop(context.location, run_id) as stop:
@@ -89,7 +99,7 @@ def resume(context: OpenWorktree, run_id: str, observer: Observer | None = None)
             if not has_ended:
                 spec = spec_to_resume(context, found)
                 lock.discard(context.location, run_id, "cancel")
-                Runner(RunSetup(context, found, spec, stop, observer or SilentObserver())).resume()
+                Runner(RunSetup(context, found, spec, stop, observer or SilentObserver(), commits)).resume()
         if has_ended:
             _finish(context, found)
         return cleanup.finish(context, found)

@@ -31,6 +31,7 @@ and verifies events.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -155,6 +156,11 @@ def parse_line(line: bytes) -> dict[str, Any]:
     except (KeyError, TypeError, RecursionError) as error:
         raise ValueError("not an event") from error
     raise ValueError("not an event")
+
+
+def new_mark(run_id: str) -> str:
+    """A mark for the processes of a run, which no other has (`process.marked`)."""
+    return f"{run_id}-{os.urandom(8).hex()}"
 
 
 def renamed(events: Iterable[Event]) -> dict[str, str]:

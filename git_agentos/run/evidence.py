@@ -20,7 +20,7 @@ import hashlib
 import os
 import stat
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 from git_agentos.errors import AgentosError, AgentosWarning, RunError, converted_storage_errors, system_reason
@@ -55,6 +55,10 @@ class Evidence:
     def begin(self) -> None:
         """Begin the record of a new run: the note of an earlier run of this id, which was removed, is replaced."""
         self._journal.begin()
+
+    def begin_with(self, events: Sequence[Mapping[str, Any]]) -> None:
+        """Begin the record with the events of another one, in which the run was until now."""
+        self._journal.begin_with(events)
 
     def pin(self, is_ours: Callable[[], bool] = lambda: True) -> None:
         """Keep the record in memory from here on: the run's lock is held, and `is_ours` says whether it still is.

@@ -19,7 +19,7 @@ import contextlib
 import errno
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from git_agentos.errors import RunError
@@ -182,6 +182,10 @@ class Journal:
         """Note that nothing is on record yet."""
         self._put_note([], self._first())
 
+    def forget(self) -> None:
+        """Remove the note: there is no such record any more."""
+        self._note_file.remove()
+
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def append(self, event: Mapping[str, Any]) -> dict[str, Any]:
@@ -205,6 +209,18 @@ class Journal:
         self._save()
         self._put_note(grown.events, code)
         return body
+
+    def begin_with(self, events: Sequence[Mapping[str, Any]]) -> None:
+        """Make these events, signed, the record of a run that has none."""
+        known, last, data = self._read_key(), self._first(), b""
+        bodies = []
+        for event in events:
+            line, body, last = _line(event, last, known)
+            data += line
+            bodies.append(body)
+        self._write(b"", data)
+        self._save()
+        self._put_note(bodies, last)
 
     def check(self) -> None:
         """Tampered where a pinned record, its folder, its note or the run's lock is not as this process left it."""

@@ -70,6 +70,11 @@ class NoteFile:
                 os.unlink(_path(self._moved_from))
             self._moved_from = None
 
+    def remove(self) -> None:
+        """Remove the note."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(_path(self._name))
+
     def _find_moved(self, known: bytes) -> dict[str, Any] | None:
         """The note of the same folder at the path that it had before its repository was moved."""
         git = _git(self._evidence)

@@ -31,6 +31,7 @@ from git_agentos.run import (
     sealing,
     snapshot,
     step,
+    validated,
 )
 from git_agentos.run import spec as specs
 from git_agentos.run.context import worktree_id
@@ -45,6 +46,7 @@ from git_agentos.run.events import (
     Event,
     RunState,
     Step,
+    new_mark,
     with_current_ids,
 )
 from git_agentos.run.evidence import Evidence
@@ -82,7 +84,7 @@ class Runner:
             steps=[step.kind for step in spec.steps],
             tool=f"git-agentos {__version__}",
             spec=lock.sign_spec(id_, text),
-            mark=f"{id_}-{os.urandom(8).hex()}",
+            mark=new_mark(id_),
         )
 
     def run(self) -> None:
@@ -185,6 +187,8 @@ class Runner:
         if is_prepared and state != PASSED and self._setup.spec.on_failure == ROLL_BACK:
             self._rollback(PRE_RUN)
         left = None
+        if is_prepared and state == PASSED and self._setup.commits:
+            self._commit()
         if is_prepared and (state == PASSED or self._state.recorded.rolled_back_to is None):
             left = snapshot.describe_end(self._setup.context, self._setup.workspace(), self._state)
         if is_prepared:
@@ -195,6 +199,23 @@ class Runner:
             seal_run(self._setup.context, self._evidence)
         else:
             lock.discard(self._setup.context.location, self._evidence.run_id)
+
+    def _commit(self) -> None:
+        """Commit what was validated on the run's branch. Where that cannot be done, it is only in the last checkpoint,
+        and the log says why."""
+        run, context = replace(self._evidence.run(alive=True), state=PASSED), self._setup.context
+        try:
+            before, after = validated.validations(run)
+        except RunError:
+            return  # nothing was validated
+        workspace = self._setup.workspace()
+        work = validated.ValidatedWork(workspace, snapshot.run_context(context, workspace), before, after)
+        try:
+            validated.move_branch(
+                work.worktree, workspace, validated.as_commit(work, validated.acceptance_message(run))
+            )
+        except RunError as error:
+            self._log("error", "what was validated is not committed", {"reason": error.message})
 
     # -- inside --------------------------------------------------------------------------------------------------------
 

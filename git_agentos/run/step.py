@@ -96,13 +96,15 @@ class Stopped(Exception):
 
 @dataclass(frozen=True)
 class RunSetup:
-    """A run whose lock is held, and what runs it."""
+    """A run whose lock is held, and what runs it. With `commits`, what was validated and is in no commit is committed
+    on its branch once it has passed, before the evidence is sealed."""
 
     context: OpenWorktree
     evidence: Evidence
     spec: RunSpec
     stop: Stop
     observer: Observer = field(default_factory=SilentObserver)
+    commits: bool = False
 
     @property
     def state(self) -> RunState:

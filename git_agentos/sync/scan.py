@@ -170,6 +170,20 @@ class Scan:
         found += self._rows(timeline, checkpoint, b"", commit.oid, found)
         return list(dict.fromkeys(found))
 
+    def is_found_in(self, oid: str) -> bool:
+        """Whether a commit or a tree that is new reaches anything that was found."""
+        return bool((self._findings or self._in_commits) and self._reach_any(oid))
+
+    def found_in(self, timeline: str, oid: str) -> list[HeldBack]:
+        """What a commit or a tree reaches of what was found, as reasons; `oid` takes the place of the checkpoint."""
+        found: list[HeldBack] = []
+        for path, blob in sorted(self._reach_any(oid), key=lambda each: (not each[0], each)):
+            found += self._rows(timeline, oid, path, blob, found)
+        return list(dict.fromkeys(found))
+
+    def _reach_any(self, oid: str) -> Found:
+        return self._reach(oid) if self._repository.kind(oid) == "commit" else self._in_tree(oid)
+
     def _rows(self, timeline: str, checkpoint: str, path: bytes, oid: str, known: Sequence[HeldBack]) -> list[HeldBack]:
         """The rows of a blob, or of a commit; what a description says is in files of the checkpoint, too."""
         if oid in self._findings:

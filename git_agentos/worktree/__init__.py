@@ -28,7 +28,7 @@ removal            archive and remove: `teardown`, `removal_checks`, then `final
 activity           whether something has happened in one
 notices            telling `agentos.notify` that one is idle, or that branches conflict
 cleanup            `worktree cleanup`: which worktrees are not needed any more
-submodules, trash  what happens to submodules; where removed folders go
+submodules, trash  what happens to submodules; where removed folders go; `discard` removes one that is saved elsewhere
 
 repair             back to a sound state after a kill, a move or a power cut
 entry_checks       the checks of one worktree; `pruned`: worktrees without an entry

@@ -13,37 +13,34 @@ from git_agentos.worktree import creation_recovery, journal, layout, new_worktre
 from git_agentos.worktree.layout import NewPath
 from git_agentos.worktree.pool import Prepared
 
-# Not an agent's id, so that it can never be taken for one.
-_PREFIX = ".pool-"
-
 
 def fill(context: OpenWorktree) -> int:
     """Prepare worktrees at HEAD's commit until there are as many as agentos.pool says, or remove those too many; how
     many are ready then. Nothing is done while another process fills it."""
     location = context.location
     with contextlib.suppress(LockedError), pool.filling(location):
-        _clean(context)
+        clean(context)
         wanted = config.pool(context.settings.values)
         commit = refs.read_head(location).commit
-        while commit is not None and len(pool.prepared(location)) < wanted:
+        while commit is not None and len(pool.filled(location)) < wanted:
             _prepare(context, commit)
-        for each in pool.prepared(location)[wanted:]:
+        for each in pool.filled(location)[wanted:]:
             _drop(context, each)
-    return len(pool.prepared(location))
+    return len(pool.filled(location))
 
 
 def _prepare(context: OpenWorktree, commit: str) -> None:
     name = os.urandom(6).hex()
     path = os.path.join(layout.pool_folder(context.location, context.settings), f"p-{name}")
     where = NewPath(path, "", layout.exclude(context, path))
-    with new_worktree.creating_for_pool(context, where, commit, _PREFIX + name) as git_dir:
+    with new_worktree.creating_for_pool(context, where, commit, pool.UNFINISHED + name) as git_dir:
         pool.mark(git_dir, commit)
 
 
-def _clean(context: OpenWorktree) -> None:
-    """Remove what a killed filling left."""
+def clean(context: OpenWorktree) -> None:
+    """Remove what is half-made, of processes that were killed."""
     for each in journal.interrupted(context.location):
-        if each.id.startswith(_PREFIX):
+        if each.id.startswith(pool.UNFINISHED):
             with worktrees.lock(context.location):
                 taken = journal.take_over(each)
                 if taken is not None:
@@ -58,6 +55,8 @@ def _drop(context: OpenWorktree, surplus: Prepared) -> None:
             return
         git_dirs = worktrees.linked_git_dirs(location.common_dir)
         others = [os.path.basename(each) for each in git_dirs if each != surplus.git_dir]
-        begun = journal.start(location, _PREFIX + os.path.basename(surplus.path).removeprefix("p-"), journal.CREATE)
+        begun = journal.start(
+            location, pool.UNFINISHED + os.path.basename(surplus.path).removeprefix("p-"), journal.CREATE
+        )
         gone = creation_recovery.empty_fields(surplus.path, others)
         creation_recovery.abort_creation(location, journal.update(begun, **gone))

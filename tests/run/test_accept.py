@@ -13,7 +13,7 @@ import pytest
 from git_agentos import GitWorktreeWorkspaceService, open_workspace
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import LockedError, RunError, UsageError, WorktreeError
-from git_agentos.run import accept, evidence_store, lock, sealing
+from git_agentos.run import accept, evidence_store, lock, sealing, validated
 from git_agentos.run.events import Run, state_of
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.snapshot import run_context
@@ -298,7 +298,7 @@ def test_killed_accept_is_repeated(site: Site, monkeypatch: pytest.MonkeyPatch, 
     site.step("agent", work)
     site.step("validate", junk)
     site.end()
-    owner, name = {"index": (accept, "_reset_index"), "merge": (agent_merge, "merge"), "event": (Evidence, "event")}[
+    owner, name = {"index": (validated, "_reset_index"), "merge": (agent_merge, "merge"), "event": (Evidence, "event")}[
         when
     ]
     real = getattr(owner, name)

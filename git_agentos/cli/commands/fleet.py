@@ -21,7 +21,7 @@ Remote = Annotated[
 ]
 NoFetch = Annotated[bool, Option("--no-fetch", help="Show what was fetched before; do not ask the remote.")]
 
-_INTERRUPTED = 130
+_INTERRUPTED, _REFUSED = 130, 4
 _PAUSE = 2.0  # seconds between two looks at the remote
 _RETRIES = 2
 
@@ -171,6 +171,36 @@ def cancel(ctx: Invocation, fleet: FleetId, tasks: Tasks = None, remote: Remote 
 
     result = cancellation.cancel(ctx.workspace().context, fleet, ctx.paths(tasks), remote=remote)
     ctx.output.show("fleet", result, lambda style: render.status(result, style))
+
+
+@fleet.command()
+def worker(
+    ctx: Invocation,
+    fleet: FleetId,
+    task: Annotated[str, Argument(metavar="TASK")],
+    remote: Annotated[str, Option("--remote", metavar="URL", help="The remote that has the fleet.")],
+    from_start: Annotated[bool, Option("--from-start", help="Do not continue an earlier attempt at the task.")] = False,
+) -> None:
+    """Do one task of a fleet, and push its result.
+
+    An engine starts it. Needs no repository: this machine's clone of the remote is used, or made. If an earlier attempt
+    at the task was cut off, continues with its next step.
+
+    The exit code is 0 if the task has a result, 1 if its run failed, 4 if the result of another worker counts, and 130
+    if it was interrupted.
+    """
+    from git_agentos.cli.progress import WorkerProgress
+    from git_agentos.fleet import worker as workers
+
+    with WorkerProgress(ctx.output) as progress:
+        done = workers.work(workers.Request(fleet, task, remote, from_start), os.environ, progress)
+    ctx.output.show("fleet-worker", done, lambda _: render.worked(done))
+    if done.state == workers.STOPPED:
+        raise Exit(_INTERRUPTED)
+    if done.state == workers.REFUSED:
+        raise Exit(_REFUSED)
+    if done.run is not None and done.run.state != "passed":
+        raise Exit(1)
 
 
 def _engine_options(options: Submission) -> "EngineOptions":

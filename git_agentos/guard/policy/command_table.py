@@ -79,6 +79,7 @@ fleet status | repository | agentos | agentos | --follow --remote= --no-fetch |
 fleet list | repository | agentos | agentos | --remote= --no-fetch |
 fleet logs | repository | agentos | agentos | --step= --remote= |
 fleet cancel | repository | agentos-change | agentos-change | --remote= |
+fleet worker | repository | agentos | agentos | --remote= --from-start |
 rollback | run | agentos | agentos-change | --to= --dry-run | --dry-run:!agentos
 tdd run | repository | agentos | agentos | --issue= --lld= --context= --agent= --into= --test-timeout= --sandbox --yes-data-policy |
 tdd resume | repository | agentos | agentos | --retry | --retry:agentos-change

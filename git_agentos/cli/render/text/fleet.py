@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from git_agentos.fleet.status import ListedFleet, Status, TaskStatus
     from git_agentos.fleet.submission import Submitted
     from git_agentos.fleet.tasks import Task
+    from git_agentos.fleet.worker import Done
 
 _COLOURS = {
     "waiting": None, "running": "cyan", "passed": "green", "failed": "red", "lost": "red", "cancelled": "yellow",
@@ -124,3 +125,22 @@ def listing(fleets: Sequence[ListedFleet], style: Style) -> Text:
         return Text("There is no fleet.\n", "")
     rows = [(each.id, counts(each), relative_time(each.created_at, style.now)) for each in fleets]
     return Text(lines(table(rows, style, ("FLEET", "TASKS", "SUBMITTED"))), lines(each.id for each in fleets))
+
+
+def worked(done: Done) -> Text:
+    """`fleet worker`; the id of the result under -q."""
+    what, result = f"Task {done.task} of fleet {done.fleet}", abbrev(done.result) if done.result else ""
+    hints: tuple[str, ...] = ()
+    if done.state == "there":
+        rows = [f"{what} has a result already."]
+    elif done.state == "refused":
+        rows = [f"{what} has another result, {result}: that of this worker does not count."]
+        if done.run is not None:
+            rows.append(f"Its evidence is kept in {quote.path(done.run.evidence)}.")
+    elif done.state == "stopped":
+        rows = [f"{what} was interrupted."]
+        hints = ("the next worker of the task continues with the step that was interrupted",)
+    else:
+        state = done.run.state if done.run is not None else ""
+        rows = [f"{what} {state}: its result is {result}."]
+    return Text(lines(rows), f"{result}\n" if result else "", hints=hints)

@@ -1,0 +1,68 @@
+"""Removing what workers of this clone have left that were killed, or are done.
+
+A worker that is done leaves nothing but the pool. What a killed one has left stays for the next worker of its task,
+which goes on with it; once the task has a result, it is removed by whichever worker comes next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.errors import AgentosError
+from git_agentos.fleet import attempts, names
+from git_agentos.fleet.attempts import Attempt
+from git_agentos.fleet.clones import REMOTE
+from git_agentos.fleet.remote import Remote, RemoteAway
+from git_agentos.git import refs, state_dir
+from git_agentos.git.lockfile import remove_stale
+from git_agentos.run import discard
+from git_agentos.worktree import journal, pool, pool_filling
+
+
+def done(context: OpenWorktree, attempt: Attempt) -> None:
+    """Remove everything that is here of a task whose result is on the remote. Its worker calls it."""
+    discard.everything(context, attempt.run_id)
+    _finish(context, attempt)
+
+
+def refused(context: OpenWorktree, attempt: Attempt) -> None:
+    """Free the worktree of a task of which another result counts. Its timeline and its evidence stay."""
+    discard.workspace(context, attempt.run_id)
+    _finish(context, attempt)
+
+
+def left_by_others(context: OpenWorktree, there: Mapping[str, str], remote: Remote, *, but: str) -> None:
+    """Remove what killed workers have left of tasks that have a result by now, or whose fleet was ended; `there` are
+    the refs of the remote. Of the run `but`, nothing is removed."""
+    location = context.location
+    for each in attempts.listed(location):
+        result = there.get(names.result_ref(each.fleet, each.task))
+        if each.run_id == but or (result is None and names.end_ref(each.fleet) not in there):
+            continue
+        with contextlib.suppress(AgentosError, OSError), attempts.working(location, each.fleet, each.task):
+            done(context, each)
+            _delete_live(there, remote, each)
+    if any(each.id.startswith(pool.UNFINISHED) for each in journal.interrupted(location)):
+        pool_filling.clean(context)
+    state_dir.remove_abandoned(location)
+    remove_stale(location)
+
+
+def _finish(context: OpenWorktree, attempt: Attempt) -> None:
+    """Remove the refs here of what the remote has, and then the note."""
+    location = context.location
+    for ref in (names.live_ref, names.result_ref):
+        here = names.fetched_ref(REMOTE, ref(attempt.fleet, attempt.task))
+        with contextlib.suppress(refs.RefMoved):
+            refs.drop(location, here, refs.resolve(location, here))
+    attempts.remove(location, attempt)
+
+
+def _delete_live(there: Mapping[str, str], remote: Remote, attempt: Attempt) -> None:
+    """Delete the ref that a worker has created after its task had a result, and was killed."""
+    ref = names.live_ref(attempt.fleet, attempt.task)
+    if ref in there:
+        with contextlib.suppress(RemoteAway):
+            remote.replace(ref, None, there[ref])

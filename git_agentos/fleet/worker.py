@@ -1,0 +1,358 @@
+"""A worker: one task of a fleet, done in a clone of this machine, and its result brought to the remote.
+
+    1  the clone is opened, or made; the refs of the task are read, and its fleet fetched, if it is not here
+    2  the run is gone on with: as it is here, if this machine has it, or as the remote has it; else it is begun
+    3  what was validated is committed, and the evidence sealed; all of it is searched for secrets
+    4  the result is pushed, if the task has none
+    5  the worktree is freed, and nothing of the run is left here
+
+Killed in between, the next worker of the task does again what was not done. The remote may be away at any moment: the
+worker waits for it, and has its result in the clone meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from git_agentos import config
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.errors import AgentosError, FleetError, GitCommandError, LockedError, RunError
+from git_agentos.fleet import attempts, clearing, clones, evidence, names, progress, records
+from git_agentos.fleet.attempts import Attempt
+from git_agentos.fleet.evidence import Search
+from git_agentos.fleet.records import Fleet, Live, Result
+from git_agentos.fleet.remote import DONE, TAKEN, Remote, RemoteAway
+from git_agentos.git import process
+from git_agentos.git.repository import Repository
+from git_agentos.run import adoption, commands, discard, evidence_store, query
+from git_agentos.run.adoption import Begun
+from git_agentos.run.events import CANCELLED, INTERRUPTED, PASSED, Run
+from git_agentos.run.spec import RunSpec
+from git_agentos.run.step import Observer as RunObserver
+from git_agentos.sync import scanner
+from git_agentos.util import times
+from git_agentos.util.named_tuple import NamedTuple
+
+_LONGEST_OID = 64  # digits
+PUSHED, THERE, REFUSED, STOPPED = "pushed", "there", "refused", "stopped"
+
+
+class Observer(RunObserver, Protocol):
+    """Gets called as a worker proceeds."""
+
+    def away(self, reason: str) -> None:
+        """The remote cannot be reached, and is tried again."""
+
+
+class Request(NamedTuple):
+    """What a worker is to do: a task of a fleet on the remote `url`; `from_start` takes nothing of earlier attempts."""
+
+    fleet: str
+    task: str
+    url: str
+    from_start: bool = False
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a worker has done; the fields are the keys of the JSON kind `fleet-worker`.
+
+    `state` is PUSHED (`result` is the task's), THERE (the task has a result already: `result`, and there is no `run`),
+    REFUSED (another result counts: `result`; the evidence of `run` is in the folder that it names) or STOPPED (a signal
+    has interrupted the run, which can be gone on with)."""
+
+    fleet: str
+    task: str
+    state: str
+    result: str | None = None
+    run: Run | None = None
+
+
+def work(request: Request, environment: Mapping[str, str], observer: Observer) -> Done:
+    """Do a task. LockedError where another worker of this machine does it, FleetError where there is no such fleet or
+    task, or the remote refuses the result; RemoteAway where it could not be reached for long."""
+    names.check_fleet_id(request.fleet)
+    names.check_task_id(request.task)
+    context = clones.open_clone(request.url, environment, hash_algorithm=_hash_of(request.url, environment))
+    with attempts.working(context.location, request.fleet, request.task):
+        return _Worker(context, request, environment, observer).work()
+
+
+class _Worker:
+    """The worker of one task, in a clone."""
+
+    def __init__(
+        self, context: OpenWorktree, request: Request, environment: Mapping[str, str], observer: Observer
+    ) -> None:
+        values = context.settings.values
+        self._context = context
+        self._request = request
+        self._environment = environment
+        self._observer = observer
+        self._wait = config.fleet_remote_wait(values)
+        self._remote = Remote(context.repository, clones.REMOTE, wait=self._wait, away=observer.away)
+        self._pause = config.fleet_live_interval(values)
+        self._run_id = names.run_id(request.fleet, request.task)
+        self._instead_of: str | None = None
+        self._fleet: Fleet
+
+    def work(self) -> Done:
+        there = self._remote.list()
+        clearing.left_by_others(self._context, there, self._remote, but=self._run_id)
+        settled = self._settled(there)
+        if settled is not None:
+            return settled
+        self._fleet = self._fetch(there)
+        live_oid = there.get(names.live_ref(self._request.fleet, self._request.task))
+        attempt = self._begin(live_oid)
+        run, superseded = self._run(attempt, live_oid)
+        if superseded is not None:
+            return self._give_way(attempt, run, superseded)
+        if run.state == INTERRUPTED:
+            return self._done(STOPPED, None, run)
+        return self._deliver(attempt, run)
+
+    # -- what is there -------------------------------------------------------------------------------------------------
+
+    def _settled(self, there: Mapping[str, str]) -> Done | None:
+        """What there is to say of a task that has a result, which counts; None where it has none. One that is lost does
+        not."""
+        fleet, task = self._request.fleet, self._request.task
+        result = there.get(names.result_ref(fleet, task))
+        end = there.get(names.end_ref(fleet))
+        if end is None and result is not None and self._is_lost(result):
+            self._instead_of = result
+            return None
+        if end is None and result is None:
+            return None
+        known = attempts.read(self._context.location, fleet, task)
+        if known is not None:
+            clearing.done(self._context, known)
+        return self._done(THERE, result or end)
+
+    def _is_lost(self, result: str) -> bool:
+        """Whether a result says that the task is lost."""
+        fleet, task = self._request.fleet, self._request.task
+        self._remote.fetch([names.result_ref(fleet, task)])
+        return records.read_result(self._context.repository, result, fleet, task).state == records.LOST
+
+    def _fetch(self, there: Mapping[str, str]) -> Fleet:
+        """The fleet, with the task alone."""
+        fleet = self._request.fleet
+        ref = names.tasks_ref(fleet)
+        if ref not in there:
+            raise FleetError(
+                f"there is no fleet '{fleet}' on the remote", "git agentos fleet list shows those there are"
+            )
+        repository = self._context.repository
+        if self._remote.tracked(ref) != there[ref] or not repository.exists(there[ref]):
+            with clones.fetching(self._context):
+                if self._remote.tracked(ref) != there[ref]:  # else another worker has fetched it
+                    self._remote.fetch([ref])
+                    clones.identify(self._context, _author(repository, there[ref]))
+            self._reopen()
+        found = records.read_task(self._context.repository, there[ref], fleet, self._request.task)
+        clones.keep_at(self._context, found.base)
+        return found
+
+    def _reopen(self) -> None:
+        """Read the repository again: there are new packs, and the configuration may have the user's name now."""
+        self._context = clones.open_clone(self._request.url, self._environment)
+        self._remote = Remote(self._context.repository, clones.REMOTE, wait=self._wait, away=self._observer.away)
+
+    # -- the run -------------------------------------------------------------------------------------------------------
+
+    def _begin(self, live_oid: str | None) -> Attempt:
+        """Note that this worker begins, and take over what the remote has, unless this clone has more."""
+        fleet, task = self._request.fleet, self._request.task
+        mine = attempts.read(self._context.location, fleet, task)
+        live = self._live(live_oid)
+        number = max(mine.number if mine else 0, live.attempt if live else 0) + 1
+        if self._instead_of is not None and number == 1:
+            number += records.read_result(self._context.repository, self._instead_of, fleet, task).attempts
+        since = (mine.started_at if mine else None) or (live.started_at if live else None) or times.now_text()
+        attempt = Attempt(fleet, task, number, since)
+        begun = self._begun()
+        if begun is not None and (self._request.from_start or _is_behind(begun, live, mine)):
+            discard.everything(self._context, self._run_id)
+            begun = None
+        elif begun is None:
+            discard.everything(self._context, self._run_id)  # what may be left of one that was half-made
+        attempts.write(self._context.location, attempt)
+        if begun is None and live is not None and not self._request.from_start:
+            self._adopt(live, str(live_oid))
+        return attempt
+
+    def _live(self, oid: str | None) -> Live | None:
+        """What the remote says about an attempt before; None where there is nothing that can be read."""
+        if oid is None:
+            return None
+        ref = names.live_ref(self._request.fleet, self._request.task)
+        try:
+            found = self._remote.fetch([ref]).get(ref)
+            if found is None:
+                return None
+            return records.read_live(self._context.repository, found, self._request.fleet, self._request.task)
+        except RemoteAway:
+            raise
+        except AgentosError:
+            return None
+
+    def _begun(self) -> Run | None:
+        """The run as this clone has it; None where it has none that can be gone on with."""
+        try:
+            found = query.show(self._context, self._run_id)
+        except (AgentosError, OSError):
+            return None
+        return found if not found.problems else None
+
+    def _adopt(self, live: Live, oid: str) -> None:
+        """Go on with the run of another machine; where that is not possible, it is begun anew."""
+        tree = records.evidence_tree(self._context.repository, oid)
+        if live.timeline is None or tree is None:
+            return
+        begun = Begun(self._run_id, live.timeline, tree)
+        try:
+            adoption.adopt(self._context, begun, self._spec(), origin=live.worker)
+        except (AgentosError, OSError, KeyError, TypeError, ValueError):
+            discard.everything(self._context, self._run_id)
+
+    def _spec(self) -> RunSpec:
+        task = self._fleet.task(self._request.task)
+        if task.spec is None:
+            raise FleetError(f"task '{task.id}' is a workflow", "git agentos tdd run starts workflows")
+        return replace(
+            task.spec, run_id=self._run_id, base_ref=self._fleet.base_of(task), on_failure="keep", cleanup=False
+        )
+
+    def _run(self, attempt: Attempt, live_oid: str | None) -> tuple[Run, str | None]:
+        """Go on with the run until it ends; with it, the result of another worker that counts."""
+        now = times.now_text()
+        said = Live(
+            task=attempt.task,
+            attempt=attempt.number,
+            worker=_machine(),
+            started_at=attempt.started_at,
+            updated_at=now,
+            run_id=self._run_id,
+        )
+        spec = self._spec()
+        begun = self._begun()
+        if begun is not None and begun.state not in (INTERRUPTED, "running") and begun.final_checkpoint is not None:
+            return begun, None
+        quiet = Remote(Repository(self._context.location), clones.REMOTE)
+        started = progress.Attempt(attempt.fleet, said, str(spec.base_ref), live_oid, self._instead_of)
+        with progress.Progress(
+            self._context, started, quiet, scanner.installed(self._context.location), self._observer, self._pause
+        ) as telling:
+            run = self._start(spec, begun, telling)
+        if telling.result is not None:
+            return run, telling.result
+        if run.state == INTERRUPTED:
+            with contextlib.suppress(AgentosError, OSError):
+                telling.push_now()
+        return run, None
+
+    def _start(self, spec: RunSpec, begun: Run | None, telling: progress.Progress) -> Run:
+        if begun is None:
+            return commands.begin(self._context, spec, telling, commits=True)
+        try:
+            return commands.go_on(self._context, self._run_id, telling, commits=True)
+        except LockedError:
+            raise
+        except RunError:
+            found = evidence_store.open_to_read(self._context.location, self._run_id).state()
+            if found.ended is not None and found.is_sealed:
+                return query.show(self._context, self._run_id)
+            discard.everything(self._context, self._run_id)
+            return commands.begin(self._context, spec, telling, commits=True)
+
+    # -- the result ----------------------------------------------------------------------------------------------------
+
+    def _deliver(self, attempt: Attempt, run: Run) -> Done:
+        """Push the result; where another one is there, keep the evidence."""
+        oid = self._write_result(attempt, run)
+        answer = self._remote.settle(attempt.fleet, attempt.task, oid, instead_of=self._instead_of)
+        while answer.state == TAKEN and answer.at is not None and self._is_lost(answer.at):
+            self._instead_of = answer.at
+            answer = self._remote.settle(attempt.fleet, attempt.task, oid, instead_of=answer.at)
+        if answer.state == DONE:
+            clearing.done(self._context, attempt)
+            return self._done(PUSHED, oid, run)
+        if answer.state == TAKEN:
+            return self._give_way(attempt, run, answer.at)
+        raise FleetError(
+            f"the remote refuses the result of task '{attempt.task}': {answer.reason}",
+            f"it is in '{self._context.location.root}': start the worker again once the remote takes it",
+        )
+
+    def _give_way(self, attempt: Attempt, run: Run, result: str | None) -> Done:
+        clearing.refused(self._context, attempt)
+        return self._done(REFUSED, result, run)
+
+    def _done(self, state: str, result: str | None, run: Run | None = None) -> Done:
+        return Done(self._request.fleet, self._request.task, state, result, run)
+
+    def _write_result(self, attempt: Attempt, run: Run) -> str:
+        context = self._context
+        work = evidence.find(context, self._run_id)
+        base = str(self._spec().base_ref)
+        search = Search(
+            context.repository, self._run_id, work, [base], scanner.installed(context.location), frozenset()
+        )
+        tree = evidence.final_tree(context, run, work)
+        lines, files = (None, None) if tree is None else evidence.size_of_change(context.repository, base, tree)
+        with context.repository.writer() as writer:
+            found = search.pushable(writer)
+            result = Result(
+                task=attempt.task,
+                state={PASSED: records.PASSED, CANCELLED: records.CANCELLED}.get(run.state, records.FAILED),
+                attempts=attempt.number,
+                outcome=run.attempts[-1].outcome if run.attempts else None,
+                worker=_machine(),
+                started_at=attempt.started_at,
+                ended_at=run.ended_at,
+                detail="; ".join(filter(None, [run.reason, found.detail])) or None,
+                run_id=self._run_id,
+                base=base,
+                lines=lines,
+                files=files,
+                held_back=found.fingerprints,
+                commit=found.work.commit,
+                timeline=found.work.timeline,
+                checkpoint=run.final_checkpoint,
+            )
+            who = context.settings.committer
+            oid = records.write_result(writer, attempt.fleet, result, who, found.work.evidence)
+            writer.flush()
+        return oid
+
+
+def _is_behind(begun: Run, live: Live | None, mine: Attempt | None) -> bool:
+    """Whether another machine has come further with the run than this one."""
+    if live is None or begun.final_checkpoint is not None:
+        return False
+    ended = sum(step.outcome is not None for step in begun.steps)
+    return live.attempt > (mine.number if mine else 0) and live.step > ended
+
+
+def _machine() -> str:
+    return os.uname().nodename
+
+
+def _author(repository: Repository, oid: str) -> bytes:
+    """`Name <email>` of a commit's author."""
+    return repository.git("log", "-1", "--format=%an <%ae>", oid).strip()
+
+
+def _hash_of(url: str, environment: Mapping[str, str]) -> str:
+    """The hash algorithm for a new clone of a remote; where the remote cannot say, that of nearly all."""
+    if not clones.is_made(url, environment):
+        with contextlib.suppress(GitCommandError):
+            oid = process.run(["ls-remote", "--quiet", "--", url], env=process.environment()).partition(b"\t")[0]
+            return "sha256" if len(oid) == _LONGEST_OID else "sha1"
+    return "sha1"
