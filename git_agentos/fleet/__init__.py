@@ -7,6 +7,10 @@ records         what the refs lead to: the tasks, what a task that runs has reac
 remote          refs of the remote: fetched, created and replaced by compare-and-swap, settled in one atomic push
 folded          the results of a fleet that was ended, in one chain
 contents        what a fleet has, by what was fetched
+submission      tasks recorded on the remote, and workers started until each has a result
+status          what became of each task, by what was fetched
+logs            the output of a task's commands, as the remote has it
+cancellation    tasks that get a result which says that they were cancelled, or lost
 verification    whether a result is what a worker has made
 collection      bringing results into this repository
 worker          does one task, in a clone of its machine (`clones`); `attempts` notes what was begun, `clearing`

@@ -31,6 +31,7 @@ from git_agentos.fleet.tasks import Task, TaskFile
 from git_agentos.git import process
 from git_agentos.guard import authorize
 from git_agentos.process import programs
+from git_agentos.redact import redact
 from git_agentos.util import directories, files, locks, times
 
 _PATIENCE = 0.5  # seconds that an engine waits for a worker to end
@@ -252,6 +253,11 @@ def _url(context: OpenWorktree, remote: str) -> str:
     location = context.location
     out = process.run(["remote", "get-url", "--push", remote], cwd=location.root, env=location.environment())
     url = out.decode("utf-8", "surrogateescape").splitlines()[0]
+    if re.match(r"[^/]+://[^/@]*:[^/@]*@", url) or redact(url)[1]:
+        raise UsageError(
+            f"the URL of the remote '{remote}' has a password, which would be in the command line of workers",
+            "leave it out of the URL: a credential helper keeps it (git help credentials)",
+        )
     is_path = "://" not in url and not re.match(r"[^/]+:", url)
     return os.path.join(location.root, url) if is_path else url
 

@@ -42,6 +42,9 @@ class Submission(NamedTuple):
     retries: Annotated[
         str | None, Option("--retries", metavar="N", help="Start a worker again up to N times (default: 2).")
     ] = None
+    command: Annotated[
+        str | None, Option("--command", metavar="TEMPLATE", help="Text for the engine 'command', with {command}.")
+    ] = None
     pass_env: Annotated[
         list[str] | None, Option("--pass-env", metavar="NAME", help="Pass the variable NAME to workers; repeatable.")
     ] = None
@@ -80,7 +83,7 @@ def submit(
     request = submission.Request(
         ctx.path(file), options.name, options.remote, tuple(options.pass_env or ()), _retries(options)
     )
-    engine = choice.make(_engine_options(options), os.environ)
+    engine = choice.make(_engine_options(options), context.location.root, os.environ)
     if options.dry_run:
         planned = submission.plan(context, request, engine, environment=os.environ)
         ctx.output.show("fleet", planned.status, lambda style: render.planned(planned, style))
@@ -209,7 +212,7 @@ def _engine_options(options: Submission) -> "EngineOptions":
     most = number(options.max_parallel, "--max-parallel")
     if most == 0:
         raise UsageError("--max-parallel takes a number from 1, not '0'")
-    return EngineOptions(options.engine or "local", most, _retries(options))
+    return EngineOptions(options.engine or "local", most, _retries(options), template=options.command)
 
 
 def _retries(options: Submission) -> int:
@@ -219,7 +222,12 @@ def _retries(options: Submission) -> int:
 
 def _words(options: Submission) -> list[str]:
     """The options of the process that waits for a fleet, but for its name and its remote."""
-    given = [("--engine", options.engine), ("--max-parallel", options.max_parallel), ("--retries", options.retries)]
+    given = [
+        ("--engine", options.engine),
+        ("--max-parallel", options.max_parallel),
+        ("--retries", options.retries),
+        ("--command", options.command),
+    ]
     words = [word for name, value in given if value is not None for word in (name, value)]
     return [*words, *(word for each in options.pass_env or () for word in ("--pass-env", each))]
 

@@ -10,7 +10,7 @@ from git_agentos.errors import UsageError
 from git_agentos.fleet.engines import port
 from git_agentos.fleet.engines.port import Engine
 
-NAMES = (port.LOCAL,)
+NAMES = (port.LOCAL, port.COMMAND)
 
 
 @dataclass(frozen=True)
@@ -25,17 +25,27 @@ class Options:
     template: str | None = None  # of the engine `command`
 
 
-def make(options: Options, environment: Mapping[str, str]) -> Engine:
-    """The engine; UsageError for one that is not known, and for options that it has not. Nothing is started
-    or connected to."""
-    if options.engine not in NAMES:
-        raise UsageError(f"the engine '{options.engine}' is not known", f"one of: {', '.join(NAMES)}")
-    for name, value, engine in (
+def make(options: Options, folder: str, environment: Mapping[str, str]) -> Engine:
+    """The engine; UsageError for one that is not known, and for options that it does not have. `folder` is that of the
+    person's worktree. Nothing is started or connected to."""
+    name = options.engine
+    if name not in NAMES:
+        raise UsageError(f"the engine '{name}' is not known", f"one of: {', '.join(NAMES)}")
+    for option, value, engine in (
         ("--address", options.address, port.RAY),
         ("--command", options.template, port.COMMAND),
     ):
-        if value is not None and options.engine != engine:
-            raise UsageError(f"{name} is for the engine '{engine}', and not for '{options.engine}'")
+        if value is not None and name != engine:
+            raise UsageError(f"{option} is for the engine '{engine}', not for '{name}'", f"--engine {engine}")
+    # Each is imported when it is needed: one is enough.
+    if name == port.COMMAND:
+        from git_agentos.fleet.engines.command import CommandEngine
+
+        if options.template is None:
+            raise UsageError("the engine 'command' needs a template", "--command 'sbatch --wrap {command}'")
+        if options.most is not None:
+            raise UsageError("--max-parallel is not for the engine 'command', which has limits of its own")
+        return CommandEngine(options.template, folder=folder, environment=environment)
     from git_agentos.fleet.engines.local import LocalEngine
 
     return LocalEngine(options.most or _processors(), environment)

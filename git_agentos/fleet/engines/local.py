@@ -50,7 +50,7 @@ class LocalEngine:
 
     name = LOCAL
     reports_ends = True
-    program = (sys.executable or "python3", "-m", "git_agentos")
+    program = (sys.executable or "python3", "-P", "-m", "git_agentos")
 
     def __init__(self, most: int, environment: Mapping[str, str]) -> None:
         self._most = most
