@@ -164,37 +164,30 @@ class Remote:
         `live` ref, whatever that is at: in one atomic push. TAKEN, with the id of the result that counts, where there
         is another one; a `live` ref that is as it was last seen here is deleted then, too."""
         result, live, end = names.result_ref(fleet, task), names.live_ref(fleet, task), names.end_ref(fleet)
-        at, there = self.tracked(live), dict[str, str]()
+        at = self.tracked(live)
         while True:
-            if at is None:
-                there = there or self.list()
-                at = there.get(live)
-            if end in there:
-                return Answer(REFUSED, reason=_ENDED)
             changes: dict[str, tuple[str | None, str | None]] = {result: (oid, instead_of)}
             if at is not None:
                 changes[live] = (None, at)
             answer = self.swap(changes)
-            if answer.state != TAKEN:
-                # What ends a fleet deletes its `live` refs: where there is one to delete, it was not ended.
-                return self._unless_ended(fleet, answer, result, oid) if at is None else answer
+            # What ends a fleet deletes its `live` refs: where there was one to delete, it was not ended.
+            if answer.state == REFUSED or (answer.state == DONE and at is not None):
+                return answer
             there = self.list()
+            if end in there:
+                if there.get(result) == oid:
+                    self.replace(result, None, oid)
+                return Answer(REFUSED, reason=_ENDED)
             counts = there.get(result)
             if counts == oid:
-                return self._delete_live(live, there.get(live))
+                self.delete_live(fleet, task, there.get(live))
+                return Answer(DONE, oid)
             if counts != instead_of:
                 mine = self.tracked(live)
                 if mine is not None and there.get(live) == mine:
                     self.replace(live, None, mine)
-                return Answer(REFUSED, reason=_ENDED) if end in there else Answer(TAKEN, counts)
+                return Answer(TAKEN, counts)
             at = there.get(live)
-
-    def _unless_ended(self, fleet: str, answer: Answer, result: str, oid: str) -> Answer:
-        """An answer; where the fleet was ended meanwhile, the result that was created is deleted again."""
-        if answer.state != DONE or names.end_ref(fleet) not in self.list():
-            return answer
-        self.replace(result, None, oid)
-        return Answer(REFUSED, reason=_ENDED)
 
     def settle_all(self, fleet: str, results: Mapping[str, tuple[str, str | None]]) -> dict[str, Answer]:
         """Settle many tasks, some in each push: task -> (the result, the lost one that it replaces). The answers."""
@@ -214,14 +207,11 @@ class Remote:
                     answers[task] = self.settle(fleet, task, oid, instead_of=lost)
         return answers
 
-    def _delete_live(self, live: str, at: str | None) -> Answer:
-        """Delete a `live` ref that another worker has created after its task had a result."""
+    def delete_live(self, fleet: str, task: str, at: str | None) -> None:
+        """Delete the `live` ref, which is at `at`, of a task that has a result: of a worker that has begun too late."""
         while at is not None:
-            answer = self.replace(live, None, at)
-            if answer.state == REFUSED:
-                return answer
-            at = answer.at
-        return Answer(DONE)
+            answer = self.replace(names.live_ref(fleet, task), None, at)
+            at = answer.at if answer.state == TAKEN else None
 
     # -- one try ---------------------------------------------------------------------------------------------------
 

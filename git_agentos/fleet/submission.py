@@ -20,10 +20,10 @@ from typing import Protocol
 
 from git_agentos import config
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.errors import FleetError, LockedError, UsageError
-from git_agentos.fleet import cancellation, contents, names, records, tasks
+from git_agentos.errors import AgentosError, FleetError, LockedError, UsageError
+from git_agentos.fleet import cancellation, clearing, clones, contents, names, records, tasks
 from git_agentos.fleet.contents import Contents
-from git_agentos.fleet.engines.port import Ended, Engine, Order, Unfit
+from git_agentos.fleet.engines.port import LOCAL, Ended, Engine, Order, Unfit
 from git_agentos.fleet.records import CANCELLED, LOST, Fleet
 from git_agentos.fleet.remote import REFUSED, TAKEN, FleetRefs, Remote
 from git_agentos.fleet.status import Reader, Status
@@ -96,6 +96,8 @@ def submit(
             is_interrupted = True
         finally:
             engine.end()
+        if engine.name == LOCAL:
+            _clear(prepared.url, environment)
         return Submitted(work.status(), tuple(prepared.open_tasks(found)), is_interrupted)
 
 
@@ -160,7 +162,7 @@ class _Prepared:
         if refs.tasks is not None or refs.end is not None:
             self.found = contents.read(context.repository, refs, self.remote.name)
             self._require_same(self.found.fleet)
-        self._url = _url(context, self.remote.name)
+        self.url = _url(context, self.remote.name)
         new = self.found or self.new()
         self._check(new)
 
@@ -215,7 +217,7 @@ class _Prepared:
 
     def order(self, task: Task) -> Order:
         """The order for a worker of a task."""
-        words = ("fleet", "worker", self.id, task.id, "--remote", self._url)
+        words = ("fleet", "worker", self.id, task.id, "--remote", self.url)
         return Order(
             task.id, (*self.engine.program, *words), self._variables, task.cpus, task.gpus, task.memory, task.labels
         )
@@ -260,6 +262,15 @@ def _url(context: OpenWorktree, remote: str) -> str:
         )
     is_path = "://" not in url and not re.match(r"[^/]+:", url)
     return os.path.join(location.root, url) if is_path else url
+
+
+def _clear(url: str, environment: Mapping[str, str]) -> None:
+    """Remove what killed workers have left in this machine's clone; where that fails, the next worker does it."""
+    with contextlib.suppress(AgentosError):
+        if clones.is_made(url, environment):
+            context = clones.open_clone(url, environment)
+            remote = Remote(context.repository, clones.REMOTE)
+            clearing.left_by_others(context, remote.list(), remote, but="")
 
 
 def _folder(context: OpenWorktree) -> str:
@@ -357,6 +368,10 @@ class _Work:
                 took = time.monotonic() - now
                 next_look = time.monotonic() + max(_LOOK, _SHARE * took)
             self._start_again()
+        for at in self.status().tasks:
+            # A worker that was killed just when it had begun, and met a result, leaves it.
+            if at.result is not None and at.state != LOST:
+                self._remote.delete_live(self.prepared.id, at.id, self.found.live.get(at.id))
 
     def _start(self, order: Order) -> None:
         self._engine.start(order)
