@@ -16,5 +16,8 @@ collection      bringing results into this repository
 worker          does one task, in a clone of its machine (`clones`); `attempts` notes what was begun, `clearing`
                 removes it
 evidence        what is pushed of a run, without secrets; `progress` says on the remote how far it is
+change_size     how large the change of a task is
+acceptance      merging what has passed, in the order of least conflict
+ending          one ref for all results of a fleet that is over
 engines         where workers are started: one module for each engine
 """

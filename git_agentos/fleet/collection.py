@@ -41,10 +41,11 @@ class Collected:
 
 @dataclass(frozen=True)
 class RefusedResult:
-    """A result that is not used, and why."""
+    """A result that is not used, and why. `held_back`: because secrets in it were not pushed."""
 
     task: str
     reason: str
+    held_back: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def collect(context: OpenWorktree, fleet: str, *, remote: str | None = None) -> 
     found, refused = [], []
     for work in read_all(context.repository, known, known.fleet.tasks):
         if isinstance(work, Refused):
-            refused.append(RefusedResult(work.task, work.reason))
+            refused.append(RefusedResult(*work))
             continue
         try:
             found.append(bring(context, known, work))

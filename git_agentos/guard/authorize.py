@@ -42,6 +42,7 @@ _DECISIONS = {
     "approvals deny": "denying",
     "guard confirm": "confirming",
     "run accept": "accepting a run",
+    "fleet accept": "accepting tasks of a fleet",
     "tdd approve": "approving a workflow",
 }
 # Parameters of functions that do not change what a call does.

@@ -25,8 +25,8 @@ from git_agentos.worktree.record import BRANCHES, RUN_BRANCHES, Record
 @dataclass(frozen=True)
 class AgentBranch:
     """What an agent has committed: `branch` is the short name of the branch that its HEAD is on (None: detached);
-    `location` is None where its worktree is gone; `operation` is the git
-    operation that is in progress there."""
+    `location` is None where its worktree is gone; `operation` is the git operation that is in progress there; `task` is
+    what it was for."""
 
     id: str
     branch: str | None
@@ -34,6 +34,7 @@ class AgentBranch:
     location: Location | None
     record: Record | None
     operation: str | None
+    task: str | None = None
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,8 @@ def _at(id_: str, location: Location, known: Record | None) -> AgentBranch:
     if head.commit is None:
         raise NothingCommittedError(f"'{id_}' has not committed anything", "there is nothing to merge")
     there = location if os.path.isdir(location.root) else None
-    return AgentBranch(id_, head.branch, head.commit, there, known, under_way)
+    task = known.task if known is not None else None
+    return AgentBranch(id_, head.branch, head.commit, there, known, under_way, task)
 
 
 def uncommitted(location: Location | None) -> set[bytes]:

@@ -23,6 +23,7 @@ from git_agentos.git.location import Location
 from git_agentos.git.merge_tree import MergeEnvironment
 from git_agentos.git.repository import Writer
 from git_agentos.guard import authorize
+from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.worktree import agent_branch, fast_forward, layout
 from git_agentos.worktree.agent_branch import AgentBranch
 from git_agentos.worktree.conflicts import Conflict
@@ -89,17 +90,31 @@ def merge(
     if not ids:
         raise UsageError("name the agents whose work is to be merged")
     agents = _find_agents(context, ids, commits)
-    ref = _target(context, agents, into)
+    return merge_branches(context, agents, target(context, agents, into), Manner(squash=squash, dry_run=dry_run))
+
+
+class Manner(NamedTuple):
+    """How branches are merged: `partial` leaves out those that conflict with the target or with one before them, and
+    merges the others."""
+
+    squash: bool = False
+    dry_run: bool = False
+    partial: bool = False
+
+
+def merge_branches(context: OpenWorktree, agents: Sequence[AgentBranch], ref: str, manner: Manner) -> Merge:
+    """Merge these in their order into the branch with the full name `ref`. Of a `partial` merge, each conflict names
+    one that was left out as `b`."""
     _check_not_the_target(agents, ref)
     for _ in range(_MAX_ATTEMPTS):
         old = refs.resolve(context.location, ref)
         if old is None:
             raise WorktreeError(f"the branch '{_short(ref)}' is gone", UNCHANGED)
-        built = _MergeBuilder(context, ref, old, agents, squash=squash, dry_run=dry_run).build()
-        if built.conflicts or built.merge_commit is None:
+        built = _MergeBuilder(context, ref, old, agents, manner).build()
+        if built.merge_commit is None:
             return built
         try:
-            if dry_run:
+            if manner.dry_run:
                 fast_forward.check(context, Move(ref, old, built.merge_commit))
                 sources = [replace(each, merge_commit=None) for each in built.sources]
                 return replace(built, merge_commit=None, sources=sources)
@@ -153,8 +168,8 @@ def _short(ref: str) -> str:
     return ref.removeprefix(layout.HEADS)
 
 
-def _target(context: OpenWorktree, agents: Sequence[AgentBranch], into: str | None) -> str:
-    """The full name of the branch to merge into; it exists."""
+def target(context: OpenWorktree, agents: Sequence[AgentBranch], into: str | None) -> str:
+    """The full name of the branch to merge into, which exists: `into`, or the usual one."""
     location = context.location
     if into is not None:
         ref = layout.HEADS + into.removeprefix(layout.HEADS)
@@ -193,15 +208,14 @@ class _MergeBuilder:
     """Builds the result in memory, on the target's tip as it was read."""
 
     def __init__(
-        self, context: OpenWorktree, ref: str, old: str, agents: Sequence[AgentBranch], *, squash: bool, dry_run: bool
+        self, context: OpenWorktree, ref: str, old: str, agents: Sequence[AgentBranch], manner: Manner
     ) -> None:
         self.context = context
         self.repository = context.repository
         self.ref = ref
         self.old = old
         self.agents = agents
-        self.squash = squash
-        self.dry_run = dry_run
+        self.squash, self.dry_run, self.partial = manner
         self.seconds = int(time.time())
         links = {each.id: agent_branch.last_link(context, each) for each in agents}
         self.checkpoints = {id_: link.checkpoint if link is not None else None for id_, link in links.items()}
@@ -217,6 +231,7 @@ class _MergeBuilder:
 
     def _merge(self, writer: Writer, environment: MergeEnvironment) -> Merge:
         tip, tree = self.old, self.repository.commit_tree(self.old)
+        conflicts: list[Conflict] = []
         states: dict[str, tuple[str, str | None]] = {each.id: (NOT_MERGED, None) for each in self.agents}
         for each in self.agents:
             if self.repository.is_ancestor(each.commit, tip):
@@ -228,6 +243,9 @@ class _MergeBuilder:
                     "git merge --allow-unrelated-histories merges it all the same; nothing was changed",
                 )
             found = merge_tree.merge(self.repository, tip, each.commit, environment, durable=not self.dry_run)
+            if not found.clean and self.partial:
+                conflicts.append(Conflict.of(_short(self.ref), each.id, found))
+                continue
             if not found.clean:
                 return self._result(self.old, states, self._conflicts(each, found, environment))
             if found.tree == tree:
@@ -239,7 +257,7 @@ class _MergeBuilder:
         merged = [each for each in self.agents if states[each.id][0] == MERGED]
         if merged and self.squash:
             tip = self._commit(writer, tree, [self.old], _message(self, merged, squashed=True))
-        return self._result(tip, states, [])
+        return self._result(tip, states, conflicts)
 
     def _commit(self, writer: Writer, tree: str, parents: Sequence[str], message: bytes) -> str:
         oid = writer.write_commit(tree, parents, message, self.context.settings.committer, self.seconds)
@@ -271,8 +289,8 @@ class _MergeBuilder:
         return conflicts or [Conflict.of(names[0], failed.id, found)]
 
     def _result(self, tip: str, states: dict[str, tuple[str, str | None]], conflicts: list[Conflict]) -> Merge:
-        moved = tip != self.old and not conflicts
-        if conflicts:
+        moved = tip != self.old and (self.partial or not conflicts)
+        if conflicts and not self.partial:
             states = {
                 id_: (state if state in (UP_TO_DATE, NOTHING_TO_ADD) else NOT_MERGED, None)
                 for id_, (state, _) in states.items()
@@ -332,8 +350,8 @@ def _message(builder: _MergeBuilder, agents: Sequence[AgentBranch], *, squashed:
         trailers.append(f"Agentos-Agent: {each.id}")
         if builder.checkpoints[each.id]:
             trailers.append(f"Agentos-Checkpoint: {builder.checkpoints[each.id]}")
-        if each.record is not None and each.record.task:
-            trailers.append(f"Agentos-Task: {' '.join(each.record.task.split())}")
+        if each.task:
+            trailers.append(f"Agentos-Task: {' '.join(each.task.split())}")
     parts.append("\n".join(trailers))
     return os.fsencode("\n\n".join(parts) + "\n")
 

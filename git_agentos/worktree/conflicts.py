@@ -79,16 +79,40 @@ def conflicts(context: OpenWorktree, ids: Sequence[str] = (), *, dirty: bool = F
         chosen = list(itertools.combinations(range(len(agents)), 2))
         prefilter = _Prefilter(repository)
         undecided = [(a, b) for a, b in chosen if not prefilter.merges_cleanly(sides[a], sides[b])]
-        results = merge_tree.merge_pairs(
-            repository, [(sides[a].commit, sides[b].commit) for a, b in undecided], MergeEnvironment(quarantine)
-        )
-        pairs = [
-            Conflict.of(agents[a].id, agents[b].id, found)
-            for (a, b), found in zip(undecided, results, strict=True)
-            if not found.clean
-        ]
+        pairs = _in_conflict(repository, [each.id for each in agents], sides, undecided, quarantine)
     compared = [Compared(each.id, each.commit, side.checkpoint) for each, side in zip(agents, sides, strict=True)]
     return Conflicts(pairs, order([each.id for each in agents], pairs), compared, left_out)
+
+
+def of_commits(context: OpenWorktree, commits: Mapping[str, Begun]) -> list[Conflict]:
+    """The pairs among many commits that conflict, by their names."""
+    repository, ids = context.repository, list(commits)
+    sides = [_committed(repository, each.commit) for each in commits.values()]
+    bases = [each.base for each in commits.values()]
+    with state_dir.scratch(context.location) as folder:
+        quarantine = merge_tree.quarantine(repository, os.path.join(folder, "objects"))
+        undecided = _Prefilter(repository).undecided(sides, bases)
+        return _in_conflict(repository, ids, sides, undecided, quarantine)
+
+
+class Begun(NamedTuple):
+    """A commit, and the commit at which the work in it was begun."""
+
+    commit: str
+    base: str
+
+
+def _in_conflict(
+    repository: Repository,
+    ids: Sequence[str],
+    sides: Sequence[_Side],
+    pairs: Sequence[tuple[int, int]],
+    quarantine: Mapping[str, str],
+) -> list[Conflict]:
+    """Those of the pairs that conflict, each merged."""
+    commits = [(sides[a].commit, sides[b].commit) for a, b in pairs]
+    results = merge_tree.merge_pairs(repository, commits, MergeEnvironment(quarantine))
+    return [Conflict.of(ids[a], ids[b], found) for (a, b), found in zip(pairs, results, strict=True) if not found.clean]
 
 
 class _Side(NamedTuple):
@@ -124,6 +148,33 @@ class _Prefilter:
             for parent in parents(path)
         )
 
+    def undecided(self, sides: Sequence[_Side], bases: Sequence[str]) -> list[tuple[int, int]]:
+        """The pairs of many for which it is not certain; `bases` are where their work was begun."""
+        found: set[tuple[int, int]] = set()
+        at: dict[tuple[str, bytes], list[int]] = {}  # base and path -> those that change it, or something below
+        changed: dict[tuple[str, bytes], list[int]] = {}
+        plain: dict[str, list[int]] = {}
+        others = []
+        for n, (base, side) in enumerate(zip(bases, sides, strict=True)):
+            paths = self._changed(base, side)
+            if paths is None:
+                others.append(n)
+                continue
+            plain.setdefault(base, []).append(n)
+            for path in paths:
+                changed.setdefault((base, path), []).append(n)
+            above = {folder for path in paths for folder in parents(path)}
+            for name in paths | above:
+                at.setdefault((base, name), []).append(n)
+        for key, those in changed.items():
+            found.update((min(a, b), max(a, b)) for a in those for b in at[key] if a != b)
+        groups = [*plain.values(), *([n] for n in others)]
+        for one, other in itertools.combinations(groups, 2):
+            found.update(
+                (min(a, b), max(a, b)) for a in one for b in other if not self.merges_cleanly(sides[a], sides[b])
+            )
+        return sorted(found)
+
     def _changed(self, base: str, side: _Side) -> frozenset[bytes] | None:
         """The paths that differ; None where more than contents and new files do, or a merge lies between."""
         if (base, side) not in self._changes:
@@ -158,7 +209,7 @@ def _side(context: OpenWorktree, writer: Writer, each: AgentBranch, *, dirty: bo
     """The agent's committed work. With `dirty` its latest checkpoint, as a commit on the one that it was taken on, so
     that merge bases are the real ones; unless there is none, or what has been committed since leaves it behind."""
     repository = context.repository
-    committed = _Side(each.commit, each.commit, repository.commit_tree(each.commit), None)
+    committed = _committed(repository, each.commit)
     link = agent_branch.last_link(context, each) if dirty else None
     if link is None:
         return committed
@@ -171,6 +222,10 @@ def _side(context: OpenWorktree, writer: Writer, each: AgentBranch, *, dirty: bo
     message = f"the worktree of {each.id}\n".encode()
     made = writer.write_commit(seen.tree, [head], message, context.settings.committer, seen.time)
     return _Side(made, head, seen.tree, link.checkpoint)
+
+
+def _committed(repository: Repository, commit: str) -> _Side:
+    return _Side(commit, commit, repository.commit_tree(commit), None)
 
 
 def order(ids: Sequence[str], pairs: Sequence[Conflict]) -> list[str]:

@@ -38,6 +38,8 @@ ELSEWHERE = [
     *"fleet fleets fleet-logs".split(),
     *"tdd tdd-list tdd-gate tdd-graph".split(),
     *"watch sync sync-status forget storage report".split(),
+    *"watch sync sync-status forget storage".split(),
+    *"fleet-collect fleet-accept".split(),
 ]
 KINDS = [name for name, (is_kind, body) in sections().items() if is_kind and "```json" in body]
 

@@ -3,12 +3,13 @@
 import os
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
+from git_agentos.cli import authorization
 from git_agentos.cli.command import Exit, group
 from git_agentos.cli.invocation import Invocation
 from git_agentos.cli.options import DryRun, number
 from git_agentos.cli.parameters import Argument, Option
 from git_agentos.cli.render.text import fleet as render
-from git_agentos.errors import UsageError
+from git_agentos.errors import FleetError, UsageError
 
 if TYPE_CHECKING:
     from git_agentos.fleet.engines.choice import Options as EngineOptions
@@ -50,6 +51,19 @@ class Submission(NamedTuple):
     ] = None
     detach: Annotated[bool, Option("--detach", help="Return when the tasks are recorded; do not wait.")] = False
     dry_run: DryRun = False
+
+
+class Acceptance(NamedTuple):
+    """How tasks are accepted."""
+
+    into: Annotated[
+        str | None, Option("--into", metavar="BRANCH", help="Merge into BRANCH (default: the current branch).")
+    ] = None
+    all_or_nothing: Annotated[
+        bool, Option("--all-or-nothing", help="Merge nothing if a task conflicts or is refused.")
+    ] = False
+    dry_run: DryRun = False
+    remote: Remote = None
 
 
 @group()
@@ -204,6 +218,60 @@ def worker(
         raise Exit(_REFUSED)
     if done.run is not None and done.run.state != "passed":
         raise Exit(1)
+
+
+@fleet.command()
+def collect(ctx: Invocation, fleet: FleetId, remote: Remote = None) -> None:
+    """Fetch the results of a fleet, as branches and runs of this repository.
+
+    Each result is verified first. The branch of a task is 'fleet/FLEET/TASK'; 'git agentos run list' shows the runs.
+    Those that do not verify are named, and the exit code is 1.
+    """
+    from git_agentos.fleet import collection
+
+    result = collection.collect(ctx.workspace().context, fleet, remote=remote)
+    ctx.output.show("fleet-collect", result, lambda style: render.collected(fleet, result, style))
+    if result.refused:
+        raise Exit(FleetError.exit_code)
+
+
+@fleet.command()
+def accept(
+    ctx: Invocation,
+    fleet: FleetId,
+    tasks: Tasks = None,
+    *,
+    options: Acceptance,
+) -> None:
+    """Merge tasks that passed into a branch; without TASK, all of them.
+
+    Not for agents. Verifies and collects each result, merges in memory first, in the order of least conflict, and moves
+    the branch once. Of a task with samples, merges the smallest one that passed, unless you name another.
+
+    The exit code is 4 if tasks conflict: they are left out. It is 3 if secrets of a task were held back, and 1 if a
+    result does not verify.
+    """
+    from git_agentos.fleet import acceptance
+
+    context = ctx.workspace().context
+    if not options.dry_run:
+        authorization.require_operator(ctx, context.location, "accepting tasks of a fleet")
+    result = acceptance.accept(context, fleet, ctx.paths(tasks), **options._asdict())
+    ctx.output.show("fleet-accept", result, lambda style: render.accepted(fleet, result, style))
+    if result.exit_code:
+        raise Exit(result.exit_code)
+
+
+@fleet.command()
+def end(ctx: Invocation, fleet: FleetId, remote: Remote = None) -> None:
+    """End a fleet that is over: one ref of the remote keeps its results.
+
+    Deletes its other refs there. Results can be collected and accepted as before. Refuses while a task has no result.
+    """
+    from git_agentos.fleet import ending
+
+    result = ending.end(ctx.workspace().context, fleet, remote=remote)
+    ctx.output.show("fleet", result, lambda _: render.ended(result))
 
 
 def _engine_options(options: Submission) -> "EngineOptions":

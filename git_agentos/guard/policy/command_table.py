@@ -78,6 +78,9 @@ fleet submit | repository | agentos-change | agentos-change | --engine= --remote
 fleet status | repository | agentos | agentos | --follow --remote= --no-fetch |
 fleet list | repository | agentos | agentos | --remote= --no-fetch |
 fleet logs | repository | agentos | agentos | --step= --remote= |
+fleet collect | repository | agentos-change | agentos-change | --remote= |
+fleet accept | person | agentos-change | agentos-change | --into= --all-or-nothing --dry-run --remote= | --dry-run:!agentos
+fleet end | repository | agentos-change | agentos-change | --remote= |
 fleet cancel | repository | agentos-change | agentos-change | --remote= |
 fleet worker | repository | agentos | agentos | --remote= --from-start |
 rollback | run | agentos | agentos-change | --to= --dry-run | --dry-run:!agentos

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from git_agentos.cli import quote
-from git_agentos.cli.render.text.layout import abbrev, lines, relative_time, table
+from git_agentos.cli.render.text.layout import abbrev, limited, lines, relative_time, table
 from git_agentos.cli.render.text.layout import counts as counted
 from git_agentos.cli.text import Style, Text
 from git_agentos.util.values import count
 
 if TYPE_CHECKING:
+    from git_agentos.fleet.acceptance import FleetAcceptance
+    from git_agentos.fleet.collection import Collection, RefusedResult
     from git_agentos.fleet.status import ListedFleet, Status, TaskStatus
     from git_agentos.fleet.submission import Submitted
     from git_agentos.fleet.tasks import Task
@@ -21,6 +23,7 @@ _COLOURS = {
     "waiting": None, "running": "cyan", "passed": "green", "failed": "red", "lost": "red", "cancelled": "yellow",
 }  # fmt: skip
 _COLUMNS = ("TASK", "STATE", "ATTEMPTS", "WORKER", "COMMIT", "DETAIL")
+_MOST_FILES = 10
 _LONGEST = 100  # characters of a detail in a table
 
 
@@ -117,6 +120,49 @@ def _steps(task: Task) -> list[str]:
         return [f"tdd: issue {quote.line(task.tdd.issue)}{design}"]
     assert task.spec is not None
     return [f"{step.kind}: {quote.line(step.command or step.to or step.message or '')}" for step in task.spec.steps]
+
+
+def collected(fleet: str, done: Collection, style: Style) -> Text:
+    """`fleet collect`."""
+    rows = [
+        f"{each.task}: {style.paint('yellow', abbrev(each.commit))} on 'fleet/{fleet}/{each.task}', run {each.run_id}"
+        for each in done.results
+    ]
+    if not done.results and not done.refused:
+        rows = [f"Fleet {fleet} has no result to collect."]
+    return Text(lines(rows), lines(each.task for each in done.results), warnings=_refused(done.refused))
+
+
+def _refused(refused: Sequence[RefusedResult]) -> tuple[str, ...]:
+    return tuple(f"the result of '{each.task}' is not used: {quote.line(each.reason)}" for each in refused)
+
+
+def accepted(fleet: str, done: FleetAcceptance, style: Style) -> Text:
+    """`fleet accept`."""
+    verb = "would merge" if done.dry_run else "merged"
+    rows = [f"{verb} {each.task}  {style.paint('yellow', abbrev(each.commit))}" for each in done.merged]
+    for each in done.conflicts:
+        rows.append(f"{style.paint('red', each.task)} conflicts:")
+        rows += limited(list(each.files), _MOST_FILES)
+    target = quote.line(done.target)
+    if done.merge_commit is not None:
+        rows.append(f"'{target}' is at {style.paint('yellow', abbrev(done.merge_commit))}.")
+    elif not done.merged and not done.conflicts and not done.refused:
+        rows.append(f"Nothing of fleet {fleet} is to be merged into '{target}'.")
+    elif not done.merged:
+        rows.append(f"Nothing was merged into '{target}'.")
+    hints = [f"'git merge fleet/{fleet}/{done.conflicts[0].task}' merges it with your help"] if done.conflicts else []
+    return Text(
+        lines(rows),
+        lines(each.task for each in done.merged),
+        warnings=(*_refused(done.refused), *map(quote.line, done.warnings)),
+        hints=tuple([] if done.dry_run else hints),
+    )
+
+
+def ended(found: Status) -> Text:
+    """`fleet end`."""
+    return Text(f"Fleet {found.id} has ended: {counts(found)}. One ref of '{quote.line(found.remote)}' keeps it.\n")
 
 
 def listing(fleets: Sequence[ListedFleet], style: Style) -> Text:
