@@ -13,6 +13,7 @@ rewriting    `forget --path` and `--secret`: no checkpoint is forgotten, but wha
 redaction    what is to be forgotten inside of checkpoints, and in which objects it is
 secret_texts  secrets in bytes: found in any form, and replaced
 redacted_timelines, redacted_checkpoint, redacted_attachments  timelines and checkpoints, written again
+redacted_fleets  fleets that were fetched, and that are dropped
 redacted_runs, redacted_state, redacted_files  evidence, databases and small files, written again
 progress     what a rewriting has done so far
 remains      what it could not forget, in words

@@ -21,6 +21,7 @@ from git_agentos.retention import (
     pending,
     protection,
     redacted_files,
+    redacted_fleets,
     redacted_runs,
     redacted_state,
     redacted_timelines,
@@ -54,6 +55,7 @@ def rewrite(context: OpenWorktree, wanted: Wanted, *, dry_run: bool = False) -> 
         evidence_notes.finish(context.repository)
         redacted_timelines.rewrite(context, redaction, progress)
         redacted_timelines.drop_fetched(context, redaction, progress)
+        redacted_fleets.drop_fetched(context, redaction, progress)
         redacted_runs.rewrite(context, redaction, progress)
         redacted_state.rewrite_databases(context, redaction, progress)
         redacted_state.rewrite_copies(context, redaction, progress)
@@ -72,6 +74,7 @@ def _preview(context: OpenWorktree, redaction: Redaction, progress: Progress) ->
     """What would be done; nothing is written."""
     redacted_timelines.preview(context, redaction, progress)
     redacted_timelines.drop_fetched(context, redaction, progress, dry_run=True)
+    redacted_fleets.drop_fetched(context, redaction, progress, dry_run=True)
     left = remains.find(context, redaction, progress, dry_run=True)
     size = object_sizes.on_disk(context.repository, list(redaction.affected))
     return _result(progress, size, [*progress.unreachable, *left], dry_run=True)
