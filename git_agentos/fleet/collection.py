@@ -4,7 +4,7 @@
     refs/agentos/timelines/run-<run id>    the checkpoints of its run
     refs/agentos/runs/<run id>             the evidence of its run
 
-so that the commands for runs, and `why`, know of it as of a run of this repository. Nothing of it is run. What is here
+so that the commands for runs know of it as of a run of this repository. Nothing of it is run. What is here
 already is left as it is, so that it can be given again.
 """
 

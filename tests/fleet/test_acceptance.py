@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from git_agentos.errors import FleetError, UsageError, WorktreeError
-from git_agentos.fleet import acceptance, ending, names
+from git_agentos.fleet import acceptance, clones, ending, names
 from git_agentos.fleet.acceptance import FleetAcceptance, TaskConflict
 from git_agentos.fleet.records import PASSED
-from git_agentos.run import query
-from tests.support import fleet_results, remotes
+from git_agentos.run import evidence_store, query
+from tests.support import fleet_results, remotes, tool
 from tests.support.fleet_results import Site, samples, task, write
 from tests.support.repo import Repo
 from tests.support.runs import context_of
@@ -190,3 +190,14 @@ def test_after_the_end_and_from_another_clone(site: Site, tmp_path: Path) -> Non
     assert merged.merge_commit == other.text("rev-parse", "main")
     assert query.show(context_of(other), "f-a").state == PASSED
     assert other.text("rev-parse", names.branch("f", "a")) == merged.commit
+
+
+def test_what_a_worker_has_pushed(site: Site, tmp_path: Path) -> None:
+    """Its agent commits nothing: the worker does."""
+    site.submit(task("a", "echo a >from-a.txt", validate=["grep a from-a.txt"]))
+    machine = {clones.FOLDER: str(tmp_path / "worker")}
+    tool.run_ok(tmp_path, "fleet", "worker", "f", "a", "--remote", site.bare.as_uri(), env=machine)
+    [merged] = accept(site).merged
+    assert site.repo.text("status", "--porcelain") == ""
+    assert evidence_store.verify(site.context, "f-a").problems == []
+    assert site.repo.text("show", f"{merged.commit}:from-a.txt") == site.repo.text("show", "main:from-a.txt") == "a"
