@@ -22,6 +22,7 @@ from git_agentos.util.values import is_of_type
 
 _FOLDER = "fleet"
 _LONGEST = 1 << 16
+_MOMENT = 0.3  # seconds: who removes what is left has the lock for less
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def _take(path: str) -> int | None:
     """The lock on a file; None where another process has it. One that its holder removes is made again."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-        if not locks.try_acquire(descriptor):
+        if not locks.try_acquire(descriptor, patience=_MOMENT):
             os.close(descriptor)
             return None
         if os.fstat(descriptor).st_nlink:
@@ -93,6 +94,22 @@ def listed(location: Location) -> list[Attempt]:
     folder = _folder(location)
     found = (_read(os.path.join(folder, name)) for name in sorted(os.listdir(folder)) if name.endswith(".json"))
     return [each for each in found if each is not None]
+
+
+def remove_unused(location: Location) -> None:
+    """Remove the locks that were left by workers which were killed before they began, or after they were done."""
+    folder = _folder(location)
+    names_there = set(os.listdir(folder))
+    for name in names_there:
+        run_id = name.removesuffix(".turn")
+        if run_id == name or f"{run_id}.json" in names_there:
+            continue
+        path = os.path.join(folder, name)
+        with contextlib.suppress(OSError):
+            descriptor = locks.try_open(path)
+            if descriptor is not None:
+                os.unlink(path)
+                os.close(descriptor)
 
 
 def _read(path: str) -> Attempt | None:

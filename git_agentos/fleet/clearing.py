@@ -33,6 +33,14 @@ def refused(context: OpenWorktree, attempt: Attempt) -> None:
     _finish(context, attempt)
 
 
+def fetched(context: OpenWorktree, fleet: str, task: str) -> None:
+    """Remove the refs here of what the remote has of a task."""
+    for ref in (names.live_ref, names.result_ref):
+        here = names.fetched_ref(REMOTE, ref(fleet, task))
+        with contextlib.suppress(refs.RefMoved):
+            refs.drop(context.location, here, refs.resolve(context.location, here))
+
+
 def left_by_others(context: OpenWorktree, there: Mapping[str, str], remote: Remote, *, but: str) -> None:
     """Remove what killed workers have left of tasks that have a result by now, or whose fleet was ended; `there` are
     the refs of the remote. Of the run `but`, nothing is removed."""
@@ -44,6 +52,7 @@ def left_by_others(context: OpenWorktree, there: Mapping[str, str], remote: Remo
         with contextlib.suppress(AgentosError, OSError), attempts.working(location, each.fleet, each.task):
             done(context, each)
             _delete_live(there, remote, each)
+    attempts.remove_unused(location)
     if any(each.id.startswith(pool.UNFINISHED) for each in journal.interrupted(location)):
         pool_filling.clean(context)
     state_dir.remove_abandoned(location)
@@ -51,13 +60,8 @@ def left_by_others(context: OpenWorktree, there: Mapping[str, str], remote: Remo
 
 
 def _finish(context: OpenWorktree, attempt: Attempt) -> None:
-    """Remove the refs here of what the remote has, and then the note."""
-    location = context.location
-    for ref in (names.live_ref, names.result_ref):
-        here = names.fetched_ref(REMOTE, ref(attempt.fleet, attempt.task))
-        with contextlib.suppress(refs.RefMoved):
-            refs.drop(location, here, refs.resolve(location, here))
-    attempts.remove(location, attempt)
+    fetched(context, attempt.fleet, attempt.task)
+    attempts.remove(context.location, attempt)
 
 
 def _delete_live(there: Mapping[str, str], remote: Remote, attempt: Attempt) -> None:

@@ -138,7 +138,9 @@ class _Worker:
         """Whether a result says that the task is lost."""
         fleet, task = self._request.fleet, self._request.task
         self._remote.fetch([names.result_ref(fleet, task)])
-        return records.read_result(self._context.repository, result, fleet, task).state == records.LOST
+        found = records.read_result(self._context.repository, result, fleet, task)
+        clearing.fetched(self._context, fleet, task)
+        return found.state == records.LOST
 
     def _fetch(self, there: Mapping[str, str]) -> Fleet:
         """The fleet, with the task alone."""
@@ -176,13 +178,13 @@ class _Worker:
             number += records.read_result(self._context.repository, self._instead_of, fleet, task).attempts
         since = (mine.started_at if mine else None) or (live.started_at if live else None) or times.now_text()
         attempt = Attempt(fleet, task, number, since)
+        attempts.write(self._context.location, attempt)  # before anything is here that has to be removed
         begun = self._begun()
         if begun is not None and (self._request.from_start or _is_behind(begun, live, mine)):
             discard.everything(self._context, self._run_id)
             begun = None
         elif begun is None:
             discard.everything(self._context, self._run_id)  # what may be left of one that was half-made
-        attempts.write(self._context.location, attempt)
         if begun is None and live is not None and not self._request.from_start:
             self._adopt(live, str(live_oid))
         return attempt
