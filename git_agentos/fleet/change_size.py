@@ -14,7 +14,7 @@ class ChangeSize(NamedTuple):
 
 
 def measure(repository: Repository, base: str, commit: str) -> ChangeSize:
-    """What a commit changes since another one."""
+    """What a commit, or a tree, changes since another commit."""
     rows = repository.git("diff-tree", "-r", "-z", "--no-renames", "--numstat", base, commit).split(b"\0")
     lines = [row.split(b"\t", 2)[:2] for row in rows if row]
     return ChangeSize(sum(int(each) for row in lines for each in row if each != b"-"), len(lines))

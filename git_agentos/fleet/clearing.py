@@ -7,18 +7,22 @@ which goes on with it; once the task has a result, it is removed by whichever wo
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Mapping
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError
-from git_agentos.fleet import attempts, names
+from git_agentos.fleet import attempts, names, records
 from git_agentos.fleet.attempts import Attempt
 from git_agentos.fleet.clones import REMOTE
 from git_agentos.fleet.remote import Remote, RemoteAway
 from git_agentos.git import refs, state_dir
 from git_agentos.git.lockfile import remove_stale
 from git_agentos.run import discard
+from git_agentos.util import files
 from git_agentos.worktree import journal, pool, pool_filling
+
+_FOLDERS = ("fleet", "runs", "worktrees")  # where files are written beside others, of `attempts`, runs and journals
 
 
 def done(context: OpenWorktree, attempt: Attempt) -> None:
@@ -41,21 +45,34 @@ def fetched(context: OpenWorktree, fleet: str, task: str) -> None:
             refs.drop(context.location, here, refs.resolve(context.location, here))
 
 
+def is_lost(context: OpenWorktree, remote: Remote, fleet: str, task: str, result: str) -> bool:
+    """Whether the result of a task, which the remote has, says that it is lost: then it does not count."""
+    remote.fetch([names.result_ref(fleet, task)])
+    found = records.read_result(context.repository, result, fleet, task)
+    fetched(context, fleet, task)
+    return found.state == records.LOST
+
+
 def left_by_others(context: OpenWorktree, there: Mapping[str, str], remote: Remote, *, but: str) -> None:
     """Remove what killed workers have left of tasks that have a result by now, or whose fleet was ended; `there` are
-    the refs of the remote. Of the run `but`, nothing is removed."""
+    the refs of the remote. Of the run `but`, nothing is removed. What there is of a lost task is still worth something.
+    """
     location = context.location
     for each in attempts.listed(location):
         result = there.get(names.result_ref(each.fleet, each.task))
         if each.run_id == but or (result is None and names.end_ref(each.fleet) not in there):
             continue
         with contextlib.suppress(AgentosError, OSError), attempts.working(location, each.fleet, each.task):
+            if result is not None and is_lost(context, remote, each.fleet, each.task, result):
+                continue
             done(context, each)
             _delete_live(there, remote, each)
     attempts.remove_unused(location)
     if any(each.id.startswith(pool.UNFINISHED) for each in journal.interrupted(location)):
         pool_filling.clean(context)
     state_dir.remove_abandoned(location)
+    for folder in _FOLDERS:
+        files.remove_unfinished(os.path.join(location.shared_state_dir, folder))
     remove_stale(location)
 
 

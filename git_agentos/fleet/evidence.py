@@ -120,19 +120,6 @@ class Search:
         return self._work.evidence is not None and self._scan.is_found_in(self._work.evidence)
 
 
-def size_of_change(repository: Repository, base: str, tree: str) -> tuple[int, int]:
-    """How many lines are added and removed between a commit and a tree, and in how many files. A binary file has no
-    lines."""
-    out = repository.git("diff-tree", "-r", "-z", "--numstat", "--no-renames", base, tree)
-    lines = files = 0
-    for row in out.split(b"\0"):
-        added, tab, rest = row.partition(b"\t")
-        if tab:
-            files += 1
-            lines += sum(int(each) for each in (added, rest.partition(b"\t")[0]) if each.isdigit())
-    return lines, files
-
-
 def final_tree(context: OpenWorktree, run: Run, work: Work) -> str | None:
     """The tree of a run's result: that of its branch, or all visible files of its last checkpoint where it has
     committed nothing; None where it has none."""

@@ -21,7 +21,7 @@ from typing import Protocol
 from git_agentos import config
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, FleetError, GitCommandError, LockedError, RunError
-from git_agentos.fleet import attempts, clearing, clones, evidence, names, progress, records
+from git_agentos.fleet import attempts, change_size, clearing, clones, evidence, names, progress, records
 from git_agentos.fleet.attempts import Attempt
 from git_agentos.fleet.evidence import Search
 from git_agentos.fleet.records import Fleet, Live, Result
@@ -136,11 +136,7 @@ class _Worker:
 
     def _is_lost(self, result: str) -> bool:
         """Whether a result says that the task is lost."""
-        fleet, task = self._request.fleet, self._request.task
-        self._remote.fetch([names.result_ref(fleet, task)])
-        found = records.read_result(self._context.repository, result, fleet, task)
-        clearing.fetched(self._context, fleet, task)
-        return found.state == records.LOST
+        return clearing.is_lost(self._context, self._remote, self._request.fleet, self._request.task, result)
 
     def _fetch(self, there: Mapping[str, str]) -> Fleet:
         """The fleet, with the task alone."""
@@ -307,7 +303,7 @@ class _Worker:
             context.repository, self._run_id, work, [base], scanner.installed(context.location), frozenset()
         )
         tree = evidence.final_tree(context, run, work)
-        lines, files = (None, None) if tree is None else evidence.size_of_change(context.repository, base, tree)
+        lines, files = (None, None) if tree is None else change_size.measure(context.repository, base, tree)
         with context.repository.writer() as writer:
             found = search.pushable(writer)
             result = Result(

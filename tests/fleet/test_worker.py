@@ -179,6 +179,17 @@ def test_a_worker_whose_task_was_cancelled_stops(site: Site) -> None:
     assert machine.left() == {}
 
 
+def test_what_a_machine_has_of_a_lost_task_is_not_lost(cut_off: tuple[Site, Machine]) -> None:
+    site, machine = cut_off
+    add_result(site, "a", "lost", attempts=1)
+    assert machine.work("b").code == 0
+    done = machine.work("a")
+    assert done.code == 0, done
+    assert times_run(site.folder, "agent") == 1
+    assert (site.result("a").state, site.result("a").attempts) == ("passed", 2)
+    assert machine.left() == {}
+
+
 def test_a_lost_result_is_replaced(site: Site) -> None:
     site.submit({"id": "a", "agent": "echo x >f", "validate": "true"})
     lost = add_result(site, "a", "lost", attempts=3)
@@ -413,8 +424,8 @@ def test_a_worktree_is_as_new_for_the_next_task(site: Site) -> None:
         (above / name).unlink()
     assert len(machine.pool()) == 1
     assert machine.left() == {}
-    (path,) = machine.clone.path.parent.glob("repository.worktrees/.pool/*")
-    prepared = Repo(path)
+    (prepared_path,) = machine.clone.path.parent.glob("repository.worktrees/.pool/*")
+    prepared = Repo(prepared_path)
     assert prepared.text("status", "--porcelain", "--ignored") == ""
     assert prepared.text("diff", "--stat", repo.oid("HEAD")) == ""
 
