@@ -15,7 +15,7 @@ render/        results as text, JSON and HTML
 text           a result as text, and its style
 output         stdout and stderr: nothing else writes to either stream
 hunk_questions the questions of `restore --patch`
-progress       the progress of runs and workflows; transfer_progress: of transfers
+progress       the progress of runs and workflows; transfer_progress: of transfers; fleet_progress: of fleets
 status_line    the line on the terminal that shows progress
 command_tree   the commands as plain data, read by help, completion and the tests of the man pages
 completion     the completion scripts

@@ -317,7 +317,7 @@ def _code(cell: str) -> list[str]:
 
 def test_configuration_lists_every_setting() -> None:
     """The keys and variables that are read are those in configuration.md and git-agentos(1)."""
-    groups = "tdd|auto|sync"
+    groups = "tdd|auto|sync|fleet"
     read = set(re.findall(rf"\bagentos(?:\.(?:{groups}))?\.(?!(?:{groups})\.)\w+", inspect.getsource(config).lower()))
     read |= {key.lower() for key in re.findall(r"^    (agentos\.\S+)", settings.__doc__ or "", re.MULTILINE)}
     described = re.findall(r"^### `(agentos\.\S+)`$", (ROOT / "docs/configuration.md").read_text(), re.MULTILINE)
