@@ -35,7 +35,7 @@ ELSEWHERE = [
     *"approval approval-list".split(),
     *"guard-status hooks-status init".split(),
     *"run run-cleanup run-list run-logs run-diff run-verify rollback".split(),
-    *"fleet fleets fleet-logs".split(),
+    *"fleet fleets fleet-logs fleet-worker".split(),
     *"tdd tdd-list tdd-gate tdd-graph".split(),
     *"watch sync sync-status forget storage report".split(),
     *"watch sync sync-status forget storage".split(),
