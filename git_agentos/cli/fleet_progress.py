@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from git_agentos.cli import quote
 from git_agentos.cli.render.text import fleet as render
 from git_agentos.cli.status_line import StatusLine
+from git_agentos.util import quote
 
 if TYPE_CHECKING:
     from git_agentos.fleet.status import Status

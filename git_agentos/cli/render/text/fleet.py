@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from git_agentos.cli import quote
 from git_agentos.cli.render.text.layout import abbrev, limited, lines, relative_time, table
 from git_agentos.cli.render.text.layout import counts as counted
 from git_agentos.cli.text import Style, Text
+from git_agentos.util import quote
 from git_agentos.util.values import count
 
 if TYPE_CHECKING:
