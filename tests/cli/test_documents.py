@@ -251,6 +251,7 @@ def test_the_result_classes_are_the_reference() -> None:
     assert [*workspace.Status._fields, *above] == list(schema_of("status"))
     from git_agentos import log, memory
     from git_agentos.report import collection, lanes
+    from git_agentos.fleet import worker
     from git_agentos.run import cleanup, events, rollback
     from git_agentos.run import workspace as run_workspace
     from git_agentos.tdd import state as tdd
@@ -295,6 +296,7 @@ def test_the_result_classes_are_the_reference() -> None:
         (cleanup.Cleaned, "cleaned run"),
         (cleanup.Kept, "kept run"),
         (rollback.Rollback, "rollback"),
+        (worker.Done, "fleet-worker"),
         (tdd.Workflow, "tdd"),
         (lanes.Lane, "agent lane"),
         (lanes.Mark, "mark"),
