@@ -1,8 +1,8 @@
 """Accepting tasks of a fleet: merging what has passed, in the order of least conflict.
 
 Each task's result is verified, and collected before its work is merged. All is merged in memory first, one onto the
-other; what conflicts is left out, and the branch moves once. Of several samples the smallest one is taken that verifies;
-where one of them was merged before, none.
+other; what conflicts is left out, and the branch moves once. Of several samples the smallest one is taken that
+verifies; where one of them was merged before, none.
 """
 
 from __future__ import annotations
