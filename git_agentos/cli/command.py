@@ -22,12 +22,9 @@ Kind = TypeVar("Kind", bound="Command")
 
 # In the order in which help lists them.
 COMMANDS = (
-    "init", "checkpoint", "restore", "undo", "recover", "pick", "forget", "worktree", "run", "rollback", "tdd", "log",
-    "turns", "revert", "why", "memory", "guard", "approvals", "hooks", "hook", "watch", "sync", "storage", "report",
-    "ui", "mcp", "db", "status", "doctor", "completion",
     "init", "checkpoint", "restore", "undo", "recover", "pick", "forget", "worktree", "run", "fleet", "rollback", "tdd",
-    "log", "turns", "revert", "why", "memory", "guard", "approvals", "hooks", "hook", "watch", "sync", "storage", "ui",
-    "mcp", "db", "status", "doctor", "completion",
+    "log", "turns", "revert", "why", "memory", "guard", "approvals", "hooks", "hook", "watch", "sync", "storage",
+    "report", "ui", "mcp", "db", "status", "doctor", "completion",
 )  # fmt: skip
 
 # What all commands take besides their own options; `-h` and `--help` are the parser's.

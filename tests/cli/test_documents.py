@@ -35,11 +35,9 @@ ELSEWHERE = [
     *"approval approval-list".split(),
     *"guard-status hooks-status init".split(),
     *"run run-cleanup run-list run-logs run-diff run-verify rollback".split(),
-    *"fleet fleets fleet-logs fleet-worker".split(),
+    *"fleet fleets fleet-logs fleet-worker fleet-collect fleet-accept".split(),
     *"tdd tdd-list tdd-gate tdd-graph".split(),
     *"watch sync sync-status forget storage report".split(),
-    *"watch sync sync-status forget storage".split(),
-    *"fleet-collect fleet-accept".split(),
 ]
 KINDS = [name for name, (is_kind, body) in sections().items() if is_kind and "```json" in body]
 
@@ -250,8 +248,8 @@ def test_the_result_classes_are_the_reference() -> None:
     above = ["interrupted_runs", "open_workflows", "guard_problems", "watch"]
     assert [*workspace.Status._fields, *above] == list(schema_of("status"))
     from git_agentos import log, memory
-    from git_agentos.report import collection, lanes
     from git_agentos.fleet import worker
+    from git_agentos.report import collection, lanes
     from git_agentos.run import cleanup, events, rollback
     from git_agentos.run import workspace as run_workspace
     from git_agentos.tdd import state as tdd
