@@ -153,7 +153,7 @@ def test_findings_are_described() -> None:
     makers = {"Finding": 0, "fixable": 0, "repairable": 1}
     for path in (PROJECT_ROOT / "git_agentos").rglob("*.py"):
         source = path.read_text()
-        if not any(f"{maker}(" in source for maker in makers):
+        if not any(f"{maker}(" in source for maker in makers) or "gate" in path.parts:  # its findings are others
             continue
         calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
         named = [(call.func.id, call.args) for call in calls if isinstance(call.func, ast.Name)]
