@@ -29,9 +29,9 @@ from git_agentos.git.repository import Repository
 from git_agentos.git.scan import Scan
 from git_agentos.guard import authorize
 from git_agentos.util.named_tuple import NamedTuple
+from git_agentos.util.progress import SILENT
 
 if TYPE_CHECKING:
-    from git_agentos.checkpoint.capture.observer import Progress
     from git_agentos.checkpoint.model import Skipped
     from git_agentos.checkpoint.pick import Pick
     from git_agentos.checkpoint.queries import (
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from git_agentos.checkpoint.restore.commands import Recovery
     from git_agentos.checkpoint.restore.request import Restoration, RestoreOptions
     from git_agentos.findings import Finding
+    from git_agentos.util.progress import Progress
 
 # Most of the time of a checkpoint is start-up, so modules that it does not need are imported where they are used. These
 # modules define the result types.
@@ -86,7 +87,10 @@ if not TYPE_CHECKING:  # otherwise mypy would accept any name
 class Workspace:
     """One worktree of one repository, and the agent that acts in it."""
 
-    def __init__(self, location: Location, scan: Scan | None, start: str, agent: str | None) -> None:
+    def __init__(
+        self, location: Location, scan: Scan | None, start: str, agent: str | None, progress: Progress = SILENT
+    ) -> None:
+        self._progress = progress
         self._scan = scan
         self._start = start
         self._location = location
@@ -120,12 +124,12 @@ class Workspace:
     def context(self) -> OpenWorktree:
         """The open worktree, for the functions of `git_agentos.worktree`, `git_agentos.log` and
         `git_agentos.memory`."""
-        return OpenWorktree(self._repository, self._settings, self._agent, self._timeline)
+        return OpenWorktree(self._repository, self._settings, self._agent, self._timeline, self._progress)
 
     # -- saving ---------------------------------------------------------------------------------------------
 
     @authorize.entry("checkpoint")
-    def checkpoint(  # noqa: PLR0913 - the options of the command, documented
+    def checkpoint(
         self,
         description: str = "",
         *,
@@ -134,19 +138,18 @@ class Workspace:
         meta: Mapping[str, str] | None = None,
         run_id: str | None = None,
         session_id: str | None = None,
-        observer: Progress | None = None,
     ) -> Checkpoint:
         """Save the complete working state; nothing in it changes.
 
         With an automatic `trigger` (any but `manual` and `milestone`), if nothing has changed, the newest checkpoint is
-        returned, with `unchanged` set. `observer` is told how it goes on.
+        returned, with `unchanged` set.
         """
         from git_agentos.checkpoint import creation
         from git_agentos.checkpoint.capture.observer import CaptureObserver
         from git_agentos.checkpoint.capture.request import CaptureRequest
 
         self._record_pending(None, every=False)
-        watching = CaptureObserver(config.max_untracked(self._settings.values), os.path.expanduser("~"), observer)
+        watching = CaptureObserver(config.max_untracked(self._settings.values), os.path.expanduser("~"))
         request = CaptureRequest(observer=watching)
         metadata = self.context.metadata(
             trigger=trigger,
@@ -553,16 +556,22 @@ class Workspace:
 
 
 def open_workspace(
-    path: str | os.PathLike[str] = ".", *, agent: str | None = None, scan: Scan | None = None
+    path: str | os.PathLike[str] = ".",
+    *,
+    agent: str | None = None,
+    scan: Scan | None = None,
+    progress: Progress = SILENT,
 ) -> Workspace:
     """The workspace of the worktree that `path` is in. Deprecated: use `git_agentos.open_repository`.
 
     `agent` is the acting agent; by default AGENTOS_AGENT_ID, else the worktree's own id. `scan` was started for this
-    path before. Raises RepositoryError outside a worktree, UnsupportedRepository if libgit2 cannot open it.
+    path before; `progress` is told how far an operation is.
+
+    Raises RepositoryError outside a worktree, UnsupportedRepository if libgit2 cannot open it.
     """
     start = os.path.realpath(os.fspath(path))
     location = scan.location if scan is not None else locate(os.fspath(path))
-    return Workspace(location, scan, start, agent)
+    return Workspace(location, scan, start, agent, progress)
 
 
 def _check_limit(limit: int | None) -> None:

@@ -23,6 +23,7 @@ from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
 from git_agentos.util.named_tuple import NamedTuple
+from git_agentos.util.progress import phase
 
 if TYPE_CHECKING:
     from git_agentos.checkpoint.log_sync import PendingLog
@@ -87,7 +88,8 @@ def capture_worktree(
     """The current state. In each repository inside the worktree, a checkpoint is created there."""
     wanted = request or CaptureRequest()
     create = functools.partial(_create_nested, metadata=metadata, worktree=worktree, request=wanted.for_inner())
-    return capture_state(worktree.repository, writer, worktree.settings, scan, _with_nested(wanted, create=create))
+    wanted = _with_nested(wanted._replace(progress=worktree.progress), create=create)
+    return capture_state(worktree.repository, writer, worktree.settings, scan, wanted)
 
 
 def preview_worktree(
@@ -97,7 +99,8 @@ def preview_worktree(
     checkpoint is named if it holds the state, else none."""
     wanted = _with_nested(request or CaptureRequest(), import_objects=False)
     preview = functools.partial(_preview_nested, worktree=worktree, request=wanted.for_inner())
-    return capture_state(worktree.repository, writer, worktree.settings, scan, _with_nested(wanted, create=preview))
+    wanted = _with_nested(wanted._replace(progress=worktree.progress), create=preview)
+    return capture_state(worktree.repository, writer, worktree.settings, scan, wanted)
 
 
 def _with_nested(request: CaptureRequest, **options: Any) -> CaptureRequest:
@@ -121,18 +124,32 @@ def write_checkpoint(
     checkpoints have written is packed together from time to time.
     """
     worktree = worktree._replace(worktree_id=metadata.worktree_id)
-    repository, settings = worktree.repository, worktree.settings
     state = state._replace(pins=[*dict.fromkeys([*state.pins, *keep_commits])])
+    with phase(worktree.progress, "Writing the checkpoint"):
+        return _write(worktree, writer, state, metadata, attachments or {}, changes=bool(keep_commits))
+
+
+def _write(
+    worktree: OpenWorktree,
+    writer: Writer,
+    state: State,
+    metadata: Metadata,
+    attachments: Mapping[bytes, trees.Entry],
+    *,
+    changes: bool,
+) -> Created:
+    """Write a state; with `changes`, even if it is that of the newest checkpoint."""
+    repository, settings = worktree.repository, worktree.settings
     load = _pending_log(worktree)
     is_needed = metadata.trigger in format.EVEN_IF_UNCHANGED or (load is not None and load.is_reason)
-    if not is_needed and not attachments and not keep_commits:
+    if not is_needed and not attachments and not changes:
         earlier = _unchanged(repository, metadata.worktree_id, state)
         if earlier is not None:
             # Some objects of the state may be new nevertheless (a nested checkpoint): keep them.
             writer.flush()
             consolidation.note(repository, writer)
             return Created(earlier, state)
-    files = dict(attachments or {})
+    files = dict(attachments)
     if load:
         files.update(load.files(writer))
     checkpoint = format.write(writer, state, metadata, settings.committer, _versions(state), files)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from git_agentos import config
 from git_agentos.checkpoint import timeline
@@ -14,18 +14,24 @@ from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
 from git_agentos.store import database_path
 from git_agentos.util.named_tuple import NamedTuple
+from git_agentos.util.progress import SILENT
+
+if TYPE_CHECKING:
+    from git_agentos.util.progress import Progress
 
 
 class OpenWorktree(NamedTuple):
     """One worktree, its settings, and its agent.
 
     `agent` is the id that checkpoints and log entries are created by; `worktree_id` names the worktree's timeline.
+    `progress` is told how far an operation is.
     """
 
     repository: Repository
     settings: Settings
     agent: str
     worktree_id: str
+    progress: Progress = SILENT
 
     @property
     def location(self) -> Location:
@@ -51,4 +57,4 @@ class OpenWorktree(NamedTuple):
         ours = self.settings
         values = configuration.read(location) if os.path.isdir(location.root) else ours.values
         settings = config.settings(values, {})._replace(committer=ours.committer, workflow_db=ours.workflow_db)
-        return OpenWorktree(Repository(location), settings, self.agent, timeline.worktree_id(location))
+        return OpenWorktree(Repository(location), settings, self.agent, timeline.worktree_id(location), self.progress)

@@ -15,8 +15,8 @@ render/        results as text, JSON and HTML
 text           a result as text, and its style
 output         stdout and stderr: nothing else writes to either stream
 hunk_questions the questions of `restore --patch`
-progress       the progress of runs and workflows; transfer_progress: of transfers; fleet_progress: of fleets
-status_line    the line on the terminal that shows progress
+progress       the progress of runs and workflows; fleet_progress: of fleets
+status_line    the line on the terminal that shows progress: of what others do, and of our own work
 command_tree   the commands as plain data, read by help, completion and the tests of the man pages
 completion     the completion scripts
 served         what the watch daemon loads in advance

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 from git_agentos.cli import prescan
 from git_agentos.cli.output import Output
 from git_agentos.errors import AgentosError, RepositoryError
+from git_agentos.util.progress import SILENT
 from git_agentos.watch import place
 
 if TYPE_CHECKING:
+    from git_agentos.cli.status_line import OperationProgress
     from git_agentos.git.scan import Scan
+    from git_agentos.util.progress import Progress
     from git_agentos.workspace import Workspace
 
 # These refuse to work after an interrupted restore, or finish it: no warning is needed.
@@ -35,6 +38,7 @@ class Invocation:
         self._is_scan_given = False
         self._interruption_checked = False
         self._guard_checked = False
+        self._progress: OperationProgress | None = None
 
     @property
     def directory(self) -> str:
@@ -53,7 +57,7 @@ class Invocation:
         from git_agentos.workspace import open_workspace
 
         scan = None if self._is_scan_given else self._scan
-        workspace = open_workspace(self.directory, agent=self.agent, scan=scan)
+        workspace = open_workspace(self.directory, agent=self.agent, scan=scan, progress=self.progress)
         self._is_scan_given = True
         self._warn_of_interruption(workspace)
         self._warn_of_tampering(workspace)
@@ -62,8 +66,22 @@ class Invocation:
         self._keep_watching(workspace)
         return workspace
 
+    @property
+    def progress(self) -> Progress:
+        """What shows how far the command is, where somebody can see it."""
+        if self._progress is None:
+            output = self.output
+            if output.json or output.quiet or output.terminal_width() is None:
+                return SILENT
+            from git_agentos.cli.status_line import OperationProgress
+
+            self._progress = OperationProgress(output)
+            output.draws(self._progress)
+        return self._progress
+
     def close(self) -> None:
-        """Stop a scan that nobody has read."""
+        """Stop a scan that nobody has read, and show no progress any more."""
+        self.output.end_progress()
         if self._scan is not None:
             self._scan.discard()
 

@@ -8,16 +8,26 @@ for a terminal (`quote`); messages of errors are made safe here.
 
 from __future__ import annotations
 
+import _thread  # `threading` takes long to import
 import contextlib
 import os
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from git_agentos.cli.text import Style, Text
 from git_agentos.errors import AgentosError, AgentosWarning, system_reason
 from git_agentos.util import quote
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Drawn(Protocol):
+        """A line of progress that a thread draws."""
+
+        def close(self) -> None: ...
 
 
 class Output:
@@ -28,7 +38,12 @@ class Output:
         self.stderr = stderr
         self.json = json
         self.quiet = False
+        self.began = time.monotonic()
+        self.has_status_line = False  # of what runs commands of others: no other progress is drawn then
         self._transient = False
+        self._drawn: Drawn | None = None
+        # Of a thread that draws, and whatever else writes to stderr.
+        self._lock = _thread.allocate_lock()
 
     @classmethod
     def standard(cls, *, json: bool = False) -> Output:
@@ -46,6 +61,7 @@ class Output:
 
             self._write(documents.dump(documents.document(kind, fields)) + "\n")
             return
+        self.end_progress()
         text = render(_style(self.stdout))
         self._write(text.quiet if self.quiet and text.quiet is not None else text.result)
         for warning in text.warnings:
@@ -71,6 +87,7 @@ class Output:
 
         With `nothing_changed`, add that nothing was changed, unless the hint says so.
         """
+        self.end_progress()
         if self.json:
             from git_agentos.cli.render import json as documents
 
@@ -117,6 +134,8 @@ class Output:
         """The columns of the terminal at stderr; None if it is not a terminal on which a line can be overwritten."""
         if self.stderr is None or not self.stderr.isatty() or os.environ.get("TERM") == "dumb":
             return None
+        if os.environ.get("CI"):
+            return None  # a log that only looks like a terminal
         try:
             return os.get_terminal_size(self.stderr.fileno()).columns or 80
         except (OSError, ValueError):
@@ -129,8 +148,24 @@ class Output:
         """
         if self.json or self.quiet:
             return
-        self._write_stderr(line if transient else f"{line}\n")
-        self._transient = transient
+        self._write_stderr(line if transient else f"{line}\n", transient=transient)
+
+    def draws(self, drawn: Drawn) -> None:
+        """From now on, `drawn` draws a line of progress, until the result or an error is printed."""
+        self._drawn = drawn
+
+    def end_progress(self) -> None:
+        """Show no progress any more, and erase what is shown."""
+        if self._drawn is not None:
+            self._drawn.close()
+
+    def is_in_foreground(self) -> bool:
+        """Whether this process may write to the terminal at stderr now; as git, which does not show its progress in the
+        background. True where that terminal is not the one that controls this process."""
+        try:
+            return self.stderr is not None and os.tcgetpgrp(self.stderr.fileno()) == os.getpgrp()
+        except (OSError, ValueError):
+            return True
 
     def clear_status_line(self) -> None:
         """Erase a transient line: the next output may go to stdout."""
@@ -159,10 +194,11 @@ class Output:
         except (ImportError, OSError, ValueError):
             pass  # not a terminal
         self._write_stderr(question)
-        line = b""
+        line, shown, self.has_status_line = b"", self.has_status_line, True  # nothing is drawn over the question
         try:
             line = sys.stdin.buffer.readline()
         finally:
+            self.has_status_line = shown
             if not line.endswith(b"\n"):
                 self._write_stderr("\n")
         return line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "surrogateescape") if line else None
@@ -183,6 +219,7 @@ class Output:
     def _write(self, data: str | bytes) -> None:
         if not data or self.stdout is None:
             return
+        self.clear_status_line()
         try:
             _put(self.stdout, data)
         except BrokenPipeError:
@@ -197,15 +234,16 @@ class Output:
         for line in text.split("\n"):
             self._write_stderr(f"{style.paint(colour, prefix + ':')} {line}\n")
 
-    def _write_stderr(self, text: str) -> None:
-        if self.stderr is None:
-            return
-        # Return to the beginning of a transient line and erase it.
-        text, self._transient = ("\r\x1b[K" if self._transient else "") + text, False
-        try:
-            _put(self.stderr, text)
-        except OSError:
-            self.stderr = None  # nowhere to report that
+    def _write_stderr(self, text: str, *, transient: bool = False) -> None:
+        with self._lock:
+            if self.stderr is None:
+                return
+            # Return to the beginning of a transient line and erase it.
+            text, self._transient = ("\r\x1b[K" if self._transient else "") + text, transient
+            try:
+                _put(self.stderr, text)
+            except OSError:
+                self.stderr = None  # nowhere to report that
 
 
 def _is_terminal(stream: TextIO | None) -> bool:

@@ -18,12 +18,17 @@ import contextlib
 import os
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from git_agentos.git import links
 from git_agentos.git.objects import loose
 from git_agentos.git.objects.pack_index import PackIndex
 from git_agentos.git.repository import Repository
 from git_agentos.util import files
+from git_agentos.util.progress import SILENT, counted, phase
+
+if TYPE_CHECKING:
+    from git_agentos.util.progress import Progress
 
 _LOOSE, _PACK = "tmp_obj_forget_", "tmp_pack_forget_"
 _BESIDE = (".idx", ".rev", ".bitmap", ".mtimes")
@@ -78,7 +83,7 @@ class Care:
         return loose and self.used_until is not None and touched > self.used_until
 
 
-def remove(repository: Repository, oids: Collection[str], care: Care) -> Removed:
+def remove(repository: Repository, oids: Collection[str], care: Care, progress: Progress = SILENT) -> Removed:
     """Delete objects from the repository's own store. The caller has made sure that nothing needs them, and holds the
     lock under which loose objects are packed."""
     done = Removed()
@@ -88,8 +93,9 @@ def remove(repository: Repository, oids: Collection[str], care: Care) -> Removed
         done.leave(_IN_USE, kept)
         oids = set(oids) - kept
     if oids:
-        _remove_loose(repository, oids, done)
-        _remove_packed(repository, oids, care, done)
+        _remove_loose(repository, counted(progress, "Deleting objects", oids), done)
+        with phase(progress, "Repacking objects"):
+            _remove_packed(repository, oids, care, done)
     return done
 
 
@@ -128,7 +134,7 @@ def _hidden(path: str, prefix: str) -> str:
 # -- loose objects -----------------------------------------------------------------------------------------------------
 
 
-def _remove_loose(repository: Repository, oids: Collection[str], done: Removed) -> None:
+def _remove_loose(repository: Repository, oids: Iterable[str], done: Removed) -> None:
     folders = set()
     for oid in oids:
         path = loose.path(repository.objects_dir, oid)

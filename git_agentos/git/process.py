@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from git_agentos.errors import GitCommandError, RepositoryError
 from git_agentos.git import gitfile
@@ -81,6 +81,9 @@ FIXED_CONFIG = (
     "-c",
     "advice.graftFileDeprecated=false",
 )
+
+# Of what git says: the longest line, and how much is kept for the message of an error.
+LONGEST_LINE = KEPT = 64 << 10
 
 # git's messages if the index, or the shared one of a split index, is damaged (read-cache.c, split-index.c).
 _DAMAGED_INDEX = (
@@ -223,6 +226,32 @@ def finish(process: subprocess.Popen[bytes], data: bytes | None = None) -> tuple
     """Feed `data`, wait, and return exit code, stdout and stderr."""
     out, err = process.communicate(data)
     return process.returncode, out, err
+
+
+def finish_shown(process: subprocess.Popen[bytes], output: Callable[[str], None]) -> tuple[int, bytes, bytes]:
+    """Wait for a git that reads nothing, and give its progress to `output`, line by line; exit code, stdout (which must
+    be short), and the end of stderr without the progress."""
+    assert process.stdout is not None and process.stderr is not None
+    kept, line = b"", b""
+    try:
+        while data := process.stderr.read1(8192):  # type: ignore[attr-defined]  # a pipe is buffered
+            kept = (kept + data)[-KEPT:]
+            *lines, line = re.split(rb"[\r\n]", line + data)
+            line = line[-LONGEST_LINE:]
+            for each in lines:
+                if each.strip():
+                    output(each.decode("utf-8", "replace").rstrip())
+        out = process.stdout.read()
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    finally:
+        process.stdout.close()
+        process.stderr.close()
+    # What is progress is no reason for a failure.
+    err = b"\n".join(each for each in re.split(rb"[\r\n]+", kept) if b"% (" not in each)
+    return process.wait(), out, err
 
 
 def run(  # noqa: PLR0913 - as subprocess.run

@@ -20,8 +20,6 @@ from git_agentos.util.named_tuple import NamedTuple
 Output = Callable[[str], None]
 
 _MOST_REFS = 200_000
-_LONGEST_LINE = 64 << 10
-_KEPT = 64 << 10  # bytes of stderr that are kept for the message of an error
 # Against settings of the user that would add to what is pushed or fetched, or refuse it.
 _PUSH = ("--porcelain", "--progress", "--no-verify", "--no-follow-tags", "--recurse-submodules=no", "--no-signed")
 # In a partial clone, everything is fetched: checkpoints are restored where there is no network, too.
@@ -57,12 +55,12 @@ def list_refs(location: Location, remote: str) -> dict[str, str]:
     found: dict[str, str] = {}
     said = b""
     try:
-        while line := child.stdout.readline(_LONGEST_LINE):
+        while line := child.stdout.readline(process.LONGEST_LINE):
             oid, tab, name = line.rstrip(b"\n").partition(b"\t")
             if tab and location.hash.is_oid(oid.decode("ascii", "replace")):
                 found[name.decode("utf-8", "surrogateescape")] = oid.decode("ascii")
             else:
-                said = (said + line)[-_KEPT:]
+                said = (said + line)[-process.KEPT :]
             if len(found) > _MOST_REFS:
                 raise RepositoryError(f"the remote '{remote}' lists more refs than git-agentos reads ({_MOST_REFS})")
     except BaseException:
@@ -118,7 +116,7 @@ def _fetch(
         child.stdin.close()
     except BrokenPipeError:
         pass  # its exit code shows the error
-    status, _, err = _finish(child, output)
+    status, _, err = process.finish_shown(child, output)
     if status != 0:
         raise process.failure(args, status, err)
 
@@ -160,7 +158,7 @@ def _push(
     settings = ["-c", f"remote.{remote}.mirror=false", "-c", "push.pushOption="]
     args = [*settings, "push", *_PUSH, *options, "--", remote, *specs]
     child = process.spawn(args, cwd=location.root, env=_environment(location, quarantine))
-    status, out, err = _finish(child, output)
+    status, out, err = process.finish_shown(child, output)
     answers = _answers(out)
     if status != 0 and not answers:
         raise process.failure(args, status, err)
@@ -183,28 +181,3 @@ def _answers(out: bytes) -> dict[str, str | None]:
         reason = re.fullmatch(r"\[[^]]*\] \((.*)\)", summary)
         found[name] = None if flag != _REJECTED else reason[1] if reason else summary
     return found
-
-
-def _finish(child: subprocess.Popen[bytes], output: Output) -> tuple[int, bytes, bytes]:
-    """Wait for git, and give its progress to `output`; exit code, stdout (which is short), and the end of stderr."""
-    assert child.stdout is not None and child.stderr is not None
-    kept, line = b"", b""
-    try:
-        while data := child.stderr.read1(8192):  # type: ignore[attr-defined]  # a pipe is buffered
-            kept = (kept + data)[-_KEPT:]
-            *lines, line = re.split(rb"[\r\n]", line + data)
-            line = line[-_LONGEST_LINE:]
-            for each in lines:
-                if each.strip():
-                    output(each.decode("utf-8", "replace").rstrip())
-        out = child.stdout.read()
-    except BaseException:
-        child.kill()
-        child.wait()
-        raise
-    finally:
-        child.stdout.close()
-        child.stderr.close()
-    # What is progress is no reason for a failure.
-    err = b"\n".join(each for each in re.split(rb"[\r\n]+", kept) if b"% (" not in each)
-    return child.wait(), out, err

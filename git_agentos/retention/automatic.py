@@ -85,7 +85,7 @@ def _oldest(context: OpenWorktree, names: list[str], wanted: int) -> list[str]:
             (link.commit.time, -n, link.checkpoint) for n, link in enumerate(each.links) if link.checkpoint in free
         ]
     ordered = [oid for _, _, oid in sorted(ages)]
-    held = storage.held(repository, plans)
+    held = storage.held(repository, plans, context.progress)
     low, high = 0, len(ordered)  # the fewest that free enough
     while low < high:
         middle = (low + high) // 2

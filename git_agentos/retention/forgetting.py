@@ -27,6 +27,7 @@ from git_agentos.retention.plan import Link, Plan
 from git_agentos.retention.rules import Rules
 from git_agentos.util import directories, locks
 from git_agentos.util.named_tuple import NamedTuple
+from git_agentos.util.progress import counted, phase
 
 _ATTEMPTS = 1000
 _PATIENCE = 30.0  # seconds to wait for a restore that is going on
@@ -87,13 +88,14 @@ def forget(context: OpenWorktree, request: Request, *, dry_run: bool = False, wo
     process.require_no_quarantine()
     with forgetting(context.location):
         with no_restores(context.location):
-            plans = plans_of(context, request)
+            with phase(context.progress, "Looking for checkpoints to forget"):
+                plans = plans_of(context, request)
             plans, left = _without_unreadable(context.repository, plans, asked=bool(request.ids))
             changed = [each for each in plans if each.forgotten]
             if changed and not dry_run:
                 roots = {oid for each in changed for oid in (each.tip, *each.forgotten)}
                 pending.note(context.location, pending.ROOTS, sorted(roots))
-                for each in changed:
+                for each in counted(context.progress, "Rewriting timelines", changed):
                     move(context, each, left)
         if dry_run:
             return _result(plans, Freed(_estimate(context, plans)), dry_run=True)

@@ -23,11 +23,13 @@ from git_agentos.git.reachability import Kept
 from git_agentos.git.repository import Repository
 from git_agentos.retention import pending
 from git_agentos.util.named_tuple import NamedTuple
+from git_agentos.util.progress import phase
 from git_agentos.util.values import parse_boolean
 
 _LOCKS = ("index.lock", "next-index-")
 _SLACK = 2_000_000_000  # ns: what the clock of a network file system may be off
 _RECENT = 3600  # seconds
+_LOOKING = "Looking for objects that nothing needs"
 _PRECIOUS = ("extensions.preciousobjects", "gc.preciousobjects")
 
 
@@ -41,7 +43,8 @@ class Freed(NamedTuple):
 def estimate(context: OpenWorktree, roots: Iterable[str], without: Iterable[str], instead: Iterable[str]) -> int:
     """How many bytes would be freed of what `roots` reach, if the refs `without` did not count, but `instead` did."""
     kept = kept_by(context)._replace(without=tuple(without), instead=tuple(instead))
-    found = reachability.unneeded(context.repository, kept, roots).oids
+    with phase(context.progress, _LOOKING):
+        found = reachability.unneeded(context.repository, kept, roots).oids
     if not found:
         return 0
     return object_sizes.on_disk(context.repository, found)
@@ -66,7 +69,8 @@ def free(context: OpenWorktree, *, used_until: int | None = None, worth: int = 0
     kept = kept_by(context)
     care = Care(_locked_since(kept.git_dirs), _used_until(used_until), worth, frozenset(found.written))
     try:
-        unneeded = reachability.unneeded(repository, kept, found.roots, found.objects)
+        with phase(context.progress, _LOOKING):
+            unneeded = reachability.unneeded(repository, kept, found.roots, found.objects)
         if not unneeded.oids:
             pending.remove(found.paths)
             return Freed()
@@ -75,7 +79,7 @@ def free(context: OpenWorktree, *, used_until: int | None = None, worth: int = 0
         _write_commit_graph(repository)
         with gc.deleting_objects(location):
             done = object_removal.remove(
-                repository, unneeded.oids - reachability.needed_since(repository, unneeded), care
+                repository, unneeded.oids - reachability.needed_since(repository, unneeded), care, context.progress
             )
     except GitCommandError as error:
         return Freed(0, (f"objects, because it is not known which ones are still needed: {error.message}",))

@@ -21,6 +21,7 @@ from git_agentos.retention.redaction import Redaction
 from git_agentos.run import lock
 from git_agentos.run.context import run_id_of
 from git_agentos.sync import host, names, replaced
+from git_agentos.util.progress import counted
 
 _ROUNDS = 100  # while other processes keep creating checkpoints
 
@@ -74,7 +75,7 @@ def rewrite(context: OpenWorktree, redaction: Redaction, progress: Progress) -> 
         due = [each for each in found if each is not None and each.tip != moved.get(each.timeline)]
         if not due:
             break
-        for each in due:
+        for each in counted(context.progress, "Rewriting timelines", due):
             moved[each.timeline] = _move(context, redaction, progress, each)
     for name in sorted(moved):
         now = plan.read(context.repository, name)
@@ -83,7 +84,7 @@ def rewrite(context: OpenWorktree, redaction: Redaction, progress: Progress) -> 
 
 def preview(context: OpenWorktree, redaction: Redaction, progress: Progress) -> None:
     """Find out what `rewrite` would do; nothing is written."""
-    for name in all_names(context):
+    for name in counted(context.progress, "Looking through timelines", all_names(context)):
         found = _since(context, name, None)
         if found is not None:
             rewriting = TimelineRewriting(context, redaction, progress)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from git_agentos.checkpoint import carrier, format
 from git_agentos.errors import AgentosError, UsageError
@@ -10,6 +11,10 @@ from git_agentos.git import all_objects, ignore, trees
 from git_agentos.git.repository import Repository, parse_commit
 from git_agentos.retention.secret_texts import Secrets
 from git_agentos.util.named_tuple import NamedTuple
+from git_agentos.util.progress import SILENT, counted
+
+if TYPE_CHECKING:
+    from git_agentos.util.progress import Progress
 
 # Trees that this tool keeps by a ref, and writes again whenever something is added.
 _OWN_TREES: tuple[frozenset[bytes], ...] = (frozenset({b"events.jsonl"}), frozenset({b"rows.json", b"place.json"}))
@@ -45,11 +50,12 @@ class Redaction:
         """Whether paths are to be forgotten."""
         return bool(self._globs)
 
-    def scan(self) -> None:
+    def scan(self, progress: Progress = SILENT) -> None:
         """Look through all objects. Without secrets, only commits and trees are read."""
         wanted = {"commit", "tree", "tag", "blob"} if self.secrets else {"commit", "tree"}
         oids = [oid for oid, kind in all_objects.kinds(self._repository) if kind in wanted and oid not in self._seen]
-        for each in all_objects.read(self._repository, oids, overlap=self.secrets.longest):
+        contents = all_objects.read(self._repository, oids, overlap=self.secrets.longest)
+        for each in counted(progress, "Searching objects", contents, len(oids)):
             self._seen.add(each.oid)
             if self.secrets.is_in(each.data):
                 self.affected[each.oid] = each.kind

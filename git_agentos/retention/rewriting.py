@@ -47,7 +47,7 @@ def rewrite(context: OpenWorktree, wanted: Wanted, *, dry_run: bool = False) -> 
                 f"another git-agentos command is at work on the worktree '{min(blocked)}'", "try again afterwards"
             )
         redaction = Redaction(context.repository, wanted)
-        redaction.scan()
+        redaction.scan(context.progress)
         progress = Progress()
         if dry_run:
             return _preview(context, redaction, progress)

@@ -11,6 +11,7 @@ import itertools
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from git_agentos import config
 from git_agentos.checkpoint import timeline
@@ -25,7 +26,11 @@ from git_agentos.run.context import runs_folder
 from git_agentos.store import database_path
 from git_agentos.util import directories, times
 from git_agentos.util.named_tuple import NamedTuple
+from git_agentos.util.progress import SILENT, counted
 from git_agentos.worktree import pool
+
+if TYPE_CHECKING:
+    from git_agentos.util.progress import Progress
 
 _OTHERS = ("--branches", "--tags", "--remotes", "--glob=refs/stash", "HEAD")
 _MOST = 10
@@ -95,7 +100,7 @@ def measure(context: OpenWorktree, names: Sequence[str]) -> Storage:
     paths: list[LargePath] = []
     checkpoints: list[LargeCheckpoint] = []
     archives = 0
-    parts = held(repository, plans)
+    parts = held(repository, plans, context.progress)
     for each, part in zip(plans, parts, strict=True):
         bare = plan.by_rules(each, Rules({}), needed)
         kept = [plan.by_rules(each, rule, needed).forgotten for rule in wanted]
@@ -152,11 +157,11 @@ def _text(moment: datetime | None) -> str | None:
     return None if moment is None else times.to_text(moment.astimezone(UTC))
 
 
-def held(repository: Repository, plans: Sequence[Plan]) -> list[Held]:
+def held(repository: Repository, plans: Sequence[Plan], progress: Progress = SILENT) -> list[Held]:
     """The objects of each timeline, without those of timelines before it."""
     seen: set[str] = set()
     found = []
-    for each in plans:
+    for each in counted(progress, "Measuring timelines", plans):
         part = Held(repository, each, seen)
         seen |= part.sizes.keys()
         found.append(part)

@@ -25,6 +25,7 @@ from git_agentos.run.events import ACCEPTED, CANCELLED, FAILED, PASSED, TAMPERED
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.runner import seal_run
 from git_agentos.util import times
+from git_agentos.util.progress import counted
 from git_agentos.util.values import parse_duration
 from git_agentos.worktree import journal, layout, record, removal, removal_checks, repair
 from git_agentos.worktree.final_checkpoint import RemovalRequest
@@ -97,7 +98,7 @@ def cleanup(
     found = _with_something(context, found)
     cleaned: list[Cleaned] = []
     kept: list[Kept] = []
-    for run in found:
+    for run in counted(context.progress, "Checking runs", found):
         try:
             if limit is not None and _age(run) < limit and run.state in _ENDED:
                 raise _KeepRun("it ended later than that")

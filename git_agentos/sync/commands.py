@@ -13,7 +13,7 @@ from git_agentos.git.repository import Repository
 from git_agentos.guard import authorize
 from git_agentos.sync import encrypted, encryption, fetch, host, names, notes, push, remotes, scanner
 from git_agentos.sync.names import RemoteTimeline
-from git_agentos.sync.results import Observer, Session, Silent, Synchronisation, SyncStatus, TimelineStatus
+from git_agentos.sync.results import Observer, Session, Stages, Synchronisation, SyncStatus, TimelineStatus
 from git_agentos.sync.scan import Scanner
 
 ALLOWING = "allowing what was found"
@@ -53,9 +53,11 @@ def sync(  # noqa: PLR0913 - the options of the command, documented
         if not dry_run:
             notes.allow(context.location, allow)
     with contextlib.ExitStack() as stack:
+        stages = Stages(context.progress)
+        stack.callback(stages.ended)
         if not dry_run:
             stack.enter_context(notes.lock(context.location, name))
-        session = _connect(context, name, scanner.installed(context.location), observer or Silent(), dry_run=dry_run)
+        session = _connect(context, name, scanner.installed(context.location), observer or stages, dry_run=dry_run)
         session = session._replace(allowed=session.allowed | set(allow))
         return _transfer(session, wanted, agent, last, fetching=not push)
 
@@ -82,7 +84,9 @@ def status(context: OpenWorktree, remote: str | None = None) -> SyncStatus:
     """Compare the timelines of this clone with those on a remote, and say which of other hosts are not here. The remote
     is asked; nothing is transferred."""
     name = remotes.choose(context.settings.values, remote)
-    session = _connect(context, name, scanner.installed(context.location), Silent(), dry_run=True)
+    stages = Stages(context.progress)
+    session = _connect(context, name, scanner.installed(context.location), stages, dry_run=True)
+    stages.ended()
     known = notes.read(context.location, name)
     rows = []
     for id_ in timeline.all_names(context.location):
@@ -121,7 +125,7 @@ def _checkpoints(repository: Repository, tip: str | None) -> list[str]:
 
 def _connect(context: OpenWorktree, remote: str, scanner: Scanner, observer: Observer, *, dry_run: bool) -> Session:
     own = host.name(context)
-    observer.begins(f"asking '{remote}' what it has")
+    observer.begins(f"Asking '{remote}' what it has")
     every = transport.list_refs(context.location, remote)
     parsed = ((names.parse(ref), oid) for ref, oid in every.items())
     there = {name: oid for name, oid in parsed if name is not None}

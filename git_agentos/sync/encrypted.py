@@ -177,7 +177,7 @@ def receive(session: Session, room: Quarantine, name: RemoteTimeline, end: str, 
         chain = bundles.unread(room, end)
 
         def reads(number: int) -> None:
-            session.observer.begins(f"decrypting bundle {number} of {len(chain.bundles)} of {key(name)}")
+            session.observer.begins(f"Decrypting bundle {number} of {len(chain.bundles)} of {key(name)}")
 
         tip = bundles.read(room, chain.bundles, name, by, reads)
         if tip is None:

@@ -37,7 +37,7 @@ def fetch(session: Session, agent: str | None = None) -> Fetched:
         if session.dry_run:
             done.fetched += [Transferred(name.timeline, name.host, None) for name in batch]
             continue
-        session.observer.begins(f"fetching {len(batch)} timelines")
+        session.observer.begins(f"Fetching {len(batch)} timelines")
         failed = (_fetch_encrypted if batch[0].is_encrypted else _fetch_clear)(session, batch, done)
         done.refused += [Refused(f"{name.host}/{name.timeline}", failed[name]) for name in batch if name in failed]
     if not session.dry_run:

@@ -204,7 +204,7 @@ def _choose(session: Session, plans: Sequence[_Plan]) -> None:
         return
     repository = session.context.repository
     known = [oid for oid in dict.fromkeys(session.every.values()) if repository.exists(oid)]
-    session.observer.begins("searching what is new for secrets")
+    session.observer.begins("Searching what is new for secrets")
     scan = Scan(repository, commits, known, session.scanner, session.allowed)
     for plan in plans:
         for commit in plan.lacking.commits:
@@ -241,7 +241,7 @@ def _send(session: Session, plans: Sequence[_Plan]) -> None:
 def _send_batch(session: Session, batch: Sequence[tuple[_Plan, int, str]]) -> None:
     repository = session.context.repository
     count = sum(end - plan.arrived for plan, end, _ in batch)
-    session.observer.begins(f"pushing {count} checkpoints of {len(batch)} timelines")
+    session.observer.begins(f"Pushing {count} checkpoints of {len(batch)} timelines")
     if session.recipients:
         portions = [Portion(plan.name, plan.remote_tip, plan.base, commit) for plan, _, commit in batch]
         answers, tips = encrypted.send(session, portions)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.sync.names import RemoteTimeline
 from git_agentos.sync.scan import HeldBack, Scanner
 from git_agentos.util.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from git_agentos.util.progress import Phase, Progress
 
 
 class Observer(Protocol):
@@ -19,14 +22,26 @@ class Observer(Protocol):
     def output(self, line: str, /) -> None: ...
 
 
-class Silent:
-    """An observer that shows nothing."""
+class Stages:
+    """An observer that tells a `Progress`: what begins ends what has begun before."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._part: Phase | None = None
 
     def begins(self, what: str, /) -> None:
-        pass
+        self.ended()
+        self._part = self._progress.begins(what)
 
     def output(self, line: str, /) -> None:
-        pass
+        if self._part is not None:
+            self._part.output(line)
+
+    def ended(self) -> None:
+        """Nothing follows."""
+        if self._part is not None:
+            self._part.ended()
+            self._part = None
 
 
 class Session(NamedTuple):

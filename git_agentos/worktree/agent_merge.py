@@ -24,6 +24,7 @@ from git_agentos.git.merge_tree import MergeEnvironment
 from git_agentos.git.repository import Writer
 from git_agentos.guard import authorize
 from git_agentos.util.named_tuple import NamedTuple
+from git_agentos.util.progress import phase
 from git_agentos.worktree import agent_branch, fast_forward, layout
 from git_agentos.worktree.agent_branch import AgentBranch
 from git_agentos.worktree.conflicts import Conflict
@@ -110,7 +111,8 @@ def merge_branches(context: OpenWorktree, agents: Sequence[AgentBranch], ref: st
         old = refs.resolve(context.location, ref)
         if old is None:
             raise WorktreeError(f"the branch '{_short(ref)}' is gone", UNCHANGED)
-        built = _MergeBuilder(context, ref, old, agents, manner).build()
+        with phase(context.progress, "Merging in memory"):
+            built = _MergeBuilder(context, ref, old, agents, manner).build()
         if built.merge_commit is None:
             return built
         try:

@@ -23,6 +23,7 @@ from git_agentos.git import merge_tree, worktrees
 from git_agentos.git.merge_tree import MergeEnvironment, MergeResult
 from git_agentos.guard import authorize
 from git_agentos.process import occupants
+from git_agentos.util.progress import counted
 from git_agentos.worktree import agent_branch, base, fast_forward, journal, record, removal_checks, replay
 from git_agentos.worktree.agent_branch import AgentBranch
 from git_agentos.worktree.fast_forward import FastForward, Move, TipMovedError
@@ -98,8 +99,9 @@ def sync(
     """
     result = WorktreeSync(rebase=rebase, dry_run=dry_run)
     updates = [_Update(context, each, rebase=rebase, dry_run=dry_run) for each in _chosen(context, ids, all_=all_)]
-    ready = [each for each in updates if _attempt(result, each, each.compute)]
-    for each in ready:
+    computing = counted(context.progress, "Merging in memory", updates)
+    ready = [each for each in computing if _attempt(result, each, each.compute)]
+    for each in counted(context.progress, "Updating worktrees", ready):
         _attempt(result, each, each.apply)
         if each.done is not None:
             result.synced.append(each.done)

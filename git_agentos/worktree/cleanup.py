@@ -33,6 +33,7 @@ from git_agentos.guard import authorize
 from git_agentos.guard.configuration import run_protection, settings
 from git_agentos.util import times
 from git_agentos.util.named_tuple import NamedTuple
+from git_agentos.util.progress import counted
 from git_agentos.util.values import count
 from git_agentos.worktree import (
     activity,
@@ -100,7 +101,7 @@ def cleanup(context: OpenWorktree, *, dry_run: bool = False) -> WorktreeCleanup:
     after = config.cleanup_after(context.settings.values)
     archived: list[Archived] = []
     kept = [KeptWorktree(timeline.MAIN, "it is the main worktree")]
-    for git_dir, id_ in _linked(context):
+    for git_dir, id_ in counted(context.progress, "Checking worktrees", list(_linked(context))):
         try:
             archived.append(_Candidate(context, _find(context, git_dir, id_), after, dry_run=dry_run).archive())
         except _Keep as why:

@@ -19,6 +19,7 @@ from git_agentos.git import merge_tree, state_dir, trees
 from git_agentos.git.merge_tree import MergeEnvironment
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.util.named_tuple import NamedTuple
+from git_agentos.util.progress import counted, phase
 from git_agentos.worktree import agent_branch
 from git_agentos.worktree.agent_branch import AgentBranch, UnreadableAgent
 from git_agentos.worktree.local_changes import parents
@@ -74,12 +75,14 @@ def conflicts(context: OpenWorktree, ids: Sequence[str] = (), *, dirty: bool = F
     with state_dir.scratch(context.location) as folder:
         quarantine = merge_tree.quarantine(repository, os.path.join(folder, "objects"))
         with repository.writer(quarantine) as writer:
-            sides = [_side(context, writer, each, dirty=dirty) for each in agents]
+            reading = counted(context.progress, "Reading branches", agents)
+            sides = [_side(context, writer, each, dirty=dirty) for each in reading]
             writer.flush()
         chosen = list(itertools.combinations(range(len(agents)), 2))
         prefilter = _Prefilter(repository)
         undecided = [(a, b) for a, b in chosen if not prefilter.merges_cleanly(sides[a], sides[b])]
-        pairs = _in_conflict(repository, [each.id for each in agents], sides, undecided, quarantine)
+        with phase(context.progress, "Merging branches in pairs"):
+            pairs = _in_conflict(repository, [each.id for each in agents], sides, undecided, quarantine)
     compared = [Compared(each.id, each.commit, side.checkpoint) for each, side in zip(agents, sides, strict=True)]
     return Conflicts(pairs, order([each.id for each in agents], pairs), compared, left_out)
 

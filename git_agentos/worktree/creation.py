@@ -14,6 +14,7 @@ from git_agentos.checkpoint.model import Checkpoint
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import UNCHANGED, AgentosError, AgentosWarning, RestoreError, UsageError, WorktreeError
 from git_agentos.guard import authorize
+from git_agentos.util.progress import phase
 from git_agentos.watch import automatic
 from git_agentos.worktree import base, base_fetch, layout, new_worktree
 from git_agentos.worktree.new_worktree import ReadyWorktree, WorktreeSpec
@@ -65,7 +66,8 @@ def create(  # noqa: PLR0913 - the options of the command, documented
         return replace(_status_of(context, id_), revived_from=source)
     follows = base_fetch.followed(context, from_ref)
     if follows is not None and fetch is not False:
-        base_fetch.refresh(context, follows, always=fetch is True)
+        with phase(context.progress, f"Fetching '{follows.name}'"):
+            base_fetch.refresh(context, follows, always=fetch is True)
     elif fetch:
         warnings.warn(AgentosWarning("the base follows no branch of a remote: nothing was fetched"), stacklevel=2)
     base_ref, base_sha = base.base_of(context, from_ref)

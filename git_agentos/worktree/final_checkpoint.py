@@ -24,6 +24,7 @@ from git_agentos.git import merge_tree, state_dir, trees
 from git_agentos.git.repository import Writer
 from git_agentos.git.scan import Scan
 from git_agentos.util.named_tuple import NamedTuple
+from git_agentos.util.progress import phase
 from git_agentos.worktree import journal, layout, losses, record, revival
 from git_agentos.worktree.losses import Inventory, Losses
 from git_agentos.worktree.record import AgentWorktree
@@ -115,7 +116,8 @@ class FinalCheckpoint:
         """The state, what else is in the folder, and what of it will be lost."""
         started = Scan(self.inner.location)  # git scans meanwhile
         try:
-            stock = losses.take_stock(self.inner.location.root)
+            with phase(self.context.progress, "Listing files"):
+                stock = losses.take_stock(self.inner.location.root)
         except BaseException:
             started.discard()
             raise

@@ -19,6 +19,7 @@ import stat
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from git_agentos import config
 from git_agentos.checkpoint.open_worktree import OpenWorktree
@@ -26,7 +27,11 @@ from git_agentos.errors import AgentosWarning, GitCommandError
 from git_agentos.git import ignore, untracked
 from git_agentos.git.repository import Repository
 from git_agentos.util import files, system
+from git_agentos.util.progress import phase
 from git_agentos.worktree import file_copies
+
+if TYPE_CHECKING:
+    from git_agentos.util.progress import Phase
 
 _GIT = b".git"
 _NO_LINKS = (*files.NO_LINKS, errno.EACCES)
@@ -60,7 +65,8 @@ def bring(source: OpenWorktree, inner: OpenWorktree) -> list[Linked]:
             text = f"agentos.link: '{os.fsdecode(path)}' is a symbolic link, and is not brought into the worktree"
             warnings.warn(AgentosWarning(text), stacklevel=2)
         elif file_copies.make_parents(here, path, folders):
-            brought.append(_Bringer(there, here).bring(path))
+            with phase(source.progress, f"Copying '{os.fsdecode(path)}'") as begun:
+                brought.append(_Bringer(there, here, begun).bring(path))
     file_copies.finish_folders(there, here, folders)
     return brought
 
@@ -93,8 +99,10 @@ def _is_repository(root: bytes, path: bytes) -> bool:
 class _Bringer:
     """Brings one file or folder from `source` to `target`, the top folders of two worktrees."""
 
-    def __init__(self, source: bytes, target: bytes) -> None:
+    def __init__(self, source: bytes, target: bytes, begun: Phase) -> None:
         self.source, self.target = source, target
+        self.begun = begun
+        self.number = 0
         self.bytes = 0
         self.counts = {"cloned": 0, "hard_linked": 0, "copied": 0}
 
@@ -146,6 +154,8 @@ class _Bringer:
         except FileNotFoundError:
             return
         self.counts[how] += 1
+        self.number += 1
+        self.begun.reached(self.number)
         if how != "hard_linked":  # which has the mode and times of the source, as they are one file
             shutil.copystat(source, target, follow_symlinks=False)
 

@@ -25,7 +25,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from git_agentos import config
 from git_agentos.checkpoint import timeline
@@ -39,12 +39,16 @@ from git_agentos.guard.harness import later_worktrees
 from git_agentos.guard.setup import activation
 from git_agentos.util import times
 from git_agentos.util.named_tuple import NamedTuple
+from git_agentos.util.progress import SILENT, phase
 from git_agentos.worktree import creation_recovery, damaged, journal, layout, pool, ports, record, setup
 from git_agentos.worktree.journal import WorktreeJournal
 from git_agentos.worktree.layout import NewPath
 from git_agentos.worktree.link import Linked
 from git_agentos.worktree.pool import Prepared
 from git_agentos.worktree.record import Record
+
+if TYPE_CHECKING:
+    from git_agentos.util.progress import Phase
 
 _NOTHING = "nothing was left of it; free some space and try again"
 _MIN_FREE_BYTES = 1 << 20  # a file system with less than this is full
@@ -257,11 +261,17 @@ class NewWorktree:
             repository = self._context.repository
             paths = [path for path, _ in trees.walk(repository, repository.commit_tree(base))]
             names = b"".join(path + b"\0" for path in paths if path not in self._spec.later)
-            self._git(self.location, "read-tree", base)
-            if names:
-                self._git(self.location, "checkout-index", "--index", "--quiet", "-z", "--stdin", data=names)
+            with phase(self._context.progress, "Checking out"):
+                self._git(self.location, "read-tree", base)
+                if names:
+                    self._git(self.location, "checkout-index", "--index", "--quiet", "-z", "--stdin", data=names)
             return
-        self._git(self.location, "read-tree", "-m", "-u", "--no-recurse-submodules", *commits, meanwhile=_load)
+        args, shown = ["read-tree", "-m", "-u", "--no-recurse-submodules"], self._context.progress is not SILENT
+        with phase(self._context.progress, "Checking out") as begun:
+            if shown:
+                self._git(self.location, *args, "-v", *commits, meanwhile=_load, shown=begun)
+            else:
+                self._git(self.location, *args, *commits, meanwhile=_load)
 
     def run_setup(self) -> ReadyWorktree:
         """Bring what a checkout does not, and run the set-up command (`setup`)."""
@@ -341,14 +351,24 @@ class NewWorktree:
         return self._journal.owner
 
     def _git(
-        self, location: Location, *args: str, data: bytes | None = None, meanwhile: Callable[[], None] | None = None
+        self,
+        location: Location,
+        *args: str,
+        data: bytes | None = None,
+        meanwhile: Callable[[], None] | None = None,
+        shown: Phase | None = None,
     ) -> None:
+        """Run git. Without `data`, its own progress is `shown`."""
         stdin = process.PIPE if data is not None else None
-        child = process.spawn(args, cwd=location.root, env=location.environment(), stdin=stdin, pass_fds=[self._owner])
+        env = location.environment({"GIT_PROGRESS_DELAY": "0"} if shown is not None else None)
+        child = process.spawn(args, cwd=location.root, env=env, stdin=stdin, pass_fds=[self._owner])
         try:
             if meanwhile is not None:
                 meanwhile()
-            status, _, err = process.finish(child, data)
+            if shown is None:
+                status, _, err = process.finish(child, data)
+            else:
+                status, _, err = process.finish_shown(child, shown.output)
         except BaseException:
             child.terminate()  # what it writes is about to be removed
             child.wait()

@@ -33,6 +33,7 @@ from git_agentos.guard import authorize
 from git_agentos.guard.setup import activation
 from git_agentos.process import occupants
 from git_agentos.util import file_times
+from git_agentos.util.progress import phase
 from git_agentos.worktree import journal, layout, losses, record, removal_checks, submodules, teardown, trash
 from git_agentos.worktree.final_checkpoint import FinalCheckpoint, RemovalRequest, Saved
 from git_agentos.worktree.journal import ARCHIVE, REMOVE, WorktreeJournal
@@ -193,7 +194,8 @@ class _Removal:
         commands.refuse_interrupted(self.worktree.location)
         self.journal = journal.update(self.journal, teardown=True)
         inner = self.context.in_worktree(self.worktree.location)
-        self.torn_down = teardown.run(inner, self.worktree.record, command)
+        with phase(self.context.progress, "Running the teardown command"):
+            self.torn_down = teardown.run(inner, self.worktree.record, command)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:

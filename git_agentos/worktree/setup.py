@@ -22,6 +22,7 @@ from git_agentos.errors import GitCommandError, WorktreeError
 from git_agentos.git import configuration, ignore, process, untracked
 from git_agentos.git.location import Location, locate
 from git_agentos.util.named_tuple import NamedTuple
+from git_agentos.util.progress import counted, phase
 from git_agentos.worktree import file_copies, link, user_command
 from git_agentos.worktree.link import Linked
 from git_agentos.worktree.record import Record
@@ -35,7 +36,8 @@ def prepare(
     """Bring submodules and set-up files from the worktree `source` into the new one, and run the set-up command in it;
     the record with what was done, and what agentos.link has brought. `owner` is a descriptor that git keeps open.
     `carry` is called before that, for what the set-up command has to find there."""
-    _submodules(source.location.root, inner.location.root, owner)
+    with phase(source.progress, "Checking out submodules"):
+        _submodules(source.location.root, inner.location.root, owner)
     if carry is not None:
         carry(inner)
     linked = link.bring(source, inner)
@@ -43,7 +45,8 @@ def prepare(
     command = user_command.find(source.location, source.settings.values, SETUP)
     made = replace(made, copied=[os.fsdecode(path) for path in copied], linked=[each.path for each in linked])
     if command is not None:
-        _run(command, inner, made)
+        with phase(source.progress, "Running the set-up command"):
+            _run(command, inner, made)
     return replace(made, setup=command), linked
 
 
@@ -70,7 +73,7 @@ def copy_included(source: OpenWorktree, inner: OpenWorktree) -> list[bytes]:
     folders: dict[bytes, None] = {}
     taken = [
         path
-        for path in _included(source)
+        for path in counted(source.progress, "Copying files", _included(source))
         if file_copies.make_parents(here, path, folders)
         and file_copies.copy(os.path.join(there, path), os.path.join(here, path))
     ]

@@ -24,6 +24,7 @@ from git_agentos.process import occupants
 from git_agentos.process.occupants import Occupant
 from git_agentos.util import directories
 from git_agentos.util.named_tuple import NamedTuple
+from git_agentos.util.progress import counted
 from git_agentos.worktree import base, journal, layout, pruned, record
 from git_agentos.worktree.link import Linked
 from git_agentos.worktree.record import Record
@@ -126,7 +127,8 @@ def list_worktrees(context: OpenWorktree) -> Worktrees:
     known = sources(context)
     there = occupants.standing_in(each.root for each in known if each.root is not None)
     with ThreadPoolExecutor(_THREADS) as pool:
-        return Worktrees(list(pool.map(lambda each: _read_status(context, each, there), known)))
+        found = pool.map(lambda each: _read_status(context, each, there), known)
+        return Worktrees(list(counted(context.progress, "Looking at worktrees", found, len(known))))
 
 
 all_ = list_worktrees  # the documented name (docs/api.md)

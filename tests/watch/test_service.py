@@ -21,6 +21,7 @@ from tests.support.patient import LAUNCH, LAUNCH_CODE, checkpoints, run, run_ok
 from tests.support.patient import served as count
 from tests.support.repo import Repo
 from tests.support.signals import with_default_handlers
+from tests.support.terminal import at_terminal
 from tests.support.waiting import wait_until
 from tests.support.watch import connect
 
@@ -317,3 +318,16 @@ def test_a_client_knows_what_is_served() -> None:
         assert client.is_served(line.split()), line
     for line in ("", "hook shim a", "guard disable", "approvals grant", "--help", "-C", "restore latest", "forget"):
         assert not client.is_served(line.split()), line
+
+
+def test_progress_is_shown_on_the_terminal_of_the_command(served: Repo) -> None:
+    for n in range(20):
+        served.write(f"many/{n}.txt", "x\n")
+    before = count(served.path)
+    done = at_terminal(served.path, "checkpoint", program=LAUNCH)
+    assert done.code == 0
+    assert count(served.path) == before + 1, "the daemon did it"
+    assert "Saving files" in done.phases
+    assert done.left == ""
+    served.write("one-more.txt", "x\n")
+    assert at_terminal(served.path, "-q", "checkpoint", program=LAUNCH).written == b""

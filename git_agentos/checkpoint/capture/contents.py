@@ -12,7 +12,7 @@ import functools
 import os
 import stat
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from git_agentos.checkpoint.capture.stat_cache import StatCache, now_ns, row
@@ -25,14 +25,14 @@ from git_agentos.git.objects.pack import FileChanged
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.trees import Entry
 from git_agentos.util import directories, system
+from git_agentos.util.progress import SILENT, counted, phase
 
 if TYPE_CHECKING:
-    from git_agentos.checkpoint.capture.observer import CaptureObserver
+    from git_agentos.util.progress import Progress
 
 _STREAM_FROM = 8 << 20
 _ATTEMPTS = 6
 _TICK_NS = 12_000_000
-_TELL = 256  # files after which an observer is told
 
 
 class Contents:
@@ -59,7 +59,7 @@ class Contents:
         self.crlf: set[bytes] = set()
         self.as_stored: set[bytes] = set()
         self.umask = system.umask()
-        self.observer: CaptureObserver | None = None
+        self.progress: Progress = SILENT
 
     def at(self, path: bytes) -> bytes:
         return self._below + path
@@ -73,7 +73,7 @@ class Contents:
         converted = self.converted(paths)
         entries: dict[bytes, Entry] = {}
         through_git: list[bytes] = []
-        for path in self._told(paths):
+        for path in counted(self.progress, "Saving files", paths):
             if path in self.looked_at and path not in converted and (blob := self._known(path, self.looked_at[path])):
                 entries[path] = (self._regular_mode(path, self.looked_at[path]), blob)
                 continue
@@ -99,13 +99,6 @@ class Contents:
         for path, oid in self._converted(through_git).items():
             entries[path] = (entries[path][0], oid)
         return {path: entry for path, entry in entries.items() if entry[1]}
-
-    def _told(self, paths: Sequence[bytes]) -> Iterator[bytes]:
-        """The paths; the observer is told how many of them were read."""
-        for number, path in enumerate(paths):
-            if self.observer is not None and not number % _TELL:
-                self.observer.reading(number, len(paths))
-            yield path
 
     def _regular_mode(self, path: bytes, found: os.stat_result) -> int:
         """git's mode of a regular file; permission bits that are not the usual ones are kept."""
@@ -183,7 +176,8 @@ class Contents:
             if not waiting:
                 return result
             before = {path: self._settled_stamp(path) for path in waiting}
-            cleaned = filters.to_blobs(self.writer, waiting)
+            with phase(self.progress, "Filtering content"):  # git's word
+                cleaned = filters.to_blobs(self.writer, waiting)
             lossy = self._lossy({p: oid for p, oid in cleaned.items() if oid is not None})
             for path in waiting:
                 self._forget(path)

@@ -1,4 +1,4 @@
-"""What is told of a capture while it goes on, and the warning about very many untracked files.
+"""What looks at a capture while it goes on: the warning about very many untracked files.
 
 Other snapshot tools have filled disks with a repository that somebody had made in the home folder, or with a folder of
 dependencies that no ignore rule named. Everything is saved here, too, but it is said what takes the room.
@@ -10,7 +10,6 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from typing import Protocol
 
 from git_agentos.errors import AgentosWarning
 from git_agentos.git import trees
@@ -20,39 +19,19 @@ from git_agentos.util.values import count
 _MOST = 0.9  # what part of the files in a folder are nearly all
 
 
-class Progress(Protocol):
-    """What shows the progress of a capture; `pause` is called before anything else is printed."""
-
-    def pause(self) -> None: ...
-
-    def scanned(self, untracked: int) -> None: ...
-
-    def reading(self, done: int, total: int) -> None: ...
-
-
 class CaptureObserver:
     """Warns if the worktree has more untracked files than `limit` (0: never), or any if its top is `home` or the top of
-    the file system; and tells `progress`."""
+    the file system."""
 
-    def __init__(self, limit: int, home: str, progress: Progress | None = None) -> None:
+    def __init__(self, limit: int, home: str) -> None:
         self.limit = limit
         self.home = home
-        self.progress = progress
 
     def scanned(self, repository: Repository, commit: str | None, untracked: Sequence[bytes]) -> None:
         """git has scanned the worktree; `commit` is HEAD's."""
         top = _describe_top(repository.location.root, self.home)
         if self.limit and (len(untracked) > self.limit or (top and untracked)):
-            if self.progress is not None:
-                self.progress.pause()
             warnings.warn(AgentosWarning(_warning(repository, commit, untracked, top)), stacklevel=2)
-        if self.progress is not None:
-            self.progress.scanned(len(untracked))
-
-    def reading(self, done: int, total: int) -> None:
-        """So many of the files were read."""
-        if self.progress is not None:
-            self.progress.reading(done, total)
 
 
 def _describe_top(root: str, home: str) -> str:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from git_agentos.checkpoint.nested import NestedOptions
 from git_agentos.util.named_tuple import NamedTuple
+from git_agentos.util.progress import SILENT
 
 if TYPE_CHECKING:
     from git_agentos.checkpoint.capture.listing import Listing
     from git_agentos.checkpoint.capture.observer import CaptureObserver
+    from git_agentos.util.progress import Progress
 
 
 class CaptureRequest(NamedTuple):
@@ -23,7 +25,8 @@ class CaptureRequest(NamedTuple):
     that are read even if git calls them unmodified. `listing` is a listing of the worktree's directories that was just
     made, `permissions` the bits that files had before they were made readable for this capture.
 
-    `nested` says how repositories inside are treated. `observer` is told how the capture goes on.
+    `nested` says how repositories inside are treated. `observer` is told what git has found, `progress` how
+    far the capture is.
     """
 
     ignored: frozenset[bytes] = frozenset()
@@ -36,6 +39,7 @@ class CaptureRequest(NamedTuple):
     permissions: Mapping[bytes, int] = MappingProxyType({})
     nested: NestedOptions = NestedOptions()
     observer: CaptureObserver | None = None
+    progress: Progress = SILENT
 
     def for_inner(self) -> CaptureRequest:
         """The request for a repository inside the worktree."""

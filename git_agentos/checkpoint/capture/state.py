@@ -25,6 +25,7 @@ from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan, ScanResult
 from git_agentos.git.trees import Change, Entry
 from git_agentos.util.named_tuple import NamedTuple
+from git_agentos.util.progress import phase
 
 _PATIENCE = 20.0  # seconds
 
@@ -45,7 +46,8 @@ def capture_state(
     deadline = time.monotonic() + _PATIENCE
     for attempt in itertools.count():
         current = started if attempt == 0 and started is not None else Scan(location)
-        scanned = current.read()
+        with phase(request.progress, "Looking for changes"):
+            scanned = current.read()
         head = refs.read_head(location)
         settled = head.commit == scanned.head_commit and (
             current.index_stamp == index_entries.stamp(location) or attempt > 1
@@ -90,7 +92,7 @@ class _Capture:
         self.scanned = scanned
         self.request = request
         self.contents = Contents(repository, writer, scanned.config, tracks_attributes=scanned.tracks_attributes)
-        self.contents.observer = request.observer
+        self.contents.progress = request.progress
         self.contents.cache.grows = not request.nested.git_dir_goes  # the cache is in that directory
         self.outside = ignore.outside(repository.location, scanned.config)
         self.selection = Selection(self.contents, settings, scanned, request, self.outside)

@@ -16,6 +16,7 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from git_agentos.checkpoint import checkout
 from git_agentos.checkpoint.model import State
@@ -25,6 +26,10 @@ from git_agentos.config import boolean
 from git_agentos.git import trees
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.util import directories, files
+from git_agentos.util.progress import SILENT, counted
+
+if TYPE_CHECKING:
+    from git_agentos.util.progress import Progress
 
 _STREAM_FROM = 32 << 20
 # What a name begins with while it is respelled by two renames; `spelling` finds it after a kill.
@@ -34,12 +39,15 @@ RENAMING = b".agentos-renaming-"
 class Prepared:
     """The prepared files of a plan: path -> the scratch file with its new content.
 
+    `progress` is told how many are done.
+
     With `root`, the root of a worktree that is being created (and removed after a failure), files are `written` there
     directly, unless something is in their place.
     """
 
-    def __init__(self, folder: str, root: str | None = None) -> None:
+    def __init__(self, folder: str, root: str | None = None, progress: Progress = SILENT) -> None:
         self.folder = folder
+        self.progress = progress
         self.files: dict[bytes, bytes] = {}
         self.written: dict[bytes, tuple[int, int, int]] = {}
         self._places = os.fsencode(folder)
@@ -96,7 +104,7 @@ def prepare(
     through_git = checkout.converted(store, target, convertible, settings, folder, leaving)
     symlinks = boolean(settings, "core.symlinks", default=True)
     root = os.fsencode(repository.location.root)
-    for path, file in plan.write.items():
+    for path, file in counted(prepared.progress, "Preparing files", plan.write.items()):
         linked = file.entry[0] == trees.SYMLINK and symlinks
         form = file.own or Form(file.oid)
         if not linked and path not in through_git and not file.recheck:
@@ -169,7 +177,7 @@ class Application:
         """Apply the plan to the worktree's files and directories."""
         plan = self.plan
         self._open_folders()
-        for path in plan.remove:
+        for path in counted(self.prepared.progress, "Removing files", plan.remove):
             self._move_away(path)
         for path in plan.in_the_way:
             if path not in plan.write:
@@ -179,7 +187,7 @@ class Application:
         self._remove_emptied([*plan.remove, *plan.remove_directories, *plan.aside])
         for old, new in plan.renames:
             self._respell(os.path.join(self.root, old), os.path.join(self.root, new))
-        for path in self.prepared.files:
+        for path in counted(self.prepared.progress, "Updating files", self.prepared.files):
             self._make_parents(path)
             self._put(path)
         for path in plan.make_directories:

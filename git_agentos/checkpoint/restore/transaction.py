@@ -37,6 +37,7 @@ from git_agentos.errors import (
 from git_agentos.git import index, lockfile, merge_tree, refs, state_dir, trees
 from git_agentos.git.repository import Writer
 from git_agentos.git.scan import Scan
+from git_agentos.util.progress import phase
 
 
 def run(
@@ -201,7 +202,8 @@ class _Transaction:
             else None
         )
         scope = planner.Scope(self.options.paths, self.options.keep_new, exact, hidden)
-        return planner.make_plan(self.repository, writer, now, target, scope, self.settings.values)
+        with phase(self.worktree.progress, "Comparing files"):
+            return planner.make_plan(self.repository, writer, now, target, scope, self.settings.values)
 
     def _locked(self, writer: Writer, folder: str) -> Restoration:
         now, plan = self._plan(writer)
@@ -210,7 +212,7 @@ class _Transaction:
         # Everything is prepared before the save: a state that cannot be restored leaves no trace.
         ready = os.path.join(folder, "files")
         os.mkdir(ready)
-        prepared = Prepared(ready, self.location.root if self.request.new_worktree else None)
+        prepared = Prepared(ready, self.location.root if self.request.new_worktree else None, self.worktree.progress)
         prepare(self.repository, writer, plan, self.target, self.settings.values, prepared)
         self._write_target(writer)
         saved = self._save(writer, now)
@@ -299,8 +301,9 @@ class _Transaction:
             gitdir.set_sparse(self.repository, self.settings, application, self.target.sparse)
         index.apply(self.repository, new_index, plan.index, scratch, self.settings.values)
         verification = Verification(self.repository, self.settings, self.target, self.options.paths)
-        differing = verification.refresh(verification.unmodified(writer, plan), application, new_index, folder)
-        verification.verify(application, new_index, differing)
+        with phase(self.worktree.progress, "Refreshing index"):
+            differing = verification.refresh(verification.unmodified(writer, plan), application, new_index, folder)
+            verification.verify(application, new_index, differing)
         application.set_modes()
         gitdir.set_index(self.repository, application, new_index, folder)
         if self.request.with_operation:
@@ -394,7 +397,7 @@ class _Transaction:
             return []
         plan = replace(plan, write={path: file for path, file in plan.write.items() if file.recheck})
         with state_dir.scratch(self.location) as folder:
-            prepared = Prepared(folder)
+            prepared = Prepared(folder, progress=self.worktree.progress)
             prepare(self.repository, writer, plan, self.target, self.settings.values, prepared)
             return _rewritten(plan, prepared)
 

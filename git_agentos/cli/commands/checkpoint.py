@@ -1,6 +1,5 @@
 """`git agentos checkpoint`: create, list, show, diff, cat, search."""
 
-import contextlib
 from typing import Annotated, NamedTuple
 
 from git_agentos.cli.command import AFTER_DASHES, group
@@ -55,21 +54,14 @@ def checkpoint(ctx: Invocation, options: Create) -> None:
             )
         return
     meta = pairs(options.meta, "--meta", "KEY=VALUE")
-    with contextlib.ExitStack() as stack:
-        progress = None
-        if ctx.output.terminal_width() is not None:
-            from git_agentos.cli.status_line import CaptureProgress  # threads take long to import
-
-            progress = stack.enter_context(CaptureProgress(ctx.output))
-        created = ctx.workspace().checkpoint(
-            options.message,
-            trigger=options.trigger or "manual",
-            task_id=options.task,
-            meta=meta,
-            run_id=options.run,
-            session_id=options.session,
-            observer=progress,
-        )
+    created = ctx.workspace().checkpoint(
+        options.message,
+        trigger=options.trigger or "manual",
+        task_id=options.task,
+        meta=meta,
+        run_id=options.run,
+        session_id=options.session,
+    )
     ctx.output.show("checkpoint", created, lambda style: render.created(created, style))
 
 

@@ -42,7 +42,6 @@ def sync(ctx: Invocation, remote: Remote = None, *, options: Options) -> None:
             )
         return
     from git_agentos.cli import authorization
-    from git_agentos.cli.transfer_progress import TransferProgress
     from git_agentos.sync import commands
 
     workspace = ctx.workspace()
@@ -51,8 +50,7 @@ def sync(ctx: Invocation, remote: Remote = None, *, options: Options) -> None:
     if options.allow:
         authorization.require_operator(ctx, workspace.context.location, commands.ALLOWING)
     given = options._asdict() | {"last": number(options.last, "--last"), "allow": options.allow or ()}
-    with TransferProgress(ctx.output) as progress:
-        result = commands.sync(workspace.context, remote, **given, observer=progress)
+    result = commands.sync(workspace.context, remote, **given)
     ctx.output.show("sync", result, lambda _: render.synchronised(result))
     if result.refused:
         raise Exit(1)

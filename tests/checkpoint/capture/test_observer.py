@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,6 +13,7 @@ from git_agentos.checkpoint.capture.observer import CaptureObserver, largest_fol
 from git_agentos.errors import AgentosWarning
 from tests.support.repo import Repo
 from tests.support.state import assert_same, complete_state
+from tests.support.terminal import at_terminal
 from tests.support.tool import run, run_ok
 
 
@@ -145,58 +143,11 @@ def test_a_name_that_is_not_utf_8(repo: Repo) -> None:
     assert b"\xff" not in done.err
 
 
-# -- progress ----------------------------------------------------------------------------------------------------------
-
-
-def _at_terminal(repo: Repo, *args: str, term: str = "xterm") -> bytes:
-    """What a checkpoint that takes more than a second writes to stderr, a terminal."""
+def test_files_that_git_converts(repo: Repo) -> None:
     repo.write(".gitattributes", "*.slow filter=slow\n")
-    repo.config("filter.slow.clean", "sleep 1.5; cat")
+    repo.config("filter.slow.clean", "cat")
     repo.write("new.slow", "x\n")
-    ours, theirs = pty.openpty()
-    words = [sys.executable, "-m", "git_agentos", *args, "checkpoint"]
-    with subprocess.Popen(
-        words, cwd=repo.path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs,
-        env={**os.environ, "TERM": term},
-    ) as child:  # fmt: skip
-        os.close(theirs)
-        written = b""
-        try:
-            while data := os.read(ours, 4096):
-                written += data
-        except OSError:  # the other end is closed
-            pass
-        finally:
-            os.close(ours)
-    assert child.returncode == 0, written
-    return written
-
-
-def test_progress_on_a_terminal(repo: Repo) -> None:
-    written = _at_terminal(repo)
-    assert b"checkpoint  0:01  " in written
-    assert b"of 2 files" in written
-    assert written.endswith(b"\r\x1b[K"), "nothing of it is left"
-
-
-@pytest.mark.parametrize(("args", "term"), [(["--json"], "xterm"), (["-q"], "xterm"), ([], "dumb")])
-def test_no_progress_where_none_is_wanted(repo: Repo, args: list[str], term: str) -> None:
-    assert b"checkpoint" not in _at_terminal(repo, *args, term=term)
-
-
-def test_no_progress_in_a_pipe(repo: Repo) -> None:
-    repo.write(".gitattributes", "*.slow filter=slow\n")
-    repo.config("filter.slow.clean", "sleep 1.5; cat")
-    repo.write("new.slow", "x\n")
-    assert run(repo.path, "checkpoint").err == b""
-
-
-def test_a_warning_is_on_a_line_of_its_own(repo: Repo) -> None:
-    repo.config("agentos.maxUntracked", "1")
-    lines = _at_terminal(repo).split(b"\n")
-    [warning] = [line.rpartition(b"\r\x1b[K")[2] for line in lines if b"maxUntracked" in line]
-    assert warning.startswith(b"warning: checkpoints hold 2 untracked files")
-    assert warning.endswith(b")\r")
+    assert "Filtering content" in at_terminal(repo.path, "checkpoint").phases
 
 
 def test_a_pipe_among_the_files_is_not_waited_for(repo: Repo) -> None:
