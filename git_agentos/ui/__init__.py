@@ -7,6 +7,8 @@ host        what views need of the application
 views       the views, a module each, in the order of their numbers
 screens     what lies over a view: help, a question, the commands that were run
 rows        a list of which only the visible rows are drawn
+matrix      agents against agents
+pages       what commands print about an item, a page for each
 lines       text of which only the visible lines are drawn; one line
 background  threads that read while the screen goes on
 commands    the commands that actions are, each in a process of its own

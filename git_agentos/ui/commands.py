@@ -89,6 +89,12 @@ class Commands:
             del self._ran[:-_MOST]
         return done
 
+    def text(self, command: Command) -> Sequence[str]:
+        """The lines that a command prints which only reads: stdout, then stderr. It is not remembered."""
+        argv = [sys.executable, "-P", "-m", "git_agentos", *self._words(command)]
+        _, out, said = _run(argv, None)
+        return [*out.decode("utf-8", "replace").splitlines(), *said.splitlines()]
+
     def _words(self, command: Command) -> list[str]:
         folder = command.folder or self._directory
         agent = [] if self._agent is None else ["--as", self._agent]

@@ -86,8 +86,8 @@ class OneLine(Widget):
     OneLine { height: 1; width: 1fr; }
     """
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 (Textual's name)
-        super().__init__(id=id)
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 (Textual's names)
+        super().__init__(id=id, classes=classes)
         self.parts: Sequence[tuple[str, str]] = ()
 
     def replace(self, *parts: tuple[str, str]) -> None:
