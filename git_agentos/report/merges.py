@@ -40,10 +40,12 @@ def of_agents(context: OpenWorktree, ranges: Mapping[str, CommitRange]) -> tuple
     commits = {each.oid: each for each in _commits(context, ranges.values())}
     owners = _owners(commits, ranges)
     for commit in commits.values():
-        agents = {*commit.agents, *(agent for parent in commit.parents[1:] for agent in owners.get(parent, ()))}
-        for agent in agents - owners.get(commit.oid, set()):
-            if agent in found:
-                found[agent][commit.oid] = Mark(commit.at, MERGE, commit.oid, commit.subject)
+        agents = {agent for parent in commit.parents[1:] for agent in owners.get(parent, ())}
+        # `run accept` names the run in the commit of its work, too, which is no merge.
+        is_merge, own = len(commit.parents) > 1, owners.get(commit.oid, set())
+        agents |= {agent for agent in commit.agents if is_merge or agent not in own}
+        for agent in agents & found.keys():
+            found[agent][commit.oid] = Mark(commit.at, MERGE, commit.oid, commit.subject)
     read = memory.read(context, every=True)
     read.report(empty=False)
     for item in reversed(read.rows):

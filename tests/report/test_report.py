@@ -13,6 +13,8 @@ from git_agentos import history, log, open_workspace
 from git_agentos.cli.render.text.report import KINDS
 from git_agentos.report import collection, lanes
 from git_agentos.run import accept
+from git_agentos.run.context import WorkspaceContext
+from git_agentos.run.events import Run
 from git_agentos.turns import record
 from git_agentos.worktree import conflicts, status
 from tests.support.agents import agent_commit, agent_worktree
@@ -135,6 +137,18 @@ def test_what_another_agent_did_in_a_worktree_is_in_both_lanes(repo: Repo) -> No
     assert marks(repo, "dev") == marks(repo, "helper") == [("checkpoint", made), ("error", entry)]
 
 
+def test_a_run_is_in_the_lane_of_its_worktree_and_of_its_agent() -> None:
+    context = WorkspaceContext("r", "/r", "/w", "b", "main", "0" * 40, "0" * 40, "", None, "dev")
+    runs = [
+        Run("r", "failed", "it took\ntoo long", context, started_at="2026-11-26T10:00:00.000Z"),
+        Run("damaged", "interrupted", started_at="2026-11-26T11:00:00.000Z"),
+        Run("of-no-time", "interrupted"),
+    ]
+    mark = lanes.Mark("2026-11-26T10:00:00.000Z", "run", "r", "failed: it took")
+    damaged = lanes.Mark("2026-11-26T11:00:00.000Z", "run", "damaged", "interrupted")
+    assert lanes.of_runs(runs) == {"run-r": [mark], "dev": [mark], "run-damaged": [damaged]}
+
+
 def test_a_checkpoint_restored_twice_is_two_marks(repo: Repo) -> None:
     dev = agent_worktree(repo, "dev")
     goal = run_ok(dev.path, "checkpoint", "-m", "goal")["id"]
@@ -214,6 +228,14 @@ def test_a_merge_by_plain_git(repo: Repo) -> None:
     assert _merges(repo) == {"one": [first], "two": []}
     repo.git("merge", "-q", "--no-ff", "-m", "by hand, too", "agent/two")
     assert _merges(repo) == {"one": [first], "two": [repo.oid()]}
+
+
+def test_a_merge_that_its_agent_goes_on_from(repo: Repo) -> None:
+    one = agent_commit(repo, "one", {"one.txt": "one"})
+    first = run_ok(repo.path, "worktree", "merge", "one")["merge_commit"]
+    one.git("merge", "-q", "--ff-only", "main")
+    assert one.oid() == first
+    assert _merges(repo) == {"one": [first]}
 
 
 def test_an_agent_merges_the_work_of_another(repo: Repo) -> None:
