@@ -38,6 +38,11 @@ class Approvals(View):
     hints: ClassVar[tuple[Hint, ...]] = (Hint("g", "grant"), Hint("d", "deny"), Hint("[ ]", "pages"))
     every = 2.0
 
+    DEFAULT_CSS = """
+    Approvals Rows { height: 2fr; }
+    Approvals Pages { height: 3fr; }
+    """
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("g", "grant", show=False),
         Binding("d", "deny", show=False),

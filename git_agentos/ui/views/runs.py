@@ -79,6 +79,11 @@ class Runs(View):
     )
     every = 2.0
 
+    DEFAULT_CSS = """
+    Runs Rows { height: 2fr; }
+    Runs Pages { height: 3fr; }
+    """
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "accept", show=False),
         Binding("c", "cancel", show=False),
