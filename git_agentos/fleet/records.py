@@ -17,7 +17,8 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from functools import cache
+from typing import Any, cast
 
 from git_agentos.errors import AgentosError, FleetError
 from git_agentos.fleet import names, tasks
@@ -240,9 +241,11 @@ def _reading(ref: str) -> Iterator[str]:
 
 def _read_file(repository: Repository, commit: CommitData, name: bytes, limit: int) -> bytes:
     mode, oid = repository.entries(commit.tree)[name]
-    if mode != trees.REGULAR or repository.kind(oid) != "blob" or repository.is_large(oid, limit):
-        raise ValueError(f"'{name.decode()}'")
-    return repository.blob(oid)
+    if mode == trees.REGULAR and not repository.is_large(oid, limit):
+        kind, data = repository.read(oid)
+        if kind == "blob":
+            return data
+    raise ValueError(f"'{name.decode()}'")
 
 
 def _read_document(repository: Repository, commit: CommitData, name: bytes, schema: str) -> dict[str, Any]:
@@ -266,14 +269,18 @@ def _fields(
     ):
         raise ValueError("the number of parents")
     found: dict[str, Any] = dict(zip(parents, commit.parents, strict=True))
-    for each in fields(kind):
-        if each.name in _NOT_WRITTEN:
-            continue
-        value = body[each.name]
-        type_ = "list[str]" if each.name == "held_back" else str(each.type)
+    for name, type_ in _written_fields(cast(Any, kind)):
+        value = body[name]
         if not values.is_of_type(value, type_) or (isinstance(value, int) and not 0 <= value < _LARGEST_NUMBER):
-            raise ValueError(f"'{each.name}'")
-        if each.name.endswith("_at") and value is not None:
+            raise ValueError(f"'{name}'")
+        if name.endswith("_at") and value is not None:
             times.to_seconds(value)
-        found[each.name] = value
+        found[name] = value
     return found
+
+
+@cache
+def _written_fields(kind: Any) -> tuple[tuple[str, str], ...]:
+    """Name and type in JSON of the fields that are written: there are thousands of records."""
+    named = ((each.name, str(each.type)) for each in fields(kind) if each.name not in _NOT_WRITTEN)
+    return tuple((name, "list[str]" if name == "held_back" else type_) for name, type_ in named)

@@ -27,8 +27,9 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from typing import Any, cast
 
 from git_agentos.errors import FleetError, UsageError, system_reason
 from git_agentos.fleet import names
@@ -157,10 +158,10 @@ def _row(task: Task) -> dict[str, Any]:
         "gpus": task.gpus,
         "memory": task.memory,
         "labels": dict(task.labels) or None,
-        "tdd": None if task.tdd is None else _given(asdict(task.tdd)),
+        "tdd": None if task.tdd is None else _given(vars(task.tdd)),
     }
     if task.spec is not None:
-        row["steps"] = [_given(asdict(step)) for step in task.spec.steps]
+        row["steps"] = [_given(vars(step)) for step in task.spec.steps]
         row["max_attempts"], row["timeout"] = task.spec.max_attempts, task.spec.timeout
     return _given(row)
 
@@ -181,10 +182,16 @@ def _from_row(row: dict[str, Any]) -> Task:
 
 def _has_types(value: Any) -> bool:
     """Whether the plain fields of a dataclass have values of their types."""
-    plain = (each for each in fields(value) if str(each.type).removesuffix(" | None") in ("str", "int", "float"))
-    return all(is_of_type(getattr(value, each.name), str(each.type)) for each in plain) and all(
-        isinstance(each, str) for each in getattr(value, "labels", {}).values()
-    )
+    return all(
+        is_of_type(getattr(value, name), type_) for name, type_ in _plain_fields(cast(Any, type(value)))
+    ) and all(isinstance(each, str) for each in getattr(value, "labels", {}).values())
+
+
+@cache
+def _plain_fields(kind: Any) -> tuple[tuple[str, str], ...]:
+    """Name and type of those fields of a dataclass: there are thousands of tasks."""
+    named = ((each.name, str(each.type)) for each in fields(kind))
+    return tuple((name, type_) for name, type_ in named if type_.removesuffix(" | None") in ("str", "int", "float"))
 
 
 def _given(row: Mapping[str, Any]) -> dict[str, Any]:

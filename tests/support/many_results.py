@@ -30,16 +30,16 @@ def submit(site: Site, number: int) -> dict[str, Result]:
     """A fleet of so many tasks, all of which have a result that verifies, on the remote: task -> result."""
     wanted = ids(number)
     fleet = site.submit(*(task(id_, f"echo {id_} >{id_}.txt; git add .; git commit -qm {id_}") for id_ in wanted))
-    run, first, evidence = site.run(wanted[0])
+    _, first, evidence = site.run(wanted[0])
     context = context_of(site.machine)
     found = {}
     with context.repository.writer() as writer:
         for id_ in wanted:
             copy = _Copy(context.repository, writer, wanted[0], id_, keep=fleet.base)
-            moved = {key: copy.of(oid) for key in ("commit", "timeline") if (oid := getattr(first, key)) is not None}
-            result = replace(first, task=id_, run_id=names.run_id(fleet.id, id_), **moved)
-            assert run.final_checkpoint is not None
-            result = replace(result, checkpoint=copy.of(run.final_checkpoint))
+            assert first.commit is not None and first.timeline is not None and first.checkpoint is not None
+            commit, timeline, checkpoint = (copy.of(each) for each in (first.commit, first.timeline, first.checkpoint))
+            result = replace(first, task=id_, run_id=names.run_id(fleet.id, id_), commit=commit, timeline=timeline)
+            result = replace(result, checkpoint=checkpoint)
             oid = records.write_result(writer, fleet.id, result, context.settings.committer, copy.of(evidence))
             found[id_] = replace(result, result=oid)
         writer.flush()
