@@ -43,6 +43,9 @@ class Submission(NamedTuple):
     retries: Annotated[
         str | None, Option("--retries", metavar="N", help="Start a worker again up to N times (default: 2).")
     ] = None
+    address: Annotated[
+        str | None, Option("--address", metavar="HOST:PORT", help="Address of the cluster for the engine 'ray'.")
+    ] = None
     command: Annotated[
         str | None, Option("--command", metavar="TEMPLATE", help="Text for the engine 'command', with {command}.")
     ] = None
@@ -280,7 +283,7 @@ def _engine_options(options: Submission) -> "EngineOptions":
     most = number(options.max_parallel, "--max-parallel")
     if most == 0:
         raise UsageError("--max-parallel takes a number from 1, not '0'")
-    return EngineOptions(options.engine or "local", most, _retries(options), template=options.command)
+    return EngineOptions(options.engine or "local", most, _retries(options), options.address, options.command)
 
 
 def _retries(options: Submission) -> int:
@@ -294,6 +297,7 @@ def _words(options: Submission) -> list[str]:
         ("--engine", options.engine),
         ("--max-parallel", options.max_parallel),
         ("--retries", options.retries),
+        ("--address", options.address),
         ("--command", options.command),
     ]
     words = [word for name, value in given if value is not None for word in (name, value)]

@@ -10,7 +10,8 @@ from git_agentos.errors import UsageError
 from git_agentos.fleet.engines import port
 from git_agentos.fleet.engines.port import Engine
 
-NAMES = (port.LOCAL, port.COMMAND)
+NAMES = (port.LOCAL, port.RAY, port.COMMAND)
+_RAY_ADDRESS = "RAY_ADDRESS"  # the variable that Ray's own programs read
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,11 @@ def make(options: Options, folder: str, environment: Mapping[str, str]) -> Engin
         if options.most is not None:
             raise UsageError("--max-parallel is not for the engine 'command', which has limits of its own")
         return CommandEngine(options.template, folder=folder, environment=environment)
+    if name == port.RAY:
+        from git_agentos.fleet.engines.ray import RayEngine
+
+        address = options.address or environment.get(_RAY_ADDRESS) or None
+        return RayEngine(address=address, retries=options.retries, most=options.most)
     from git_agentos.fleet.engines.local import LocalEngine
 
     return LocalEngine(options.most or _processors(), environment)
