@@ -16,7 +16,7 @@ from git_agentos.fleet import attempts, names, records
 from git_agentos.fleet.attempts import Attempt
 from git_agentos.fleet.clones import REMOTE
 from git_agentos.fleet.remote import Remote, RemoteAway
-from git_agentos.git import refs, state_dir
+from git_agentos.git import refs, state_dir, worktrees
 from git_agentos.git.lockfile import remove_stale
 from git_agentos.run import discard
 from git_agentos.util import files
@@ -71,6 +71,9 @@ def left_by_others(context: OpenWorktree, there: Mapping[str, str], remote: Remo
     if any(each.id.startswith(pool.UNFINISHED) for each in journal.interrupted(location)):
         pool_filling.clean(context)
     state_dir.remove_abandoned(location)
+    if journal.without_journal(location):
+        with worktrees.lock(location):
+            journal.remove_unused(location)
     for folder in _FOLDERS:
         files.remove_unfinished(os.path.join(location.shared_state_dir, folder))
     remove_stale(location)

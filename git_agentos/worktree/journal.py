@@ -170,6 +170,30 @@ def take_over(journal: WorktreeJournal) -> WorktreeJournal | None:
         raise
 
 
+def without_journal(location: Location) -> list[str]:
+    """The ids of operations whose lock has a file, and that have no journal: they are about to begin or have just
+    ended, or were killed then."""
+    folder = os.path.join(location.shared_state_dir, _FOLDER)
+    try:
+        there = set(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    ids = sorted(name.removesuffix(".owner") for name in there if name.endswith(".owner"))
+    return [
+        each for each in ids if f"{each}.json" not in there and os.path.isfile(os.path.join(folder, f"{each}.owner"))
+    ]
+
+
+def remove_unused(location: Location) -> None:
+    """Remove the files of locks that killed processes have left, without a journal. The lock on worktrees must be
+    held."""
+    for id_ in without_journal(location):
+        path = os.path.join(location.shared_state_dir, _FOLDER, f"{id_}.json")
+        descriptor = _take_lock(path)
+        if descriptor is not None:
+            _release(path, descriptor)
+
+
 def set_damaged_aside(location: Location, journal: WorktreeJournal) -> str | None:
     """Move a damaged journal that was taken over away, and release it; where it is kept, None where it was empty.
     WorktreeError where it may be whole, but cannot be read."""

@@ -60,3 +60,15 @@ def test_something_else_in_place_of_the_lock(location: Location, instead: object
     journal.remove(adopted)
     assert journal.find_all(location) == []
     journal.remove(begin(location))
+
+
+def test_only_locks_that_nobody_holds_are_removed(location: Location) -> None:
+    begun = begin(location)
+    os.unlink(begun.path)  # as if it had not been written yet
+    with worktrees.lock(location):
+        journal.remove_unused(location)
+    assert journal.without_journal(location) == ["dev-001"]
+    journal.release(begun)
+    with worktrees.lock(location):
+        journal.remove_unused(location)
+    assert journal.without_journal(location) == []

@@ -12,8 +12,8 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.errors import LockedError
-from git_agentos.git.location import locate
-from git_agentos.worktree import creation, journal, pool, pool_filling, record, setup, status
+from git_agentos.git.location import Location, locate
+from git_agentos.worktree import creation, discard, journal, pool, pool_filling, record, setup, status
 from tests.support.repo import Repo
 from tests.support.snapshot import assert_nothing_left, snapshot
 from tests.support.tool import run, run_ok
@@ -217,3 +217,39 @@ def test_a_creation_fills_it_again(repo: Repo) -> None:
     # It must not write into a folder that the test's end removes.
     wait_until(lambda: not _is_being_filled(repo), "the pool's filling has ended")
     assert os.path.isdir(waiting(repo)[0].path)
+
+
+def test_what_is_given_back_is_prepared_and_not_counted(pooled: Repo) -> None:
+    """`agentos.pool` neither counts it nor removes it; a worktree takes it as any other."""
+    made = make(pooled, "dev-001")
+    context = open_workspace(pooled.path).context
+    found = record.find(context.location.common_dir, made.id)
+    index = (Path(found.git_dir) / "index").read_bytes()
+    discard.to_pool(context, found, found.record.base_sha, index, lambda _: None)
+    assert [each.is_returned for each in waiting(pooled)].count(True) == 1
+    assert fill_pool(pooled) == 2
+    assert len(waiting(pooled)) == 3
+    pooled.git("update-ref", "-d", f"refs/heads/{made.branch}")
+    again = make(pooled, "dev-002")
+    assert again.path is not None
+    assert Repo(Path(again.path)).text("status", "--porcelain") == ""
+    assert len(waiting(pooled)) == 2
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_one_that_cannot_be_reset_is_not_given_back(pooled: Repo, after: bool) -> None:
+    made = make(pooled, "dev-001")
+    context = open_workspace(pooled.path).context
+    found = record.find(context.location.common_dir, made.id)
+
+    def fails(location: Location) -> None:
+        if after:
+            (Path(location.root) / "half").touch()
+        raise LockedError("not now")
+
+    with pytest.raises(LockedError):
+        discard.to_pool(context, found, found.record.base_sha, b"", fails)
+    assert not Path(found.root).exists()
+    assert [each.is_returned for each in waiting(pooled)].count(True) == 0
+    assert journal.find_all(context.location) == []
+    assert record.get(context.location.common_dir, made.id) is None
