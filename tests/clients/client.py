@@ -18,7 +18,7 @@ from tests.support.env import PROJECT_ROOT
 
 # Set by `make test-clients` and by CI; elsewhere the clients are looked for in the same place.
 PROGRAMS = PROJECT_ROOT / ".venv" / "clients" / "node_modules" / ".bin"
-LIMIT = 300  # seconds for a session; opencode fetches its plugin library when it is first started
+LIMIT = 600  # seconds for a session; opencode fetches its plugin library when it is first started
 
 
 class SetUp(NamedTuple):
@@ -190,7 +190,8 @@ def _write(path: Path, text: str) -> None:
 
 def agentos(home: Path, cwd: Path, *words: str, codes: Sequence[int] = (0,)) -> str:
     """Run `git agentos` as the person whose home it is."""
-    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": os.environ["PYTHONPATH"]}
+    path = os.pathsep.join([os.path.dirname(sys.executable), str(PROGRAMS), os.environ["PATH"]])
+    environment = {"PATH": path, "HOME": str(home), "PYTHONPATH": os.environ["PYTHONPATH"]}
     done = subprocess.run(
         [sys.executable, "-m", "git_agentos", *words],
         cwd=cwd,

@@ -2,7 +2,7 @@
 
 It speaks what the clients speak: Anthropic Messages, OpenAI Responses, OpenAI Chat Completions and Gemini. A client
 repeats the whole conversation with every request, so the request alone tells which turn is next: the number of tool
-calls that it holds. A request without the client's tools (a title, a summary) is answered with one word.
+calls that it holds. A request without the client's tools (a title, a summary) is answered with SUMMARY.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, Self
 
-_USAGE = {"input_tokens": 10, "output_tokens": 10, "total_tokens": 20}
+SUMMARY = "what was done so far"
 
 
 class Shell(NamedTuple):
@@ -30,8 +30,9 @@ class Write(NamedTuple):
 
 
 class Call(NamedTuple):
-    """The model calls a tool of an MCP server. `tool` is its name, as each client calls it; `arguments` makes them of
-    what the tools have returned so far, as text."""
+    """The model calls another tool, such as one of an MCP server. `tool` is its name, as each client calls it; for
+    Codex the namespace and a full stop come first, if there is one. `arguments` makes them of what the tools have
+    returned so far, as text."""
 
     tool: str
     arguments: Callable[[Sequence[str]], Mapping[str, Any]]
@@ -59,11 +60,22 @@ class Reply(NamedTuple):
 class ModelServer:
     """Plays `script`, one turn for each tool result; a context manager. `url` is without a path.
 
-    In a conversation without the text `prompt`, which is a sub-agent's, it plays `of_subagent`.
+    In a conversation without the text `prompt`, which is a sub-agent's, it plays `of_subagent`. With `filled`, every
+    answer says that the conversation has so many tokens, until the client has replaced it by SUMMARY; then it plays
+    `compacted`.
     """
 
-    def __init__(self, script: Sequence[Turn], of_subagent: Sequence[Turn] = (), prompt: str = "") -> None:
+    def __init__(
+        self,
+        script: Sequence[Turn],
+        of_subagent: Sequence[Turn] = (),
+        prompt: str = "",
+        *,
+        filled: int = 10,
+        compacted: Sequence[Turn] = (),
+    ) -> None:
         self.script, self.of_subagent, self.prompt = tuple(script), tuple(of_subagent), prompt
+        self.filled, self.compacted = filled, tuple(compacted)
         self.requests: list[Mapping[str, Any]] = []
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
@@ -95,10 +107,17 @@ class ModelServer:
 
     def turn(self, calls: int, request: Mapping[str, Any]) -> Turn:
         if not request.get("tools"):
-            return Say("ok")
+            return Say(SUMMARY)
         is_subagent = self.of_subagent and self.prompt not in json.dumps(request)
-        script = self.of_subagent if is_subagent else self.script
+        script = self.of_subagent if is_subagent else self.compacted if self.is_compacted(request) else self.script
         return script[calls] if calls < len(script) else Say("done")
+
+    def is_compacted(self, request: Mapping[str, Any]) -> bool:
+        return bool(self.compacted) and SUMMARY in json.dumps(request)
+
+    def tokens(self, request: Mapping[str, Any]) -> int:
+        """How many tokens the conversation has."""
+        return 10 if self.is_compacted(request) else self.filled
 
 
 def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
@@ -141,7 +160,7 @@ def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
 def _anthropic(server: ModelServer, request: Mapping[str, Any]) -> Reply:
     calls = _count(request.get("messages"), "tool_use")
     turn = server.turn(calls, request)
-    usage = {**_USAGE, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
+    usage = {**_usage(server, request), "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
     message: dict[str, Any] = {"id": f"msg_{calls}", "type": "message", "role": "assistant", "content": [],
                "model": request.get("model"), "stop_reason": None, "stop_sequence": None, "usage": usage}  # fmt: skip
     if isinstance(turn, Say):
@@ -180,15 +199,19 @@ def _responses(server: ModelServer, request: Mapping[str, Any]) -> Reply:
         item = {"type": "message", "id": f"msg_{calls}", "role": "assistant", "content": content}
     else:
         # Without metadata of the model, Codex offers no apply_patch tool, but takes its command in the shell.
+        namespace = ""
         if isinstance(turn, Call):
-            name, given = turn.tool, turn.given(request)
+            (namespace, _, name), given = turn.tool.rpartition("."), turn.given(request)
         else:
             name, given = "exec_command", {"cmd": turn.command if isinstance(turn, Shell) else _apply_patch(turn)}
         item = {"type": "function_call", "id": f"fc_{calls}", "call_id": f"call_{calls}", "name": name,
                 "arguments": json.dumps(given)}  # fmt: skip
+        if namespace:
+            item["namespace"] = namespace
     item["status"] = "completed"
     response = {"id": f"resp_{calls}", "object": "response", "created_at": 0, "model": request.get("model"),
-                "status": "completed", "output": [item], "usage": _USAGE}  # fmt: skip
+                "status": "completed", "output": [item],
+                "usage": _usage(server, request)}  # fmt: skip
     events: list[dict[str, Any]] = [
         {"type": "response.created", "response": {**response, "status": "in_progress", "output": []}},
         {"type": "response.output_item.added", "output_index": 0, "item": item},
@@ -222,7 +245,8 @@ def _chat(server: ModelServer, request: Mapping[str, Any]) -> Reply:
         function = {"name": name, "arguments": json.dumps(given)}
         call = {"index": 0, "id": f"call_{calls}", "type": "function", "function": function}
         message, reason = {"role": "assistant", "content": None, "tool_calls": [call]}, "tool_calls"
-    usage = {"prompt_tokens": 10, "completion_tokens": 10, "total_tokens": 20}
+    tokens = server.tokens(request)
+    usage = {"prompt_tokens": tokens, "completion_tokens": 10, "total_tokens": tokens + 10}
     base = {"id": f"chatcmpl-{calls}", "created": 0, "model": request.get("model"), "usage": usage}
     if not request.get("stream"):
         choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": reason}
@@ -247,10 +271,16 @@ def _gemini(server: ModelServer, request: Mapping[str, Any], *, stream: bool) ->
         part = {"functionCall": {"name": turn.tool, "args": turn.given(request)}}
     else:
         part = {"functionCall": {"name": "write_file", "args": {"file_path": turn.path, "content": turn.text}}}
-    usage = {"promptTokenCount": 10, "candidatesTokenCount": 10, "totalTokenCount": 20}
+    tokens = server.tokens(request)
+    usage = {"promptTokenCount": tokens, "candidatesTokenCount": 10, "totalTokenCount": tokens + 10}
     candidate = {"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}
     whole = {"candidates": [candidate], "usageMetadata": usage}
     return _stream([whole]) if stream else _json(whole)
+
+
+def _usage(server: ModelServer, request: Mapping[str, Any]) -> dict[str, int]:
+    tokens = server.tokens(request)
+    return {"input_tokens": tokens, "output_tokens": 10, "total_tokens": tokens + 10}
 
 
 # -- their parts -------------------------------------------------------------------------------------------------------

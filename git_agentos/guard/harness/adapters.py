@@ -298,8 +298,8 @@ def _copilot_event(body: Mapping[str, Any]) -> str:
     if text_of(body, "toolName") is not None:
         return "postToolUse" if "toolResult" in body else "preToolUse"
     if "toolArgs" not in body and "toolResult" not in body:
-        if "parentAgentId" in body:  # of a sub-agent, which has a session of its own: 'subagentStop' tells of its end
-            return "other"
+        if "parentAgentId" in body and "agentName" not in body:
+            return "other"  # of a sub-agent, which has a session of its own: 'subagentStop' tells its parent of its end
         if "prompt" in body and "source" not in body:
             return "userPromptSubmitted"
         if "stopReason" in body:

@@ -48,8 +48,17 @@ def record(worktree: OpenWorktree, session: Session, event: Event, reason: str, 
     with state_dir.lock(worktree.location, "sessions"):
         if _recent(worktree.location).get(session.key, [""])[0] == event.digest:
             return
+        if event.kind == events.SESSION_END and not _is_known(worktree, session):
+            return
         log.write(worktree, rows.SESSION, summary, details=details, checkpoint_id=checkpoint)
         _note(worktree.location, session.key, event.digest)
+
+
+def _is_known(worktree: OpenWorktree, session: Session) -> bool:
+    """Whether the worktree's log knows a session. Claude Code ends one for each of its commands, such as `claude plugin
+    list`, of which nothing else is ever told."""
+    kinds = (rows.SESSION, rows.TURN)
+    return session.id is None or bool(log.read(worktree, kinds=kinds, text=session.id, limit=1).rows)
 
 
 def _note(location: Location, key: str, digest: str) -> None:

@@ -47,6 +47,7 @@ class Fields(NamedTuple):
 
 
 _SNAKE_CASE = Fields()
+_OF_SUBAGENT = "agent_id"
 _REASONS = ("source", "reason", "trigger", "agent_type", "agentName")
 
 
@@ -99,6 +100,8 @@ class Harness:
             return event._replace(kind=SHELL, text=required_text(body, "command"), tool="Shell")
         if kind == FILE_EDITED:
             return after_tool(event._replace(tool="Edit"), body, self.tools)
+        if kind in (PROMPT, STOP) and isinstance(body.get(_OF_SUBAGENT), str):
+            return event  # what a sub-agent is asked belongs to the turn that has started it
         if kind in (PROMPT, STOP):
             return event._replace(kind=kind, text=text_of(body, "prompt") or "")
         if kind in (SESSION_END, *MOMENTS):

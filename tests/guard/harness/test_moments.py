@@ -35,6 +35,11 @@ def _opencode(event: str) -> dict[str, Any]:
     return {"event": event, "sessionID": "s-1"}
 
 
+def _of_subagent(**more: Any) -> dict[str, Any]:
+    """What Copilot CLI sends of a sub-agent."""
+    return _copilot(agentId="a", agentType="task", parentAgentId="s-1", stop_hook_active=False, **more)
+
+
 def _copilot(**more: Any) -> dict[str, Any]:
     return {"sessionId": "s-1", "timestamp": 1704614600000, **more}
 
@@ -56,6 +61,7 @@ MOMENTS = [
     ("copilot", _copilot(source="new", initialPrompt="x"), BEGINNING),
     ("copilot", _copilot(trigger="auto", customInstructions="", transcriptPath="/t"), COMPACTION),
     ("copilot", _copilot(stopReason="end_turn", agentName="task", transcriptPath="/t"), SUBAGENT),
+    ("copilot", _of_subagent(stopReason="end_turn", agentName="task", response="done", transcriptPath="/t"), SUBAGENT),
     ("opencode", _opencode("session.created"), BEGINNING),
     ("opencode", _opencode("session.compacting"), COMPACTION),
     ("opencode", _opencode("subagent.idle"), SUBAGENT),
@@ -115,8 +121,10 @@ def test_a_sessions_event_is_in_the_log_although_nothing_has_changed(
 ) -> None:
     worktree = agent_worktree(repo, "dev")
     run_ok(worktree.path, "checkpoint")
+    if event == "ended":
+        ask(name, next(began for each, began, said in MOMENTS if (each, said) == (name, BEGINNING)), worktree.path)
     ask(name, body, worktree.path)
-    (entry,) = sessions(worktree)
+    *_, entry = sessions(worktree)
     said = {"event": event, "harness": name, "session_id": "s-1"}
     assert entry["details"] == said | ({"reason": entry["details"]["reason"]} if entry["details"].get("reason") else {})
     assert len(run_ok(worktree.path, "checkpoint", "list")["checkpoints"]) == 1
@@ -140,6 +148,27 @@ def test_what_a_harness_says_of_an_event_is_its_reason(repo: Repo) -> None:
         "the session ended (token=[redacted]\\x1b[31m)",
         "the session began",
     ]
+
+
+def test_the_end_of_a_session_that_has_done_nothing_is_left_out(repo: Repo) -> None:
+    """Claude Code ends one for `claude plugin list`. A turn is something."""
+    worktree = agent_worktree(repo, "dev")
+    for body in (_named("SessionEnd", reason="other"), _named("SessionStart", session_id="s-2", source="startup"),
+                 _named("SessionEnd", reason="other"), _named("UserPromptSubmit", prompt="do it"),
+                 _named("SessionEnd", reason="other")):  # fmt: skip
+        ask("claude-code", body, worktree.path)
+    assert [(each["details"]["session_id"], each["details"]["event"]) for each in sessions(worktree)] == [
+        ("s-2", "began"), ("s-1", "ended"),
+    ]  # fmt: skip
+
+
+def test_a_stop_of_copilots_subagent_is_no_stop_of_the_session(repo: Repo) -> None:
+    worktree = agent_worktree(repo, "dev")
+    ask("copilot", _copilot(prompt="do it"), worktree.path)
+    ask("copilot", _of_subagent(prompt="help", sessionId="s-9"), worktree.path)
+    ask("copilot", _of_subagent(stopReason="end_turn", sessionId="s-9"), worktree.path)
+    (turn,) = run_ok(worktree.path, "turns")["turns"]
+    assert (turn["prompt"], turn["ended_at"]) == ("do it", None)
 
 
 def test_an_event_that_comes_again_later_is_another_one(repo: Repo) -> None:
@@ -234,6 +263,15 @@ def test_readers_of_the_log_take_an_entry_of_a_session_for_no_turn_and_no_change
     run_ok(worktree.path, "restore", saved)
     ask("codex", _named("SessionStart", source="startup", session_id="s-3"), worktree.path)
     run_ok(worktree.path, "undo")
+
+
+def test_the_prompt_of_a_subagent_is_no_turn(repo: Repo) -> None:
+    """Codex sends it as one of the session, with the sub-agent's id."""
+    worktree = agent_worktree(repo, "dev")
+    ask("codex", _named("UserPromptSubmit", prompt="do it"), worktree.path)
+    ask("codex", _named("UserPromptSubmit", prompt="help", agent_id="a", agent_type="default"), worktree.path)
+    (turn,) = run_ok(worktree.path, "turns")["turns"]
+    assert (turn["prompt"], turn["ended_at"]) == ("do it", None)
 
 
 # -- worktrees of a harness --------------------------------------------------------------------------------------------
