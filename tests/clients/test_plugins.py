@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,11 +24,21 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     return made
 
 
+def doctor(place: Place) -> dict[str, Any]:
+    """What `doctor` says of the client."""
+    found = json.loads(agentos(place.home, place.root, "--json", "doctor", codes=(0, 1)))["harnesses"]
+    (state,) = (each for each in found if each["name"] == place.client.name)
+    assert isinstance(state, dict)
+    return state
+
+
 def test_a_plugin_that_the_client_has_installed(place: Place) -> None:
     script = (Shell("echo made >by-shell.txt"), Shell("git reset --hard"), Say("the script is over"))
     with ModelServer(script) as server:
         made = place.client.set_up(place.home, place.root, server.url)
+        assert doctor(place)["state"] == "not-integrated"
         remove = INSTALL[place.client.name](place)
+        assert doctor(place)["plugin"] is not None
         session = clients.run_prepared(place.client, made, place.home, place.root)
         results = server.tool_results()
         asked = json.dumps(server.requests)
@@ -38,7 +49,9 @@ def test_a_plugin_that_the_client_has_installed(place: Place) -> None:
     assert [each["details"]["event"] for each in entries if each["type"] == "turn"].count("began") == 1
     assert "checkpoint_create" in asked, "the tools of the MCP server"
     assert "Save the state of your work before something risky" in asked, "the skill"
+    assert (doctor(place)["state"], doctor(place)["path"]) == ("integrated", None)
     remove()
+    assert (doctor(place)["state"], doctor(place)["plugin"]) == ("not-integrated", None)
     with ModelServer(script) as server:
         made = place.client.set_up(place.home, place.root, server.url)
         clients.run_prepared(place.client, made, place.home, place.root)

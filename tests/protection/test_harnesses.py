@@ -168,6 +168,172 @@ def test_hooks_that_are_switched_off_or_cannot_start(repo: Repo, fake_home: Fake
     assert state(repo, fake_home, "claude-code") == "broken"
 
 
+def _put(path: Path, body: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(body if isinstance(body, str) else json.dumps(body))
+
+
+_ID = "git-agentos@git-agentos"
+
+
+def has_plugin(name: str, home: Path, *, is_on: bool = True) -> None:
+    """The files that show our plugin, as the harness itself writes them when it installs or switches off one."""
+    plugins = PROJECT_ROOT / "plugins"
+    if name == "claude-code":
+        entry = {"scope": "user", "installPath": str(plugins / name), "version": "0.1.0"}
+        _put(home / ".claude/plugins/installed_plugins.json", {"version": 2, "plugins": {_ID: [entry]}})
+        _put(home / ".claude/settings.json", {"enabledPlugins": {_ID: is_on}})
+    elif name == "codex":
+        _put(home / ".codex/config.toml", f'[plugins."{_ID}"]\nenabled = {str(is_on).lower()}\n')
+    elif name == "gemini":
+        extensions = home / ".gemini" / "extensions"
+        _put(extensions / "git-agentos/gemini-extension.json", {"name": "git-agentos"})
+        rules = ["/nowhere/*", *([] if is_on else ["!/*"])]
+        _put(extensions / "extension-enablement.json", {"git-agentos": {"overrides": rules}})
+    elif name == "cursor":
+        _put(home / ".cursor/plugins/local/git-agentos/.cursor-plugin/plugin.json", {"name": "git-agentos"})
+    elif name == "copilot":
+        _put(home / ".copilot/settings.json", {"enabledPlugins": {_ID: is_on}})
+    elif name == "opencode":
+        _put(home / ".config/opencode/opencode.json", {"plugin": [(plugins / name).as_uri()]})
+
+
+@pytest.mark.parametrize("name", list(HARNESSES))
+def test_one_that_has_only_the_plugin(name: str, repo: Repo, fake_home: FakeHome) -> None:
+    fake_home.has(name)
+    assert doctor(repo, fake_home)[name]["plugin"] is None
+    has_plugin(name, fake_home.path)
+    assert state(repo, fake_home, name) == "broken"
+    assert "'git-agentos', which is not on PATH" in doctor(repo, fake_home)[name]["detail"]
+    fake_home.install("git-agentos", "0.1.0")
+    found = doctor(repo, fake_home)[name]
+    assert found["state"] == ("untried" if name in ("codex", "cursor") else "integrated")
+    assert (found["path"], Path(found["plugin"]).exists()) == (None, True)
+    if name == "codex":
+        assert "once they are trusted: '/hooks' in codex" in found["detail"]
+    text = run(repo.path, "doctor", env=fake_home.on_path).out.decode()
+    assert found["state"] != "integrated" or f"{name}: asks the guard here, by its plugin\n" in text
+    note = repo.git_dir / "agentos" / "harness" / f"{name}.asked"
+    _put(note, {"at": time.time(), "below_exec": False})
+    assert state(repo, fake_home, name) == "integrated"
+
+
+@pytest.mark.parametrize("name", ["claude-code", "codex", "gemini", "copilot"])
+def test_a_plugin_that_is_switched_off(name: str, repo: Repo, fake_home: FakeHome) -> None:
+    fake_home.has(name)
+    fake_home.install("git-agentos", "0.1.0")
+    has_plugin(name, fake_home.path, is_on=False)
+    assert state(repo, fake_home, name) == "disabled"
+
+
+def test_where_a_plugin_is_switched_on(repo: Repo, fake_home: FakeHome) -> None:
+    """Claude Code: the worktree's own settings count more. Gemini CLI: the last rule for a folder."""
+    fake_home.install("git-agentos", "0.1.0")
+    has_plugin("claude-code", fake_home.path)
+    _put(repo.path / ".claude" / "settings.json", {"enabledPlugins": {_ID: False}})
+    assert state(repo, fake_home, "claude-code") == "disabled"
+    _put(repo.path / ".claude" / "settings.local.json", {"enabledPlugins": {_ID: True}})
+    assert state(repo, fake_home, "claude-code") == "integrated"
+    has_plugin("gemini", fake_home.path)
+    rules = fake_home.path / ".gemini" / "extensions" / "extension-enablement.json"
+    for overrides, expected in (
+        (["!/*", f"{repo.path.parent}/*"], "integrated"),
+        ([f"{repo.path}/", f"!{repo.path}/"], "disabled"),
+        ([f"!{repo.path}x/*"], "integrated"),
+    ):
+        _put(rules, {"git-agentos": {"overrides": overrides}})
+        assert state(repo, fake_home, "gemini") == expected
+
+
+def test_files_of_another_form_show_no_plugin(repo: Repo, fake_home: FakeHome) -> None:
+    fake_home.has(*HARNESSES)
+    forms = ("[", "[1]", '{"plugins": 7, "enabledPlugins": [], "plugin": {}}', '{"plugins": {"git-agentos@x": 3}}')
+    for text in forms:
+        for path in (".claude/plugins/installed_plugins.json", ".codex/config.toml", ".copilot/settings.json",
+                     ".config/opencode/opencode.json"):  # fmt: skip
+            _put(fake_home.path / path, text)
+        assert {each["plugin"] for each in doctor(repo, fake_home).values()} == {None}
+
+
+def outdated(repo: Repo, home: FakeHome) -> list[dict[str, Any]]:
+    found = run(repo.path, "--json", "doctor", env=home.on_path).json["findings"]
+    return [each for each in found if each["code"] == "harness-outdated"]
+
+
+def drop(path: Path, *events: str) -> None:
+    """As an earlier version would have written it."""
+    body = json.loads(path.read_text())
+    for each in events:
+        del body["hooks"][each]
+    path.write_text(json.dumps(body, indent=2) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "events"),
+    [
+        ("claude-code", ".claude/settings.local.json", ("SessionEnd", "WorktreeRemove")),
+        ("codex", ".codex/hooks.json", ("PreCompact",)),
+        ("copilot", ".github/hooks/git-agentos.json", ("subagentStop",)),
+    ],
+)
+def test_hooks_of_an_earlier_version(
+    name: str, settings: str, events: tuple[str, ...], repo: Repo, fake_home: FakeHome
+) -> None:
+    fake_home.has(name)
+    run_ok(repo.path, "init", "--yes", env=fake_home.on_path)
+    assert outdated(repo, fake_home) == []
+    path = repo.path / settings
+    today = json.loads(path.read_text())
+    drop(path, *events)
+    (found,) = outdated(repo, fake_home)
+    assert found["message"].startswith(
+        f"our hooks in '{path}' are of another version of git-agentos: {', '.join(events)}"
+    )
+    assert found["hint"] == "git agentos init"
+    run_ok(repo.path, "init", "--yes", env=fake_home.on_path)
+    assert outdated(repo, fake_home) == []
+    assert json.loads(path.read_text()) == today
+    drop(path, *events)
+    run(repo.path, "doctor", "--fix", env=fake_home.on_path)
+    assert json.loads(path.read_text()) == today
+
+
+def test_an_entry_of_somebody_else_is_not_ours(repo: Repo, fake_home: FakeHome) -> None:
+    fake_home.has("claude-code")
+    run_ok(repo.path, "init", env=fake_home.on_path)
+    path = repo.path / ".claude" / "settings.local.json"
+    body = json.loads(path.read_text())
+    body["hooks"]["SessionEnd"] = [{"hooks": [{"type": "command", "command": "true"}]}]
+    path.write_text(json.dumps(body))
+    assert "SessionEnd would be written now" in outdated(repo, fake_home)[0]["message"]
+    path.write_text(json.dumps({**body, "hooks": {**body["hooks"], "Stop": 7}}))
+    assert "is not known" in outdated(repo, fake_home)[0]["message"]
+
+
+def test_a_plugin_file_of_an_earlier_version(repo: Repo, fake_home: FakeHome) -> None:
+    """Another command in it is another installation's, which is no difference."""
+    fake_home.has("opencode")
+    run_ok(repo.path, "init", env=fake_home.on_path)
+    path = repo.path / ".opencode" / "plugins" / "git-agentos.js"
+    today = path.read_text()
+    path.write_text(today.replace('const COMMAND = "', 'const COMMAND = "/usr/bin/env '))
+    assert outdated(repo, fake_home) == []
+    path.write_text(today.replace("session.compacting", "session.compaction"))
+    assert "git-agentos.js would be written now" in outdated(repo, fake_home)[0]["message"]
+    run_ok(repo.path, "init", env=fake_home.on_path)
+    assert path.read_text() == today
+
+
+def test_hooks_of_an_earlier_version_in_the_users_settings(repo: Repo, fake_home: FakeHome) -> None:
+    fake_home.has("claude-code")
+    run_ok(repo.path, "guard", "integrate", "--user", "claude-code", env=fake_home.on_path)
+    drop(fake_home.path / ".claude" / "settings.json", "SessionStart")
+    (found,) = outdated(repo, fake_home)
+    assert found["hint"] == "git agentos guard integrate --user claude-code"
+    run_ok(repo.path, "guard", "integrate", "--user", "claude-code", env=fake_home.on_path)
+    assert outdated(repo, fake_home) == []
+
+
 def test_the_newest_versions_are_those_of_the_tests() -> None:
     text = (PROJECT_ROOT / "tests" / "clients" / "package.json").read_text()
     tried = json.loads(text)["dependencies"]

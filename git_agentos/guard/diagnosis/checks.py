@@ -352,9 +352,32 @@ def harnesses(location: Location, environment: Mapping[str, str]) -> Iterator[Fi
         path_read = settings_files.effective(name, location.root, home)
         if path_read is None:
             continue
+        yield from _outdated(name, path_read, location.root, home, environment)
         for requirement in requirements.unmet(name, location.root, path_read, environment):
             yield Finding("harness-unread", "warning", f"{name} does not ask the guard here: {requirement}")
         yield from _override(name, location)
+
+
+def _outdated(
+    name: str, path: str, root: str, home: str, environment: Mapping[str, str]
+) -> Iterator[Finding | Fixable]:
+    """Hooks of an earlier version, which do not tell of all that is recorded today."""
+    is_users = path in settings_files.paths(name, home, user=True)
+    try:
+        paths = [path] if is_users else settings_files.paths(name, root)
+        lacking = list(dict.fromkeys(event for each in paths for event in integration.lacking(name, each)))
+    except AgentosError as error:
+        yield Finding("harness-outdated", "warning", f"whether {name} has all of our hooks is not known: {error}")
+        return
+    if lacking:
+        message = (
+            f"our hooks in '{path}' are of another version of git-agentos: {', '.join(lacking)} would be written now"
+        )
+        if is_users:
+            yield Finding("harness-outdated", "warning", message, f"git agentos guard integrate --user {name}")
+        else:
+            add = functools.partial(_add_again, name, root, environment)
+            yield fixable("harness-outdated", "warning", message, add, "git agentos init")
 
 
 def _add_again(name: str, root: str, environment: Mapping[str, str]) -> str:

@@ -27,6 +27,7 @@ from git_agentos.guard.shell import syntax
 from git_agentos.util import files
 
 _MARK = settings_files.MARK.decode()
+_COMMAND_LINE = b"const COMMAND = "
 _PRINT = "'guard integrate --print' prints what has to be in it"
 
 
@@ -145,6 +146,26 @@ def missing(root: str, environment: Mapping[str, str]) -> Iterator[tuple[str, st
             ):
                 yield name, path
                 break
+
+
+def lacking(name: str, path: str) -> list[str]:
+    """The events for which a settings file with our hooks has none, though `add` would write one: those of an earlier
+    version of git-agentos. Of a plugin, its file where it is not as `add` would write it."""
+    harness, data = adapters.get(name), content(path) or b""
+    if not _is_ours(data):
+        return []
+    if harness.settings is None:
+        ours = _plugin(harness, "").encode().splitlines()
+        is_same = [line for line in data.splitlines() if not line.startswith(_COMMAND_LINE)] == [
+            line for line in ours if not line.startswith(_COMMAND_LINE)
+        ]
+        return [] if is_same else [os.path.basename(path)]
+    hooks = _parse(path, data).get("hooks", {})
+    return [event for event in harness.settings("", "")["hooks"] if not _has_ours(hooks.get(event, []))]
+
+
+def _has_ours(entries: Sequence[Any]) -> bool:
+    return any(_others(entry) != [entry] for entry in entries)
 
 
 def restore_removed(root: str, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -59,18 +59,18 @@ def _claude_code(root: str, path: str, environment: Mapping[str, str]) -> Iterat
 
 def _codex(root: str, path: str, environment: Mapping[str, str]) -> Iterator[Unmet]:
     configuration = os.path.join(environment.get("CODEX_HOME") or _home(environment, ".codex"), "config.toml")
-    settings = _toml(configuration)
-    if not _object(settings, "features").get("hooks", True):
+    settings = toml_of(configuration)
+    if not object_in(settings, "features").get("hooks", True):
         yield Unmet(DISABLED, f"'hooks = false' in '{configuration}' switches all hooks off: remove it")
     project = os.path.dirname(os.path.dirname(path))
-    trusted = {_object(_object(settings, "projects"), each).get("trust_level") for each in (project, root)}
+    trusted = {object_in(object_in(settings, "projects"), each).get("trust_level") for each in (project, root)}
     is_users = os.path.realpath(path) == os.path.realpath(os.path.join(os.path.dirname(configuration), "hooks.json"))
     if "trusted" not in trusted and not is_users:
         sentence = f"codex reads hooks only in trusted folders: start it in '{project}' and trust the folder"
         yield Unmet(UNTRUSTED, sentence)
-    states = _object(_object(settings, "hooks"), "state")
+    states = object_in(object_in(settings, "hooks"), "state")
     for key, digest in codex_hooks(path):
-        state = _object(states, key)
+        state = object_in(states, key)
         if state.get("trusted_hash") != digest or state.get("enabled") is False:
             yield Unmet(
                 UNTRUSTED,
@@ -85,15 +85,15 @@ def _gemini(root: str, path: str, environment: Mapping[str, str]) -> Iterator[Un
     for each in dict.fromkeys(
         (os.path.join(folder, "settings.json"), os.path.join(root, ".gemini/settings.json"), path)
     ):
-        hooks = _object(_json(each), "hooksConfig")
+        hooks = object_in(json_of(each), "hooksConfig")
         disabled = hooks.get("disabled")
         if hooks.get("enabled") is False or (isinstance(disabled, list) and "git-agentos" in disabled):
             yield Unmet(DISABLED, f"'hooksConfig' in '{each}' switches our hooks off: remove it")
     trust = environment.get("GEMINI_CLI_TRUST_WORKSPACE")
-    security = _object(_json(os.path.join(folder, "settings.json")), "security")
-    if trust == "true" or _object(security, "folderTrust").get("enabled") is False:
+    security = object_in(json_of(os.path.join(folder, "settings.json")), "security")
+    if trust == "true" or object_in(security, "folderTrust").get("enabled") is False:
         return
-    rules = _json(environment.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH") or os.path.join(folder, "trustedFolders.json"))
+    rules = json_of(environment.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH") or os.path.join(folder, "trustedFolders.json"))
     folders = {os.path.dirname(key) if value == "TRUST_PARENT" else key: value for key, value in rules.items()}
     above = [each for each in folders if _is_below(root, [each])]
     if trust == "false" or not above or folders[max(above, key=len)] == "DO_NOT_TRUST":
@@ -110,7 +110,7 @@ def _copilot(root: str, path: str, environment: Mapping[str, str]) -> Iterator[U
     yield from _disabled_hooks([*names, os.path.join(root, ".github", "copilot", "settings.json")])
     if _is_below(path, [os.path.dirname(names[0])]):
         return
-    trusted = [each for name in names for each in _json(name).get("trustedFolders") or () if isinstance(each, str)]
+    trusted = [each for name in names for each in json_of(name).get("trustedFolders") or () if isinstance(each, str)]
     if not _is_below(root, trusted):
         yield Unmet(
             HEADLESS,
@@ -129,7 +129,7 @@ _CHECKS: Mapping[str, Callable[[str, str, Mapping[str, str]], Iterator[Unmet]]] 
 
 def codex_hooks(path: str) -> Iterator[tuple[str, str]]:
     """Our hooks in a `hooks.json` as Codex identifies them: the key of each, and the hash by which it is trusted."""
-    for name, groups in _object(_json(path), "hooks").items():
+    for name, groups in object_in(json_of(path), "hooks").items():
         event = _EVENT.sub("_", name).lower()
         for index, group in enumerate(groups if isinstance(groups, list) else ()):
             for inner, hook in enumerate(_objects(group, "hooks")):
@@ -146,7 +146,7 @@ def codex_hooks(path: str) -> Iterator[tuple[str, str]]:
 
 def _disabled_hooks(paths: Iterable[str]) -> Iterator[Unmet]:
     for path in dict.fromkeys(paths):
-        if _json(path).get("disableAllHooks") is True:
+        if json_of(path).get("disableAllHooks") is True:
             yield Unmet(DISABLED, f"'disableAllHooks' in '{path}' switches all hooks off: remove it")
 
 
@@ -158,7 +158,8 @@ def _home(environment: Mapping[str, str], name: str) -> str:
     return os.path.join(environment.get("HOME") or os.path.expanduser("~"), name)
 
 
-def _object(value: Any, key: str) -> dict[str, Any]:
+def object_in(value: Any, key: str) -> dict[str, Any]:
+    """The object in `value[key]`; empty where there is none."""
     item = value.get(key) if isinstance(value, dict) else None
     return item if isinstance(item, dict) else {}
 
@@ -168,7 +169,7 @@ def _objects(value: Any, key: str) -> list[dict[str, Any]]:
     return [each if isinstance(each, dict) else {} for each in items] if isinstance(items, list) else []
 
 
-def _json(path: str) -> dict[str, Any]:
+def json_of(path: str) -> dict[str, Any]:
     """The object in a JSON file, which may have lines of comments; empty where it cannot be read."""
     try:
         body = json.loads(_COMMENT.sub("", files.read(os.path.realpath(path)).decode("utf-8")))
@@ -177,7 +178,8 @@ def _json(path: str) -> dict[str, Any]:
     return body if isinstance(body, dict) else {}
 
 
-def _toml(path: str) -> dict[str, Any]:
+def toml_of(path: str) -> dict[str, Any]:
+    """The content of a TOML file; empty where it cannot be read."""
     try:
         return tomllib.loads(files.read(os.path.realpath(path)).decode("utf-8"))
     except (OSError, ValueError, RecursionError):

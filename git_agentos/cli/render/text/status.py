@@ -132,7 +132,9 @@ def _harness(state: HarnessState) -> str:
     """Whether a harness asks the guard."""
     version = f" {quote.line(state.version)}" if state.version else ""
     row = f"{state.name}{version}: {_HARNESS_STATES[state.state]}"
-    return row if state.state == "integrated" else f"{row}: {quote.line(state.detail)}"
+    if state.state == "integrated":
+        return row if state.path is not None else f"{row}, by its plugin"
+    return f"{row}: {quote.line(state.detail)}"
 
 
 def _file_system(place: FileSystem) -> Iterator[str]:
