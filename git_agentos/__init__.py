@@ -44,8 +44,8 @@ _MODULES = {
     "git_agentos.api.results": (
         "AcceptResult ApprovalStatus ArchivedWorktree ChangeCounts CheckpointSummary CleanupResult "
         "ConflictReport ExplainedLine ForgetResult GuardDecision HeldBackCheckpoint KeptCheckpoint LargeCheckpoint "
-        "LargePath LogEntry MergeConflict MergeResult MergeSource ProcessInfo ProtectedCheckpoint RecoverResult "
-        "RefusedTimeline RemoteWorktree RemovalResult RepositoryStatus RestoreResult RevertResult "
+        "LargePath LinkedPath LogEntry MergeConflict MergeResult MergeSource ProcessInfo ProtectedCheckpoint "
+        "RecoverResult RefusedTimeline RemoteWorktree RemovalResult RepositoryStatus RestoreResult RevertResult "
         "RewrittenCheckpoint RollbackResult RuleStorage RunResult RunStep SavedCheckpoint StorageResult SyncConflict "
         "SyncResult SyncStatus SyncedWorktree TimelineStorage TransferredCheckpoints Turn Unreadable VerifyResult "
         "WorktreeReason WorktreeStatus WorktreeSyncResult"
@@ -78,17 +78,17 @@ __all__ = [
     "DamagedDatabase", "DamagedFile", "DatabaseError", "Diff", "ExplainedLine", "FileChange", "FileContent",
     "Finding", "ForgetResult", "GitCommandError", "GitWorktreeWorkspaceService", "Guard", "GuardDecision",
     "GuardError", "HeldBackCheckpoint", "IncompleteCaptureError", "Interrupted", "InterruptedRestore",
-    "KeptCheckpoint", "LargeCheckpoint", "LargePath", "LockedError", "Log", "LogEntry", "McpError", "MergeConflict",
-    "MergeResult", "MergeSource", "MissingObjectsError", "NullWorkspaceService", "OpenRepository", "PolicyError",
-    "ProcessInfo", "ProtectedCheckpoint", "RecoverResult", "RefusedTimeline", "RemoteWorktree", "Remotes",
-    "RemovalResult", "RepositoryError", "RepositoryStatus", "RestoreError", "RestoreResult", "RevertResult",
-    "RewrittenCheckpoint", "RollbackResult", "RuleStorage", "RunError", "RunObserver", "RunOptions", "RunResult",
-    "RunStep", "Runs", "SavedCheckpoint", "Skipped", "StorageError", "StorageResult", "SyncConflict", "SyncObserver",
-    "SyncResult", "SyncStatus", "SyncedWorktree", "TddError", "TimelineStorage", "TransferredCheckpoints", "Turn",
-    "Turns", "UiError", "Unreadable", "UnreadableConfiguration", "UnsupportedRepository", "UsageError",
-    "VerifyResult", "WorkflowConfigurationError", "Workspace", "WorkspaceContext", "WorkspaceService",
-    "WorkspaceSnapshot", "WorktreeError", "WorktreeReason", "WorktreeStatus", "WorktreeSyncResult",
-    "Worktrees", "__version__", "ensure_agentos_dir", "get_checkpoint_db_path", "get_repo_root",
+    "KeptCheckpoint", "LargeCheckpoint", "LargePath", "LinkedPath", "LockedError", "Log", "LogEntry", "McpError",
+    "MergeConflict", "MergeResult", "MergeSource", "MissingObjectsError", "NullWorkspaceService", "OpenRepository",
+    "PolicyError", "ProcessInfo", "ProtectedCheckpoint", "RecoverResult", "RefusedTimeline", "RemoteWorktree",
+    "Remotes", "RemovalResult", "RepositoryError", "RepositoryStatus", "RestoreError", "RestoreResult",
+    "RevertResult", "RewrittenCheckpoint", "RollbackResult", "RuleStorage", "RunError", "RunObserver", "RunOptions",
+    "RunResult", "RunStep", "Runs", "SavedCheckpoint", "Skipped", "StorageError", "StorageResult", "SyncConflict",
+    "SyncObserver", "SyncResult", "SyncStatus", "SyncedWorktree", "TddError", "TimelineStorage",
+    "TransferredCheckpoints", "Turn", "Turns", "UiError", "Unreadable", "UnreadableConfiguration",
+    "UnsupportedRepository", "UsageError", "VerifyResult", "WorkflowConfigurationError", "Workspace",
+    "WorkspaceContext", "WorkspaceService", "WorkspaceSnapshot", "WorktreeError", "WorktreeReason", "WorktreeStatus",
+    "WorktreeSyncResult", "Worktrees", "__version__", "ensure_agentos_dir", "get_checkpoint_db_path", "get_repo_root",
     "open_repository", "open_workspace",
 ]  # fmt: skip
 

@@ -130,6 +130,20 @@ def test_results_of_worktrees(repo: Repo) -> None:
         opened.worktrees.sync("dev-1")
 
 
+def test_what_is_linked_into_a_new_worktree(repo: Repo) -> None:
+    repo.write(".gitignore", "node_modules/\n")
+    repo.commit("rules")
+    repo.write("node_modules/a.js", "one\n")
+    assert open_repository(repo.path).worktrees.create("dev-1").linked == ()
+    repo.git("config", "agentos.link", "node_modules/")
+    opened = open_repository(repo.path)
+    (linked,) = opened.worktrees.create("dev-2").linked or ()
+    assert (linked.path, linked.files, linked.bytes) == ("node_modules", 1, 4)
+    assert linked.cloned + linked.hard_linked + linked.copied == 1
+    check(linked)
+    assert opened.worktrees.show("dev-2").linked is None
+
+
 def test_a_sync_and_a_cleanup(repo: Repo) -> None:
     opened = open_repository(repo.path)
     made = opened.worktrees.create("dev-1", fetch=False)

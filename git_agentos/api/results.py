@@ -236,6 +236,18 @@ class ProcessInfo:
 
 
 @dataclass(frozen=True)
+class LinkedPath:
+    """A file or folder that agentos.link has brought: its files, their bytes, and how they were brought."""
+
+    path: str
+    files: int
+    bytes: int
+    cloned: int
+    hard_linked: int
+    copied: int
+
+
+@dataclass(frozen=True)
 class WorktreeStatus:
     """An agent's worktree. `state` is `active`, `complete`, `archived` or `broken`; `path` its current or former
     folder.
@@ -244,6 +256,7 @@ class WorktreeStatus:
     in the base (None: they are not); `process` is one that uses it. `guard` is `on`, `off` or `broken`. After `create`,
     `base_behind` counts the commits of the remote's branch `base_follows` that the base does not have. `port_base` is
     the first of its `port_count` ports. `changes_from` is the checkpoint whose uncommitted changes it was created with.
+    After `create`, `linked` is what agentos.link has brought.
     """
 
     id: str
@@ -267,6 +280,7 @@ class WorktreeStatus:
     port_base: int | None
     port_count: int | None
     changes_from: str | None
+    linked: tuple[LinkedPath, ...] | None
 
 
 @dataclass(frozen=True)
