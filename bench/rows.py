@@ -10,6 +10,7 @@ import random
 import shutil
 import statistics
 from collections.abc import Callable
+from pathlib import Path
 
 import measure
 import rows_guard
@@ -20,6 +21,7 @@ import rows_run
 import rows_secrets
 import rows_sync
 import rows_tdd
+import rows_ui
 import rows_watch
 import rows_why
 import rows_worktree
@@ -235,11 +237,10 @@ for number in range(int(sys.argv[1])):
 """
 
 
-def listing(bench: Bench) -> None:
-    """The list of many checkpoints, its newest 20, and `latest`. Objects lie loose, as they were written."""
+def _many_checkpoints(bench: Bench) -> tuple[Arena, Path]:
+    """A repository with many checkpoints, and the file that says that they are all there."""
     size, count = bench.size_near(1_000), bench.scale.listed
     arena = bench.arena(size, "list")
-    everything = tool(bench, "checkpoint", "list", "--json")
     done = arena.backup.parent / "listed"
     if not done.exists() or done.read_text() != str(count):
         bench.say(f"list: taking {count} checkpoints (kept in the cache)")
@@ -247,6 +248,14 @@ def listing(bench: Bench) -> None:
         many = (bench.tools.python, "-c", _MAKE_MANY, str(count), tree_paths(size)[-1])
         measure.run(many, arena.path, arena.environment, timeout=7200)
         done.write_text(str(count))
+    return arena, done
+
+
+def listing(bench: Bench) -> None:
+    """The list of many checkpoints, its newest 20, and `latest`. Objects lie loose, as they were written."""
+    count = bench.scale.listed
+    everything = tool(bench, "checkpoint", "list", "--json")
+    arena, done = _many_checkpoints(bench)
     bench.say(f"list: {count} checkpoints")
     listed = len(json.loads(measure.run(everything, arena.path, arena.environment).stdout)["checkpoints"])
     if listed != count:
@@ -562,6 +571,7 @@ ROWS: dict[str, Callable[[Bench], None]] = {
     "served": rows_watch.served,
     "many": rows_watch.many,
     "sync": rows_sync.sync,
+    "ui": lambda bench: rows_ui.ui(bench, lambda each: _many_checkpoints(each)[0]),
     "rollback": rows_run.rollback,
     "tdd": rows_tdd.tdd,
     "secrets": rows_secrets.secrets,

@@ -63,7 +63,7 @@ def prepare_tools(cache: Path, environment: Path | None) -> Toolbox:
     if environment is None:
         environment = cache / "venvs" / OURS
         try:
-            _install(environment, f"{PROJECT}[watch]")
+            _install(environment, f"{PROJECT}[ui,watch]")
         except BenchError as error:
             problem = str(error)
     python, script = str(environment / "bin" / "python"), str(environment / "bin" / OURS)

@@ -221,7 +221,10 @@ class Rows(ScrollView, Generic[Item], can_focus=True):
             if not size:
                 continue
             text, own = (cell, "") if isinstance(cell, str) else cell
-            segments.append(Segment(fitted(text, size), style + Style.parse(own) if own else style))
+            # What is reversed has no colour: it would be that of the background.
+            segments.append(
+                Segment(fitted(text, size), style + Style.parse(own) if own and not style.reverse else style)
+            )
             segments.append(Segment(" " * _GAP, style))
         return Strip(segments).adjust_cell_length(width, style)
 

@@ -17,6 +17,7 @@ from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.workspace import Workspace
 from git_agentos.worktree import status
 
+_FIRST = 200  # events of a kind that are read the first time
 _DATABASE = ("", "-wal")
 
 
@@ -33,13 +34,13 @@ class Item(NamedTuple):
 
 class Stream(NamedTuple):
     """What the timeline shows: the events, newest first; the folder of the worktree, None where there is none, and the
-    id of its own timeline."""
+    id of its own timeline. `is_whole`: these are all; else only the newest were read, since it is the first time."""
 
     agent: str
     folder: str | None
     own: str | None
     items: Sequence[Item]
-    complete: bool
+    is_whole: bool
 
 
 class Reader:
@@ -52,14 +53,22 @@ class Reader:
         self._found: Stream | None = None
 
     def read(self) -> Stream:
-        """All events; the same object as the last time if there are no others."""
+        """All events, but the first time the newest only; the same object as the last time if there are no others."""
         folder, context = self._folder()
         stamp = (folder, self._refs(), _stamp_of_database(context) if context is not None else None)
-        if self._found is None or stamp != self._stamp:
-            found = history.collect(self._context, self._agent, None, self._before)
+        if self._found is None or stamp != self._stamp or not self._found.is_whole:
+            limit = _FIRST if self._found is None else None
+            found = history.collect(self._context, self._agent, limit, self._before)
             own = context.worktree_id if context is not None else None
-            name = self._agent or self._context.worktree_id
-            self._found, self._stamp = Stream(name, folder, own, _items(found), found.complete), stamp
+            name, items = self._agent or self._context.worktree_id, _items(found)
+            self._found = Stream(
+                name,
+                folder,
+                own,
+                items,
+                is_whole=limit is None or max(len(found.checkpoints), len(found.entries)) < limit,
+            )
+            self._stamp = stamp
         return self._found
 
     def _folder(self) -> tuple[str | None, OpenWorktree | None]:

@@ -16,6 +16,7 @@ from git_agentos.git.location import locate
 from git_agentos.ui.app import Interface
 
 _SIGNALLED = 128
+_SWITCH = 0.001  # seconds after which a thread that reads lets the one that answers keys go on
 _PATIENCE = 5.0  # seconds to leave a terminal that may be gone
 
 
@@ -36,6 +37,7 @@ def run(directory: str, agent: str | None) -> int:
             "'git agentos worktree list' prints what it shows first",
         )
     locate(directory or ".")
+    sys.setswitchinterval(_SWITCH)
     gc.enable()  # a command switches it off, since it ends soon
     app = Interface(directory, agent, driver=_Driver)
     with warnings.catch_warnings():

@@ -424,3 +424,24 @@ def test_remembered_changes_are_bounded() -> None:
     changes.note(b"e")
     changes.note(b"f")
     assert changes.since(second) is None  # also where as much has changed since
+
+
+def test_a_moment_is_the_same_until_something_changes(repo: Repo, watch: Watch) -> None:
+    def moment() -> str | None:
+        watch.repository.read()
+        return watch.worktree.moment()
+
+    first = moment()
+    assert first is not None and moment() == first
+    repo.write("build/out/a.o", "2\n")  # git ignores it
+    assert moment() == first
+    repo.write("notes.txt", "changed\n")
+    second = moment()
+    assert second not in (None, first) and moment() == second
+    with open(repo.path / "notes.txt", "a") as file:  # what is written through it has no event
+        assert moment() is None
+        file.write("more\n")
+    third = moment()
+    assert third not in (None, first, second)
+    os.link(repo.path / "notes.txt", repo.path / "other.txt")
+    assert moment() is None

@@ -69,7 +69,7 @@ class Files(ModalScreen[None]):
 
     def on_mount(self) -> None:
         self.query_one("#head", OneLine).replace(
-            ("What differs from ", ""), (self._spec[0], "bold"), (f" in {self._folder}", "")
+            ("What differs from ", ""), (self._spec[0], "bold"), (f" in {os.path.basename(self._folder)}", "")
         )
         self.query_one("#keys", OneLine).replace((_KEYS, ""))
         self.query_one(Rows).focus()

@@ -115,6 +115,10 @@ class Timeline(View):
         self._stream = found
         self._filter()
 
+    def took(self) -> None:
+        if self._stream is not None and not self._stream.is_whole:
+            self.look(now=True)
+
     def _filter(self) -> None:
         items = self._stream.items if self._stream is not None else ()
         query = self._query.casefold()
@@ -140,12 +144,12 @@ class Timeline(View):
         moments = [-each.at for each in stream.items]  # the newest first
         first, last = bisect.bisect_left(moments, -(begin + _DAY)), bisect.bisect_right(moments, -begin)
         head = f" {stream.agent}  {time.strftime('%Y-%m-%d', local)}  0h "
-        tail = f" 24h  {last - first} that day, {len(stream.items)} in all"
+        tail = f" 24h  {last - first} that day, {len(stream.items)}{'' if stream.is_whole else '+'} in all"
         width = max(min(self.size.width - len(head) - len(tail) - 1, 96), 0)
         numbers = density([-each for each in moments[first:last]], begin, begin + _DAY, width)
         most = max(numbers, default=0) or 1
         strip = "".join(_BLOCKS[-(-each * (len(_BLOCKS) - 1) // most)] for each in numbers)
-        here = min(int((item.at - begin) / _DAY * width), width - 1)
+        here = place(item.at, begin, width)
         parts = [(head, "bold"), (strip[:here], "green")]
         if width:
             parts += [(strip[here : here + 1], "reverse green"), (strip[here + 1 :], "green")]
@@ -270,6 +274,11 @@ class Timeline(View):
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width >= _WIDE, "wide")
         self._draw_day()
+
+
+def place(moment: float, begin: float, width: int) -> int:
+    """Where a moment is on a strip of so many cells for the day that begins at `begin` (seconds)."""
+    return min(int((moment - begin) / _DAY * width), width - 1)
 
 
 def spec(item: Item, stream: Stream) -> tuple[str, ...]:
