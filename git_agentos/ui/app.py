@@ -171,7 +171,14 @@ class Interface(App[None]):
 
     # -- what is read --------------------------------------------------------------------------------------------------
 
+    @property
+    def _is_shown(self) -> bool:
+        """Whether there are views: not while it ends, when timers and threads may still come."""
+        return bool(self.query("#views"))
+
     def _tick(self) -> None:
+        if not self._is_shown:
+            return
         if self._message[0] and time.monotonic() > self._said + _MESSAGE:
             self.say("")
         self.view.look()
@@ -180,7 +187,8 @@ class Interface(App[None]):
         self.post_message(Delivered(give))
 
     def on_ui_delivered(self, message: Delivered) -> None:
-        message.give()
+        if self._is_shown:
+            message.give()
 
     def _warned(self, message: Warning | str, *_: Any) -> None:
         self._deliver(lambda: self.say(f"warning: {message}", "yellow"))

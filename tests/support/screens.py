@@ -17,7 +17,7 @@ _STAMPS = re.compile(r"\d{8}T\d{6}Z")
 _TIMES = re.compile(r"(\d{4}-)?\d\d-\d\d((?:&#160;)+\d\d:\d\d(:\d\d)?)?")
 
 
-class Screens(SVGImageExtension):
+class Screens(SVGImageExtension):  # type: ignore[misc] # it has no types
     """One picture a file, beside the tests."""
 
     def serialize(self, data: Any, **options: Any) -> Any:
