@@ -218,7 +218,13 @@ def test_one_that_has_only_the_plugin(name: str, repo: Repo, fake_home: FakeHome
     assert state(repo, fake_home, name) == "integrated"
 
 
-@pytest.mark.parametrize("name", ["claude-code", "codex", "gemini", "copilot"])
+def test_what_copilot_leaves_of_a_plugin_that_was_removed(repo: Repo, fake_home: FakeHome) -> None:
+    has_plugin("copilot", fake_home.path, is_on=False)
+    found = doctor(repo, fake_home)["copilot"]
+    assert (found["state"], found["plugin"]) == ("not-integrated", None)
+
+
+@pytest.mark.parametrize("name", ["claude-code", "codex", "gemini"])
 def test_a_plugin_that_is_switched_off(name: str, repo: Repo, fake_home: FakeHome) -> None:
     fake_home.has(name)
     fake_home.install("git-agentos", "0.1.0")

@@ -5,7 +5,7 @@ Claude Code  `plugins/installed_plugins.json`, and `enabledPlugins` of its setti
 Codex        `[plugins]` in `config.toml`; whether the hooks are trusted is not looked up
 Gemini CLI   `extensions/git-agentos`, and the folders in `extensions/extension-enablement.json`; the last rule counts
 Cursor       `plugins/local/git-agentos`
-Copilot CLI  `enabledPlugins` of its settings
+Copilot CLI  `enabledPlugins` of its settings; false is what is left of one that was removed
 opencode     `plugin` (1.18) or `plugins` (2) of its configuration: a folder that has our hooks
 """
 
@@ -86,8 +86,8 @@ def _cursor(folder: str, root: str) -> Plugin | None:  # noqa: ARG001 (one form 
 def _copilot(folder: str, root: str) -> Plugin | None:  # noqa: ARG001 (one form for all)
     path = os.path.join(folder, "settings.json")
     for key, is_on in object_in(json_of(path), "enabledPlugins").items():
-        if _is_ours(key):
-            return Plugin(path, is_on is True)
+        if _is_ours(key) and is_on is True:
+            return Plugin(path, True)
     return None
 
 
