@@ -19,6 +19,8 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:  # `__all__` says which of their names are exported
     from git_agentos.api.checkpoints import *
+    from git_agentos.api.fleet_results import *
+    from git_agentos.api.fleets import *
     from git_agentos.api.guard import *
     from git_agentos.api.log import *
     from git_agentos.api.remotes import *
@@ -37,6 +39,11 @@ if TYPE_CHECKING:  # `__all__` says which of their names are exported
 
 _MODULES = {
     "git_agentos.api.checkpoints": "Checkpoints",
+    "git_agentos.api.fleet_results": (
+        "AcceptedTasks CollectedResults CollectedTask ConflictingTask FleetStatus FleetSummary FleetTask MergedTask "
+        "RefusedTask"
+    ),
+    "git_agentos.api.fleets": "FleetObserver Fleets SubmitOptions",
     "git_agentos.api.guard": "Approvals Guard",
     "git_agentos.api.log": "Log",
     "git_agentos.api.remotes": "Remotes SyncObserver",
@@ -57,7 +64,7 @@ _MODULES = {
     "git_agentos.checkpoint.queries": "Diff FileChange FileContent HunkHeader Interrupted",
     "git_agentos.errors": (
         "AgentosError AgentosWarning ChangedState CheckpointFormatError CheckpointNotFound ConfigurationError "
-        "ConflictError ContextError DamagedDatabase DamagedFile DatabaseError GitCommandError GuardError "
+        "ConflictError ContextError DamagedDatabase DamagedFile DatabaseError FleetError GitCommandError GuardError "
         "IncompleteCaptureError InterruptedRestore LockedError McpError MissingObjectsError PolicyError "
         "RepositoryError RestoreError RunError StorageError TddError UiError UnreadableConfiguration "
         "UnsupportedRepository UsageError WorkflowConfigurationError WorktreeError"
@@ -72,18 +79,20 @@ _MODULES = {
 _HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 __all__ = [
-    "AcceptResult", "AgentosError", "AgentosWarning", "ApprovalStatus", "Approvals", "ArchivedWorktree",
-    "ChangeCounts", "ChangedState", "Checkpoint", "CheckpointFormatError", "CheckpointNotFound", "CheckpointSummary",
-    "Checkpoints", "CleanupResult", "ConfigurationError", "ConflictError", "ConflictReport", "ContextError",
-    "DamagedDatabase", "DamagedFile", "DatabaseError", "Diff", "ExplainedLine", "FileChange", "FileContent",
-    "Finding", "ForgetResult", "GitCommandError", "GitWorktreeWorkspaceService", "Guard", "GuardDecision",
-    "GuardError", "HeldBackCheckpoint", "IncompleteCaptureError", "Interrupted", "InterruptedRestore",
-    "KeptCheckpoint", "LargeCheckpoint", "LargePath", "LinkedPath", "LockedError", "Log", "LogEntry", "McpError",
-    "MergeConflict", "MergeResult", "MergeSource", "MissingObjectsError", "NullWorkspaceService", "OpenRepository",
-    "PolicyError", "ProcessInfo", "ProtectedCheckpoint", "RecoverResult", "RefusedTimeline", "RemoteWorktree",
-    "Remotes", "RemovalResult", "RepositoryError", "RepositoryStatus", "RestoreError", "RestoreResult",
-    "RevertResult", "RewrittenCheckpoint", "RollbackResult", "RuleStorage", "RunError", "RunObserver", "RunOptions",
-    "RunResult", "RunStep", "Runs", "SavedCheckpoint", "Skipped", "StorageError", "StorageResult", "SyncConflict",
+    "AcceptResult", "AcceptedTasks", "AgentosError", "AgentosWarning", "ApprovalStatus", "Approvals",
+    "ArchivedWorktree", "ChangeCounts", "ChangedState", "Checkpoint", "CheckpointFormatError", "CheckpointNotFound",
+    "CheckpointSummary", "Checkpoints", "CleanupResult", "CollectedResults", "CollectedTask", "ConfigurationError",
+    "ConflictError", "ConflictReport", "ConflictingTask", "ContextError", "DamagedDatabase", "DamagedFile",
+    "DatabaseError", "Diff", "ExplainedLine", "FileChange", "FileContent", "Finding", "FleetError", "FleetObserver",
+    "FleetStatus", "FleetSummary", "FleetTask", "Fleets", "ForgetResult", "GitCommandError",
+    "GitWorktreeWorkspaceService", "Guard", "GuardDecision", "GuardError", "HeldBackCheckpoint",
+    "IncompleteCaptureError", "Interrupted", "InterruptedRestore", "KeptCheckpoint", "LargeCheckpoint", "LargePath",
+    "LinkedPath", "LockedError", "Log", "LogEntry", "McpError", "MergeConflict", "MergeResult", "MergeSource",
+    "MergedTask", "MissingObjectsError", "NullWorkspaceService", "OpenRepository", "PolicyError", "ProcessInfo",
+    "ProtectedCheckpoint", "RecoverResult", "RefusedTask", "RefusedTimeline", "RemoteWorktree", "Remotes",
+    "RemovalResult", "RepositoryError", "RepositoryStatus", "RestoreError", "RestoreResult", "RevertResult",
+    "RewrittenCheckpoint", "RollbackResult", "RuleStorage", "RunError", "RunObserver", "RunOptions", "RunResult",
+    "RunStep", "Runs", "SavedCheckpoint", "Skipped", "StorageError", "StorageResult", "SubmitOptions", "SyncConflict",
     "SyncObserver", "SyncResult", "SyncStatus", "SyncedWorktree", "TddError", "TimelineStorage",
     "TransferredCheckpoints", "Turn", "Turns", "UiError", "Unreadable", "UnreadableConfiguration",
     "UnsupportedRepository", "UsageError", "VerifyResult", "WorkflowConfigurationError", "Workspace",

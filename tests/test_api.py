@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import pickle
 import subprocess
@@ -14,15 +15,19 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos import RunResult, RunStep, open_repository
-from git_agentos.api import results
-from git_agentos.errors import CheckpointNotFound, PolicyError, UsageError
+from git_agentos import FleetStatus, RunResult, RunStep, open_repository
+from git_agentos.api import fleet_results, results
+from git_agentos.errors import CheckpointNotFound, FleetError, PolicyError, UsageError
 from tests.support.confirming import set_up
 from tests.support.remotes import clone, connect, make_bare
 from tests.support.repo import Repo
 
 CLIENT = Path(__file__).parents[1] / "docs" / "examples" / "client.py"
-RESULTS = [each for each in vars(results).values() if isinstance(each, type) and dataclasses.is_dataclass(each)]
+RESULTS = [
+    each
+    for each in {**vars(results), **vars(fleet_results)}.values()
+    if isinstance(each, type) and dataclasses.is_dataclass(each)
+]
 
 
 def test_client_example_runs(empty_repo: Repo) -> None:
@@ -188,6 +193,12 @@ class Recorder:
     def step_ended(self, run: RunResult, step: RunStep) -> None:
         self.seen.append((run, step))
 
+    def changed(self, status: FleetStatus) -> None:
+        self.seen.append(status)
+
+    def away(self, reason: str) -> None:
+        self.seen.append(reason)
+
 
 # Made up, and put together here: no scanner of this project's own files is to find it.
 SECRET = "ghp_" + "x7Qm2Lr9Tz" * 3 + "4Wv8Np"
@@ -293,6 +304,36 @@ def test_results_of_runs(repo: Repo) -> None:
     back = opened.runs.rollback("r")
     assert opened.runs.verify("r").ok
     for result in (run, back, opened.runs.list(), opened.runs.show("r"), *recorder.seen):
+        check(result)
+
+
+def test_a_fleet(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTOS_FLEET_DIR", str(tmp_path / "clones"))
+    connect(repo, make_bare(tmp_path, repo), "person")
+    file = tmp_path / "nightly.jsonl"
+    tasks = {"a": "echo a >from-a", "b": "false"}
+    rows = [json.dumps({"id": id_, "agent": agent, "validate": "true"}) for id_, agent in tasks.items()]
+    file.write_text("\n".join(rows))
+    opened, recorder = open_repository(repo.path), Recorder()
+
+    with pytest.raises(UsageError, match="'max_parallel' is a number from 1 on"):
+        opened.fleets.submit(file, max_parallel=0)
+    ended = opened.fleets.submit(file, max_parallel=1, retries=0, observer=recorder)
+    assert [(each.id, each.state) for each in ended.tasks] == [("a", "passed"), ("b", "failed")] and not ended.passed
+    assert recorder.seen[-1] == ended == opened.fleets.status("nightly")
+    [listed] = opened.fleets.list(fetch=False)
+    assert (listed.id, listed.counts["passed"]) == ("nightly", 1)
+    with pytest.raises(FleetError, match="'b' has not passed: b is failed"):
+        opened.fleets.accept("nightly", "b")
+
+    would = opened.fleets.accept("nightly", dry_run=True)
+    collected, accepted = opened.fleets.collect("nightly"), opened.fleets.accept("nightly")
+    assert [each.task for each in collected.results] == ["a", "b"]
+    assert opened.runs.verify(collected.results[0].run_id).ok
+    assert [each.task for each in accepted.merged] == list(would.order) == ["a"]
+    assert (repo.path / "from-a").read_text() == "a\n"
+    assert opened.fleets.cancel("nightly") == ended == opened.fleets.end("nightly") == opened.fleets.status("nightly")
+    for result in (ended, listed, would, collected, accepted):
         check(result)
 
 

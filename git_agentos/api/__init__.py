@@ -9,9 +9,10 @@
 
 repository   `open_repository()`, restore, undo, recover, status, doctor
 checkpoints, worktrees, runs, log, turns   `repo.checkpoints`, …: they do what the commands of these names do
+fleets       `repo.fleets`: tasks on many machines; `fleet_results` is what they return
 remotes      `repo.remotes`: checkpoints of other clones
 guard        `repo.guard` and `repo.approvals`
-results      what all of them return
+results      what all the others return
 conversion   the domain's results as the API's
 served       what the watch daemon does for a process that stays open
 

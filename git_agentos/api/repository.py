@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from git_agentos.api.checkpoints import Checkpoints, check_host
 from git_agentos.api.conversion import convert
+from git_agentos.api.fleets import Fleets
 from git_agentos.api.guard import Approvals, Guard
 from git_agentos.api.log import Log
 from git_agentos.api.remotes import Remotes
@@ -39,6 +40,7 @@ class OpenRepository:
         self.checkpoints = Checkpoints(workspace, agent)
         self.worktrees = Worktrees(workspace)
         self.runs = Runs(workspace)
+        self.fleets = Fleets(workspace)
         self.remotes = Remotes(workspace)
         self.log = Log(workspace)
         self.turns = Turns(workspace)
