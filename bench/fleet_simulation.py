@@ -17,6 +17,7 @@ import argparse
 import heapq
 import itertools
 import json
+import math
 import os
 import random
 import selectors
@@ -53,12 +54,14 @@ MEASURED: Mapping[str, Mapping[int, Cost]] = {
 
 @dataclass(frozen=True)
 class Server:
-    """A remote. `connections` is how many it serves at once, others are refused; `pushes` and `reads` are limits for a
-    minute; None: there is none. `line` is in bytes a second."""
+    """A remote. `line` is in bytes a second, `connect` the processor seconds of a connection by ssh (measured as the
+    costs below). `connections` is how many it serves at once, others are refused; `pushes` and `reads` are limits for a
+    minute; None: there is none."""
 
     name: str
     processors: int = 4
     line: float = 125e6
+    connect: float = 0.022
     connections: int | None = None
     pushes: float | None = None
     reads: float | None = None
@@ -69,7 +72,7 @@ SERVERS = (
     Server("own, sshd as it comes", connections=10),
     Server("own, one processor and 100 Mbit/s", processors=1, line=12.5e6, connections=1000),
     Server("forge, 600 pushes and 600 reads a minute", processors=64, pushes=600, reads=600),
-    Server("forge, 6 pushes a minute", processors=64, pushes=6, reads=900),
+    Server("forge, 60 pushes a minute", processors=64, pushes=60, reads=900),
 )
 
 
@@ -77,7 +80,7 @@ SERVERS = (
 class Work:
     """A fleet: runs of so many minutes on average, in so many steps; seconds at least between two times that a worker
     says how far it is (`agentos.fleet.liveInterval`); bytes of a result beside what an operation costs anyway; fleets
-    that are submitted one after the other, each ended before the next."""
+    that are submitted one after the other, each ended before the next; refs of other fleets that are there."""
 
     machines: int = 1000
     runs: int = 10_000
@@ -86,11 +89,13 @@ class Work:
     interval: float = 2.0
     content: float = 20e3
     fleets: int = 1
+    others: int = 0
 
 
 @dataclass
 class Outcome:
-    """What came of it. Times are in seconds; `late` are those by which results came later than without any wait."""
+    """What came of it. Times are in seconds; `ideal` is what the runs alone take, `longest` the longest wait for an
+    operation, `busy` the processor time of the remote."""
 
     seconds: float = 0.0
     ideal: float = 0.0
@@ -183,19 +188,27 @@ class _Simulation:
         self._all(now, fetches, lambda at: self._begin(at, length))
 
     def _begin(self, now: float, length: float) -> None:
-        """A run begins, and says how far it is as it goes on. That takes none of its time."""
-        steps, said = self._work.steps, now
-        for step in range(steps + 1):  # the first time, it says that it has begun; after the last step, its result does
+        """A run begins, and says how far it is as it goes on: one thing at a time, beside what it does."""
+        steps, said, saying = self._work.steps, now, [False]
+        for step in range(steps):  # first that it has begun; after its last step, its result says so
             at = max(now + length * step / steps, said + self._work.interval)
             if at >= now + length:
                 break
-            operations = (LIVE, LIST) if step == 0 else (LIVE,)
-            self._at(at, lambda at, todo=operations: self._all(at, todo, lambda _: None))  # type: ignore[misc]
+            operations = (LIVE, LIST) if said == now else (LIVE,)
+            self._at(at, lambda at, todo=operations: self._say(at, todo, saying))  # type: ignore[misc]
             said = at
         is_said = said > now
-        todo = (SETTLE,) if is_said else (LIST, SETTLE, LIST)
+        todo = (SETTLE,) if is_said else (LIST, SETTLE)
         self._refs += is_said
         self._at(now + length, lambda at: self._all(at, todo, lambda end: self._ended(end, is_said)))
+
+    def _say(self, now: float, operations: Sequence[str], saying: list[bool]) -> None:
+        def said(_: float) -> None:
+            saying[0] = False
+
+        if not saying[0]:
+            saying[0] = True
+            self._all(now, operations, said)
 
     def _ended(self, now: float, is_said: bool) -> None:
         self._refs += not is_said
@@ -218,15 +231,16 @@ class _Simulation:
             longer = min(2 * pause, _LONGEST_PAUSE)
             self._at(later, lambda at: self._try(at, since, operation, longer, then))
             return
-        found = cost(self._measured, operation, self._refs)
+        found = cost(self._measured, operation, self._refs + self._work.others)
+        seconds = found.seconds + server.connect
         size = found.bytes + (self._work.content if operation == SETTLE else 0)
         start = max(now, self._processors[0])
-        heapq.heapreplace(self._processors, start + found.seconds)
+        heapq.heapreplace(self._processors, start + seconds)
         self._line_free = max(self._line_free, now) + size / server.line
-        end = max(start + found.seconds, self._line_free)
+        end = max(start + seconds, self._line_free)
         out.operations[operation] += 1
         out.bytes += size
-        out.busy += found.seconds
+        out.busy += seconds
         out.bytes_by_minute[int(end // 60)] += int(size)
         out.longest = max(out.longest, end - since)
         self._open += 1
@@ -253,18 +267,19 @@ def simulate(
     return _Simulation(server, work, measured or MEASURED, seed).run()
 
 
-def most_machines(server: Server, work: Work, measured: Mapping[str, Mapping[int, Cost]] | None = None) -> int:
-    """With how many machines, up to those of `work`, the fleet takes at most a quarter longer than it must; the runs
-    are as many for each machine. 0: with one it does, too."""
-    each = work.runs / work.machines
-    low, high = 0, work.machines + 1
-    while high - low > max(1, low // 20):
-        middle = (low + high) // 2
-        if simulate(server, replace(work, machines=middle, runs=max(1, round(each * middle))), measured).ratio <= 1.25:
-            low = middle
-        else:
+def shortest(server: Server, work: Work, measured: Mapping[str, Mapping[int, Cost]] | None = None) -> float:
+    """How many minutes runs must have at least, so that with these machines the fleet takes at most a quarter longer
+    than with a remote that takes no time. Looked for with two runs for each machine, and as many refs as `work` has at
+    its end."""
+    some = replace(work, runs=2 * work.machines, fleets=1, others=work.runs // work.fleets)
+    low, high = 1 / 60, 1e5
+    while high / low > 1.1:
+        middle = math.sqrt(low * high)
+        if simulate(server, replace(some, minutes=middle), measured).ratio <= 1.25:
             high = middle
-    return low
+        else:
+            low = middle
+    return high
 
 
 # -- measuring ---------------------------------------------------------------------------------------------------------
@@ -389,7 +404,7 @@ def report(servers: Sequence[Server], work: Work, measured: Mapping[str, Mapping
             f"{100 * out.busy / out.seconds / server.processors:.0f} % busy; {out.most_refs:,} refs at most; "
             f"the longest wait {_time(out.longest)}"
         )
-        yield f"    up to {most_machines(server, work, measured):,} machines take at most a quarter longer"
+        yield f"    at most a quarter longer where runs have {_time(60 * shortest(server, work, measured))} or more"
 
 
 def _size(count: float) -> str:

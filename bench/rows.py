@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import measure
+import rows_fleet
 import rows_guard
 import rows_init
 import rows_large
@@ -573,6 +574,7 @@ ROWS: dict[str, Callable[[Bench], None]] = {
     "sync": rows_sync.sync,
     "ui": lambda bench: rows_ui.ui(bench, lambda each: _many_checkpoints(each)[0]),
     "rollback": rows_run.rollback,
+    "fleet": rows_fleet.fleet,
     "tdd": rows_tdd.tdd,
     "secrets": rows_secrets.secrets,
 }

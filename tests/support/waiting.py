@@ -11,11 +11,11 @@ from pathlib import Path
 PATIENCE = 60.0  # seconds
 
 
-def wait_until(condition: Callable[[], object], what: str) -> None:
+def wait_until(condition: Callable[[], object], what: str, *, patience: float = PATIENCE) -> None:
     """Return once `condition` is true; fail where it does not become so."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + patience
     while not condition():
-        assert time.monotonic() < deadline, f"{what}: not after {PATIENCE:g} seconds"
+        assert time.monotonic() < deadline, f"{what}: not after {patience:g} seconds"
         time.sleep(0.02)
 
 
