@@ -46,9 +46,10 @@ def end(context: OpenWorktree, fleet: str, *, remote: str | None = None) -> Stat
 
 
 def _require_results(repository: Repository, known: Contents) -> None:
-    """FleetError where a task has no result, or something that no chain can have."""
+    """FleetError where a task has no result, was lost and runs again, or has something that no chain can have."""
     id_ = known.fleet.id
-    missing = [task.id for task in known.fleet.tasks if task.id not in known.results]
+    again = {task for task in known.live if task in known.results and _is_lost(repository, known, task)}
+    missing = [task.id for task in known.fleet.tasks if task.id not in known.results or task.id in again]
     if missing:
         raise FleetError(
             f"{count(len(missing), 'task')} of fleet '{id_}' {'has' if len(missing) == 1 else 'have'} no result:"
@@ -70,14 +71,14 @@ def _some(ids: list[str]) -> str:
 def _first(repository: Repository, known: Contents, chain: str) -> Mapping[str, tuple[str | None, str | None]]:
     """What the first push changes: ref -> (new, old). Results that are lost go first, which workers may replace."""
     id_ = known.fleet.id
-    lost = {task for task, oid in known.results.items() if _is_lost(repository, oid, id_, task)}
+    lost = {task for task in known.results if _is_lost(repository, known, task)}
     chosen = sorted(known.results, key=lambda task: task not in lost)[: _MOST_REFS - 2]
     gone = {names.result_ref(id_, task): (None, known.results[task]) for task in chosen}
     return {names.end_ref(id_): (chain, None), names.tasks_ref(id_): (None, known.tasks), **gone}
 
 
-def _is_lost(repository: Repository, oid: str, fleet: str, task: str) -> bool:
-    found = verification.read(repository, oid, fleet, task)
+def _is_lost(repository: Repository, known: Contents, task: str) -> bool:
+    found = verification.read(repository, known.results[task], known.fleet.id, task)
     return isinstance(found, Result) and found.state == LOST
 
 

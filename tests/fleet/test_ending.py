@@ -9,8 +9,8 @@ import pytest
 
 from git_agentos.errors import FleetError
 from git_agentos.fleet import collection, contents, ending, folded, names, records, status
-from git_agentos.fleet.records import CANCELLED, LOST, PASSED, DamagedRecord, Result
-from git_agentos.fleet.remote import Remote
+from git_agentos.fleet.records import CANCELLED, LOST, PASSED, DamagedRecord, Live, Result
+from git_agentos.fleet.remote import DONE, Remote
 from git_agentos.fleet.status import Status
 from tests.support import fleet_results, remotes
 from tests.support.fleet_results import Site, task
@@ -73,6 +73,18 @@ def test_not_unless_every_task_has_a_result(site: Site) -> None:
     with pytest.raises(FleetError, match="6 tasks of fleet 'f' have no result: t1, t2, t3, t4, t5 and 1 more"):
         ending.end(site.context, "f")
     assert site.refs() == before
+
+
+def test_not_while_a_task_that_was_lost_runs_again(over: Site) -> None:
+    with (context := over.context).repository.writer() as writer:
+        live = Live("c", 2, "w", "2026-01-02T03:04:05Z", "2026-01-02T03:04:05Z", names.run_id("f", "c"))
+        oid = records.write_live(writer, "f", live, context.settings.committer)
+        writer.flush()
+    before = over.refs()
+    assert over.remote().create(names.live_ref("f", "c"), oid).state == DONE
+    with pytest.raises(FleetError, match="1 task of fleet 'f' has no result: c"):
+        ending.end(over.context, "f")
+    assert {*over.refs()} == {*before, names.live_ref("f", "c")}
 
 
 def test_what_an_interrupted_one_left_is_deleted(over: Site, monkeypatch: pytest.MonkeyPatch) -> None:
