@@ -198,7 +198,7 @@ def worker(
     ctx: Invocation,
     fleet: FleetId,
     task: Annotated[str, Argument(metavar="TASK")],
-    remote: Annotated[str, Option("--remote", metavar="URL", help="The remote that has the fleet.")],
+    remote: Annotated[str | None, Option("--remote", metavar="URL", help="The remote that has the fleet.")] = None,
     from_start: Annotated[bool, Option("--from-start", help="Do not continue an earlier attempt at the task.")] = False,
 ) -> None:
     """Do one task of a fleet, and push its result.
@@ -212,6 +212,8 @@ def worker(
     from git_agentos.cli.progress import WorkerProgress
     from git_agentos.fleet import worker as workers
 
+    if remote is None:
+        raise UsageError("the remote that has the fleet is missing", "--remote URL")
     with WorkerProgress(ctx.output) as progress:
         done = workers.work(workers.Request(fleet, task, remote, from_start), os.environ, progress)
     ctx.output.show("fleet-worker", done, lambda _: render.worked(done))
