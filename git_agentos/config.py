@@ -25,6 +25,8 @@ SETUP = "agentos.setup"
 TEARDOWN = "agentos.teardown"
 # A command that is taken from the user's own files alone (`notification`).
 NOTIFY = "agentos.notify"
+# The folder of the clones in which workers of fleets work, on this machine.
+FLEET_DIR = "AGENTOS_FLEET_DIR"
 # What is pushed without being asked for: taken from the user's own configuration, as well.
 SYNC_AUTO = "agentos.sync.auto"
 # To whom what is pushed is encrypted, and the file with the key that decrypts: from there, as well.

@@ -16,7 +16,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
-from git_agentos import workspace
+from git_agentos import config, workspace
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import GitCommandError, UsageError
 from git_agentos.git import process, refs
@@ -24,7 +24,7 @@ from git_agentos.process import deletion
 from git_agentos.util import directories, files, locks
 
 REMOTE = "origin"  # the name of the remote in a clone
-FOLDER = "AGENTOS_FLEET_DIR"
+FOLDER = config.FLEET_DIR
 _REPOSITORY, _NEW = "repository", "repository.new"
 _DIGITS = 12
 

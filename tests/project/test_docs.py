@@ -220,6 +220,7 @@ NOUNS = {
     "repo.worktrees.": git_agentos.Worktrees,
     "repo.runs.": git_agentos.Runs,
     "repo.remotes.": git_agentos.Remotes,
+    "repo.fleets.": git_agentos.Fleets,
     "repo.log.": git_agentos.Log,
     "repo.turns.": git_agentos.Turns,
     "repo.guard.": git_agentos.Guard,
