@@ -45,7 +45,7 @@ test-clients: $(VENV)/.test ## real agent clients, from npm, against a model ser
 	$(BIN)/pytest -m clients tests/clients $(if $(CLIENTS),-k '$(subst $(space), or ,$(strip $(CLIENTS)))') $(PYTEST_ARGS)
 
 test-ray: $(VENV)/.ray $(VENV)/.compiled ## fleets on Ray clusters of several nodes on this machine; without Ray, these tests are skipped
-	$(BIN)/pytest tests/fleet/engines/test_ray.py $(PYTEST_ARGS)
+	$(BIN)/pytest tests/fleet/engines/test_ray.py tests/fleet/test_engines_agree.py $(PYTEST_ARGS)
 
 plugins: $(VENV)/.dev ## the plugin packages of the clients, from plugins/source and the hooks of guard integrate
 	$(BIN)/python plugins/build.py

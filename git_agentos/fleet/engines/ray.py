@@ -127,7 +127,7 @@ class RayEngine:
         """A cluster that does not answer is a FleetError."""
         try:
             yield
-        except (self._ray.exceptions.RayError, ConnectionError, RuntimeError, ValueError) as error:
+        except (self._ray.exceptions.RayError, ConnectionError, RuntimeError) as error:
             raise FleetError(
                 f"the Ray cluster does not answer: {_first_line(error)}",
                 "what runs there goes on as long as the cluster does; submit again to wait for it",
@@ -230,11 +230,11 @@ def _check_room(order: Order, nodes: Sequence[_Node]) -> None:
 
 def _require_answer(address: str) -> None:
     """FleetError where nothing listens at an address: Ray would try it for minutes."""
-    host, _, number = address.rpartition("://")[2].rpartition(":")
-    if not number.isascii() or not number.isdigit():
+    host, _, number = address.rpartition(":")
+    if not number.isascii() or not number.isdigit() or "://" in address:
         raise UsageError(
             f"'{address}' is no address of a Ray cluster",
-            "HOST:PORT as 'ray start' says it, or ray://HOST:PORT from a machine that is none of its nodes",
+            "HOST:PORT, as 'ray start' says it; this machine must be one of the cluster's",
         )
     try:
         socket.create_connection((host.strip("[]"), int(number)), _PATIENCE).close()

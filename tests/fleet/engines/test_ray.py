@@ -247,12 +247,13 @@ def _is_below(pid: int, node: Any) -> bool:
     return pid in table.descendants(raylet)
 
 
-@pytest.mark.parametrize("address", ["nowhere.invalid:6379", "127.0.0.1:1", "ray://127.0.0.1:1"])
+@pytest.mark.parametrize("address", ["nowhere.invalid:6379", "127.0.0.1:1"])
 def test_an_address_where_nothing_answers(address: str) -> None:
     with pytest.raises(FleetError, match=f"the Ray cluster at '{address}' cannot be reached: "):
         RayEngine(address=address, retries=2).check([])
 
 
-def test_an_address_that_is_none() -> None:
-    with pytest.raises(UsageError, match="'head' is no address of a Ray cluster"):
-        RayEngine(address="head", retries=2).check([])
+@pytest.mark.parametrize("address", ["head", "head:", "ray://head:10001"])
+def test_an_address_that_is_none(address: str) -> None:
+    with pytest.raises(UsageError, match=f"'{address}' is no address of a Ray cluster"):
+        RayEngine(address=address, retries=2).check([])
