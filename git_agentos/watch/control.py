@@ -26,6 +26,7 @@ from git_agentos.watch.watcher import reason_of
 _START = 20.0  # seconds that a daemon may take until it serves
 _END = 5.0  # seconds that it may take to end, before it is killed
 _PATIENCE = 5.0  # seconds for an answer of a daemon that may be listing a large worktree
+_A_MOMENT = 1.0  # the same for one that has only to look at what it knows; no person waits for it
 _PAUSE = 0.02
 _MISSING = "install it: pip install 'git-agentos[watch]'"
 
@@ -63,7 +64,7 @@ def moments(location: Location) -> dict[str, str | None] | None:
     changed in there that git does not ignore. None of one in which that cannot be told; no table while no daemon
     answers."""
     try:
-        found: dict[str, str | None] = json.loads(_ask(location, "moments", patience=client.PATIENCE))
+        found: dict[str, str | None] = json.loads(_ask(location, "moments", patience=_A_MOMENT))
     except (client.NoAnswer, ValueError):
         return None
     return found

@@ -111,8 +111,7 @@ class Daemon:
             reason = self._service.serve(request)
             return self._decline(reason) if reason else None
         if request.name == "moments":
-            found = {root: each.moment() for root, each in self._repository.worktrees.items()}
-            return protocol.accept(self._version, json.dumps(found).encode("ascii"))
+            return protocol.accept(self._version, json.dumps(self._repository.moments()).encode("ascii"))
         if request.name in ("watch", "changes") and request.arguments:
             return self._look_at(request)
         return self._decline("there is no such request")

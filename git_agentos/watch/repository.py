@@ -10,6 +10,8 @@ from git_agentos.git.location import locate
 from git_agentos.watch.watcher import Event, Kind, Watcher
 from git_agentos.watch.worktree import WatchedWorktree
 
+_CHECKED = 4  # worktrees in one answer whose open files are compared with those of all processes: it takes long
+
 
 class WatchedRepository:
     """`worktrees` are by their folder. `common_dir` is the repository's; it is not followed if it is moved."""
@@ -54,6 +56,13 @@ class WatchedRepository:
         found = self.worktrees[root] = WatchedWorktree(location, self._watcher)
         found.begin()
         return found
+
+    def moments(self) -> dict[str, str | None]:
+        """The present token of each worktree, by its folder; see `WatchedWorktree.moment`."""
+        checked = 0
+        for each in self.worktrees.values():
+            checked += checked < _CHECKED and each.check_open()
+        return {root: each.moment() for root, each in self.worktrees.items()}
 
     def retry(self) -> None:
         """Begin again to watch the worktrees that have a problem."""

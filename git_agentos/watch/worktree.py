@@ -149,6 +149,16 @@ class WatchedWorktree:
         self._find_names()
         return None if self._open or self._linked else self.changes.token
 
+    def check_open(self) -> bool:
+        """Forget files that only seem to be open, since events of the same kind are told once; false if there are none,
+        or it was done lately."""
+        if not self._open or time.monotonic() <= self._pruned + _PRUNE:
+            return False
+        self._pruned = time.monotonic()
+        written = self._written()
+        self._open = {path: count for path, count in self._open.items() if path in written}
+        return True
+
     def settle(self) -> None:
         """Watch from now on what is not ignored any more, and what could not be watched, as before each answer."""
         self.answer("")
@@ -260,10 +270,8 @@ class WatchedWorktree:
         """Find out what events do not tell: which files have several names, and which folders are ignored no longer."""
         self._check_names()
         self._find_names()
-        if len(self._open) > _MANY_OPEN and time.monotonic() > self._pruned + _PRUNE:
-            self._pruned = time.monotonic()
-            written = self._written()
-            self._open = {path: count for path, count in self._open.items() if path in written}
+        if len(self._open) > _MANY_OPEN:
+            self.check_open()
         self._linked = {path for path in self._linked if path[: path.rfind(b"/") + 1] in self._numbers}
         try:
             self._watch_below(sorted(self._ignored.no_longer()))

@@ -445,3 +445,14 @@ def test_a_moment_is_the_same_until_something_changes(repo: Repo, watch: Watch) 
     assert third not in (None, first, second)
     os.link(repo.path / "notes.txt", repo.path / "other.txt")
     assert moment() is None
+
+
+def test_a_file_that_only_seems_to_be_open_is_forgotten(repo: Repo, watch: Watch) -> None:
+    """inotify(7) tells of several events of the same kind once, so more may have been opened than was closed."""
+    root = str(repo.path)
+    watch.worktree._open[b"notes.txt"] = 1
+    assert watch.worktree.moment() is None
+    assert watch.repository.moments()[root] is not None
+    with open(repo.path / "notes.txt", "a"):
+        watch.repository.read()
+        assert watch.repository.moments()[root] is None
