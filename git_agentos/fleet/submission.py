@@ -152,6 +152,10 @@ class _Prepared:
         self.request = request
         self.engine = engine
         self.file: TaskFile = tasks.read_file(request.path)
+        for task in self.file.tasks:
+            if task.tdd is not None:
+                hint = "git agentos tdd run starts a workflow"
+                raise self.file.wrong(task.id, f"the task '{task.id}' is a workflow: workers cannot do these yet", hint)
         given = request.name
         self.id = usual_name(request.path) if given is None else names.check_fleet_id(given, source="--name")
         self._variables = _variables(request.pass_env, environment)

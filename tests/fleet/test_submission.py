@@ -208,6 +208,9 @@ def test_what_is_wrong_is_said_before_anything_is_started(
     (tmp_path / "base.toml").write_text('[[task]]\nid = "a"\nagent = "x"\nbase = "nowhere"\n')
     with pytest.raises(UsageError, match=r"base.toml', line 1: there is no commit 'nowhere'"):
         submit(repo, engine, str(tmp_path / "base.toml"))
+    (tmp_path / "tdd.toml").write_text('[[task]]\nid = "a"\ntdd = {issue = 42}\n')
+    with pytest.raises(UsageError, match=r"tdd.toml', line 1: the task 'a' is a workflow"):
+        submit(repo, engine, str(tmp_path / "tdd.toml"))
     with pytest.raises(UsageError, match="there is no remote 'nowhere'"):
         submit(repo, engine, path, remote="nowhere")
     good = tasks_file(tmp_path, "a")
