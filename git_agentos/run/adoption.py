@@ -19,7 +19,7 @@ from git_agentos.git import refs, trees
 from git_agentos.run import baseline, evidence_store, lock
 from git_agentos.run import spec as specs
 from git_agentos.run.context import WorkspaceContext, worktree_id
-from git_agentos.run.events import EVENTS, MANIFEST, new_mark, state_of
+from git_agentos.run.events import ADOPTED, EVENTS, MANIFEST, new_mark, state_of
 from git_agentos.run.journal import parse_events
 from git_agentos.run.spec import RunSpec
 from git_agentos.util import times
@@ -123,7 +123,12 @@ def _write(
         for name, data in found.items():
             made.put(name, data, vouched=False)
         reason = f"it was begun in {origin}"
-        made.begin_with([*events, {"event": "interrupted", "at": times.now_text(), "signal": None, "error": reason}])
+        now = times.now_text()
+        added = [
+            {"event": ADOPTED, "at": now, "origin": origin},
+            {"event": "interrupted", "at": now, "signal": None, "error": reason},
+        ]
+        made.begin_with([*events, *added])
     except BaseException:
         evidence_store.remove(context.location, run_id)
         raise

@@ -43,6 +43,7 @@ from git_agentos.run.context import WorkspaceContext
 EVENTS = "events.jsonl"
 MANIFEST = "manifest.json"
 REWRITTEN = "rewritten"
+ADOPTED = "adopted"  # from here on it goes on in another clone
 # Which program drives a run: `git agentos run` with its version, `git agentos tdd` and other orchestrators by their
 # names, those without a name as the service.
 _KERNEL = "git-agentos "
@@ -201,7 +202,7 @@ class RunState:
     tells which step each one of the spec became in this attempt. `under_way` is the `step-begun` of a step that has not
     ended, `failed` the `step-ended` of this attempt that is not `ok`; `outcome` and `why` are the attempt's, where it
     has ended. `ended` is the state that the run ended in. `is_sealed` tells that nothing has happened since the
-    evidence was sealed.
+    evidence was sealed, `is_elsewhere` that the worktree was made anew in another clone, and is at the base.
 
     `point` is the state of the worktree unless somebody else has changed it: where the step under way began, where the
     last one ended (where it began, if it damaged the worktree so that its end could not be saved), or where an attempt
@@ -222,6 +223,7 @@ class RunState:
         self.point = PRE_RUN
         self.ended: str | None = None
         self.is_sealed = False
+        self.is_elsewhere = False
         self.files: dict[str, str] = {}
         self._steps: dict[int, Step] = {}
         self._attempts: dict[int, Attempt] = {}
@@ -239,6 +241,7 @@ class RunState:
         if not self.recorded.started_at:
             self._record(started_at=at)
         self.is_sealed = kind == "sealed" or (kind == REWRITTEN and self.is_sealed)
+        self.is_elsewhere = kind == ADOPTED or (self.is_elsewhere and kind != "rolled-back")
         match kind:
             case "begun":
                 self._run_begun(event)

@@ -108,7 +108,7 @@ class Runner:
         check_timeline(self._setup.context, self._evidence)
         self._evidence.event("resumed", step=at.under_way["n"] if at.under_way is not None else None)
         judge_killed_step(self._setup.context, self._evidence)
-        if self._continues_from_worktree():
+        if at.is_elsewhere or self._continues_from_worktree():
             self._rollback(at.point)
         self.run()
 
