@@ -27,6 +27,7 @@ REMOTE = "origin"  # the name of the remote in a clone
 FOLDER = config.FLEET_DIR
 _REPOSITORY, _NEW = "repository", "repository.new"
 _DIGITS = 12
+_LONGEST = 50  # characters of the name
 
 
 def folder(environment: Mapping[str, str]) -> str:
@@ -93,7 +94,7 @@ def identify(context: OpenWorktree, who: bytes) -> None:
 def _path(url: str, environment: Mapping[str, str]) -> str:
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", os.path.basename(url.rstrip("/")).removesuffix(".git")).strip("-")
     digits = hashlib.sha256(os.fsencode(url)).hexdigest()[:_DIGITS]
-    return os.path.join(folder(environment), f"{name[:48] or 'remote'}-{digits}", _REPOSITORY)
+    return os.path.join(folder(environment), f"{name[:_LONGEST] or 'remote'}-{digits}", _REPOSITORY)
 
 
 def _make(path: str, url: str, hash_algorithm: str) -> None:

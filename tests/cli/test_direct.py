@@ -121,7 +121,11 @@ def test_direct_call_is_the_one_of_typer(words: list[str]) -> None:
 @pytest.mark.parametrize("path", LEAVES, ids=" ".join)
 def test_every_option_of_a_command_is_bound_directly(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     parameters = LEAVES[path].signature.parameters
-    required = ["x" for each in parameters if each.is_required]
+    required: list[str] = []
+    for parameter in parameters:
+        if parameter.is_required:
+            declared = parameter.declaration
+            required += [declared.names[-1], "x"] if isinstance(declared, Option) else ["x"]
     assert call_directly([*path, *required], monkeypatch) == call_by_typer([*path, *required], monkeypatch)
     for each in (one.declaration for one in parameters if isinstance(one.declaration, Option)):
         for name in (*each.names, *each.opposites):
