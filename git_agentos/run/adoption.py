@@ -124,7 +124,7 @@ def _write(
             made.put(name, data, vouched=False)
         reason = f"it was begun in {origin}"
         now = times.now_text()
-        added = [
+        added: list[dict[str, Any]] = [
             {"event": ADOPTED, "at": now, "origin": origin},
             {"event": "interrupted", "at": now, "signal": None, "error": reason},
         ]
