@@ -228,7 +228,7 @@ def test_a_transfer_to_another_clone(repo: Repo, tmp_path: Path) -> None:
     assert [(each.worktree_id, each.host, each.checkpoints) for each in done.pushed] == [
         ("dev-1", "desk", 2), ("main", "desk", 1)
     ]  # fmt: skip
-    assert seen[0] == "asking 'origin' what it has"
+    assert seen[0] == "Asking 'origin' what it has"
     status = opened.remotes.status()
     assert [(each.worktree_id, each.ahead, each.behind) for each in status.worktrees] == [
         ("dev-1", 0, 0),
