@@ -21,6 +21,8 @@ AGENT_ID = rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_ID - 1}}}"
 _LONGEST_RETENTION = 1000 * 365  # days; a longer time means forever
 
 # Commands: `worktree.user_command` reads them, with their origin.
+# If it is set, nobody can decide for agents, with a key neither: what a page in a browser starts gets it (`ui.web`).
+NO_DECISIONS = "AGENTOS_NO_DECISIONS"
 SETUP = "agentos.setup"
 TEARDOWN = "agentos.teardown"
 # A command that is taken from the user's own files alone (`notification`).

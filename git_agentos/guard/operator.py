@@ -9,6 +9,7 @@ import stat
 import sys
 from collections.abc import Sequence
 
+from git_agentos.config import NO_DECISIONS
 from git_agentos.errors import PolicyError
 from git_agentos.git import worktrees
 from git_agentos.git.location import Location
@@ -19,6 +20,7 @@ from git_agentos.guard.approval.documents import Store
 from git_agentos.guard.configuration import settings
 from git_agentos.guard.paths import is_below
 
+_ALLOWS = "git agentos ui --web --allow-approvals"
 _FOR_SCRIPTS = (
     "git config --global agentos.approvalKey FILE, a file that agents cannot read, and once git agentos guard confirm"
     " in a terminal"
@@ -34,6 +36,8 @@ def require_operator(location: Location, agent: str | None, action: str, *, sinc
     `agent` is the id that the caller acts as, if it has named one; `since` is the time of the request that is decided
     about; `action` is for messages: `granting`.
     """
+    if os.environ.get(NO_DECISIONS):
+        raise PolicyError(f"{action} is not allowed in this browser", f"'{_ALLOWS}' allows it there")
     key_file = settings.read(location.root, os.environ).approval_key
     who = authorize.current(agent)
     if who.agent is not None:

@@ -1,6 +1,8 @@
 """The terminal interface, `git agentos ui`. The only folder that imports Textual, and imported by its command alone.
 
 terminal    runs it on a terminal: what it needs, signals, the exit code
+web         serves it to a browser: who is answered, its pages; page.html and page.js are the page
+page_process  the process of a page
 app         the application: the lines above and below, keys of all views, `perform`
 view        what all views have
 host        what views need of the application

@@ -48,7 +48,8 @@ class Delivered(Message, namespace="ui"):
 
 class Interface(App[None]):
     """The terminal interface of the repository that `directory` is in (empty: the current one); `agent` is the
-    acting agent, as of `open_workspace`."""
+    acting agent, as of `open_workspace`. `terminal` is a descriptor of the one by which a person decides: by default
+    stdin."""
 
     CSS = """
     * { scrollbar-color: ansi_blue; scrollbar-background: ansi_default; scrollbar-color-hover: ansi_blue;
@@ -84,11 +85,12 @@ class Interface(App[None]):
         agent: str | None = None,
         *,
         driver: type[Driver] | None = None,
+        terminal: int | None = None,
     ) -> None:
         super().__init__(driver, ansi_color=True)
         self.theme = "ansi-dark"  # the terminal's own colours
         self._directory, self._agent = directory, agent
-        self.commands = Commands(directory, agent)
+        self.commands = Commands(directory, agent, terminal)
         self.background = Background(self._deliver)
         self.views: tuple[View, ...] = tuple(kind() for kind in VIEWS)
         self._message, self._said = ("", ""), 0.0

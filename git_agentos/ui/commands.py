@@ -53,10 +53,11 @@ class Ran(NamedTuple):
 
 
 class Commands:
-    """Runs commands, and remembers them: in `directory` if they have no folder (empty: the current one), as `agent`."""
+    """Runs commands, and remembers them: in `directory` if they have no folder (empty: the current one), as `agent`.
+    `terminal` is what those get as stdin that need a person's terminal; by default stdin."""
 
-    def __init__(self, directory: str = "", agent: str | None = None) -> None:
-        self._directory, self._agent = directory, agent
+    def __init__(self, directory: str = "", agent: str | None = None, terminal: int | None = None) -> None:
+        self._directory, self._agent, self._terminal = directory, agent, terminal
         self._lock = threading.Lock()
         self._ran: list[Ran] = []
 
@@ -73,9 +74,13 @@ class Commands:
     def run(self, command: Command) -> Ran:
         """Run a command, and wait for its end."""
         argv = [sys.executable, "-P", "-m", "git_agentos", "--json", *self._words(command)]
+        terminal = self._terminal
+        if terminal is None and sys.__stdin__:
+            terminal = sys.__stdin__.fileno()
+        stdin = terminal if command.asks_person else None
         began, clock = time.time(), time.monotonic()
         try:
-            code, out, said = _run(argv, sys.__stdin__.fileno() if command.asks_person and sys.__stdin__ else None)
+            code, out, said = _run(argv, stdin)
         except OSError as error:
             code, out, said = _NOT_STARTED, b"", f"the command cannot be started: {system_reason(error)}"
         document = _document(out)

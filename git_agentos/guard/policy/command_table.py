@@ -132,7 +132,7 @@ watch stop | repository | agentos | agentos | |
 watch status | repository | look | look | |
 sync | repository | push | push | --push --fetch --agent= --all --last= --allow= --dry-run | --allow:!approvals --dry-run:!agentos --fetch:!agentos
 sync status | repository | agentos | agentos | |
-ui | here | look | look | |
+ui | here | look | look | --web --port= --allow-approvals | --allow-approvals:!approvals
 mcp | here | look | look | |
 db path | here | look | look | |
 status | repository | look | look | |
