@@ -21,6 +21,7 @@ from git_agentos.fleet.verification import Refused, Work
 from git_agentos.git import refs
 from git_agentos.guard import authorize
 from git_agentos.run.context import worktree_id
+from git_agentos.run.spec import VALIDATE
 from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.worktree import agent_merge, conflicts
 from git_agentos.worktree.agent_branch import AgentBranch
@@ -179,6 +180,9 @@ class _Choice:
         if len(passed) > 1:
             passed.sort(key=lambda each: (self._size(*each), self._place(each[0])))
         for task, result in passed:
+            if not _is_validated(task):
+                yield Refused(task.id, "it has no validation, so it cannot be accepted")
+                continue
             work = verification.verify(self.repository, self.known.fleet, task, result)
             yield work
             if isinstance(work, Work):
@@ -201,6 +205,11 @@ class _Choice:
 
     def _place(self, task: Task) -> int:
         return self.known.fleet.tasks.index(task)
+
+
+def _is_validated(task: Task) -> bool:
+    """Whether something validates what the agent of a task has made: `run accept` asks for that as well."""
+    return task.spec is None or any(step.kind == VALIDATE for step in task.spec.steps)
 
 
 def _bring(context: OpenWorktree, known: Contents, works: dict[str, Work]) -> list[Refused]:

@@ -240,7 +240,7 @@ def _reading(ref: str) -> Iterator[str]:
 
 
 def _read_file(repository: Repository, commit: CommitData, name: bytes, limit: int) -> bytes:
-    mode, oid = repository.entries(commit.tree)[name]
+    mode, oid = repository.entries(commit.tree).get(name, (0, ""))
     if mode == trees.REGULAR and not repository.is_large(oid, limit):
         kind, data = repository.read(oid)
         if kind == "blob":

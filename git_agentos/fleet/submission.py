@@ -32,6 +32,7 @@ from git_agentos.git import process
 from git_agentos.guard import authorize
 from git_agentos.process import programs
 from git_agentos.redact import redact
+from git_agentos.sync import scanner
 from git_agentos.util import directories, files, locks, times
 
 _PATIENCE = 0.5  # seconds that an engine waits for a worker to end
@@ -167,6 +168,8 @@ class _Prepared:
             self.found = contents.read(context.repository, refs, self.remote.name)
             self._require_same(self.found.fleet)
         self.url = _url(context, self.remote.name)
+        if self.found is None:
+            self._search()
         new = self.found or self.new()
         self._check(new)
 
@@ -232,6 +235,17 @@ class _Prepared:
         except Unfit as error:
             raise self.file.wrong(error.task, error.message, error.hint) from error
 
+    def _search(self) -> None:
+        """UsageError where a task has a secret in it: everybody who reads the remote would."""
+        texts = ((task.id.encode(), _text(task).encode()) for task in self.file.tasks)
+        for task, found in zip(self.file.tasks, scanner.installed(self.context.location).scan_all(texts), strict=True):
+            if found:
+                raise self.file.wrong(
+                    task.id,
+                    f"the task '{task.id}' has what looks like a secret ({found[0].kind}), and tasks are pushed",
+                    "give it to the workers as a variable: --pass-env NAME",
+                )
+
     def _require_same(self, fleet: Fleet) -> None:
         """UsageError where a fleet has other tasks than the file."""
         ours, theirs = self.file.tasks, fleet.tasks
@@ -245,6 +259,13 @@ class _Prepared:
             f"the fleet '{self.id}' was submitted with other tasks than '{self.file.path}' has: {what}",
             "--name ID gives these another name",
         )
+
+
+def _text(task: Task) -> str:
+    """What people have written into a task, a line for each command or value."""
+    steps = () if task.spec is None else task.spec.steps
+    written = [text for step in steps for text in (step.command, step.message) if text]
+    return "\n".join([*written, *(f"{key}={value}" for key, value in task.labels.items())]) + "\n"
 
 
 def _variables(given: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:

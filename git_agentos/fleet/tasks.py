@@ -34,7 +34,7 @@ from typing import Any, cast
 from git_agentos.errors import FleetError, UsageError, system_reason
 from git_agentos.fleet import names
 from git_agentos.run.spec import AGENT, VALIDATE, RunSpec, StepSpec, duration, read_step
-from git_agentos.util import files
+from git_agentos.util import files, quote
 from git_agentos.util.values import is_of_type, parse_size
 
 MOST = 50_000  # tasks of a fleet: each has up to two refs on the remote, of which 200,000 are read
@@ -389,12 +389,27 @@ def _json_entries(text: str, path: str) -> Iterator[_Entry]:
         if not line.strip():
             continue
         try:
-            values = json.loads(line)
+            values = json.loads(line, object_pairs_hook=_once)
+        except _Twice as error:
+            raise UsageError(f"'{path}', line {number}: '{error}' is there twice") from None
         except (ValueError, RecursionError) as error:
             raise UsageError(f"'{path}', line {number}: this is not JSON: {error}") from error
         if not isinstance(values, dict):
             raise UsageError(f"'{path}', line {number}: this is no object", "give one object a line")
         yield _entry(path, values, number, {})
+
+
+class _Twice(Exception):
+    """An object of JSON has a key twice, of which `json` would take the last one."""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _Twice(quote.line(key))
+        found[key] = value
+    return found
 
 
 def _toml_entries(text: str, path: str) -> Iterator[_Entry]:

@@ -119,6 +119,17 @@ def test_what_conflicts_with_the_branch_is_left_out(site: Site) -> None:
     assert (site.repo.path / "f").read_text() == "mine\n"
 
 
+def test_what_was_not_validated_is_not_merged(site: Site) -> None:
+    site.submit(task("a"), task("b", validate=[]))
+    site.work("a", "b")
+    made = accept(site)
+    assert (ids(made), made.exit_code) == (["a"], 1)
+    assert [(each.task, each.reason) for each in made.refused] == [
+        ("b", "it has no validation, so it cannot be accepted")
+    ]
+    assert not (site.repo.path / "b.txt").exists()
+
+
 def test_local_changes_in_the_way_change_nothing(three: Site) -> None:
     (three.repo.path / "x").write_text("mine\n")
     before = three.repo.text("rev-parse", "main")

@@ -125,6 +125,8 @@ _A = 'id = "a"\nagent = "true"\n'
         ("[[task]", "'t' is not TOML: "),
         ('{"id": "a", "agent": "x"}\n\n{', "'t', line 3: this is not JSON"),
         ('{"id": "a", "agent": "x"}\n[]', "'t', line 2: this is no object"),
+        ('{"id": "a", "id": "b", "agent": "x"}', "'t', line 1: 'id' is there twice"),
+        ('{"id": "a", "agent": "x", "labels": {"b": "1", "b": "2"}}', "'t', line 1: 'b' is there twice"),
         ('{"id": "a", "agent": "\\ud800"}', "'t', line 1: 'agent' takes a text"),
         ('{"id": "a", "agent": "x\\u0000"}', "'t', line 1: 'agent' takes a text"),
     ],

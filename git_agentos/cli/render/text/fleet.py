@@ -119,7 +119,10 @@ def _steps(task: Task) -> list[str]:
         design = f", {quote.path(task.tdd.lld)}" if task.tdd.lld is not None else ""
         return [f"tdd: issue {quote.line(task.tdd.issue)}{design}"]
     assert task.spec is not None
-    return [f"{step.kind}: {quote.line(step.command or step.to or step.message or '')}" for step in task.spec.steps]
+    rows = [f"{step.kind}: {quote.line(step.command or step.to or step.message or '')}" for step in task.spec.steps]
+    if all(step.kind != "validate" for step in task.spec.steps):
+        rows.append("no validation: it cannot be accepted")
+    return rows
 
 
 def collected(fleet: str, done: Collection, style: Style) -> Text:
