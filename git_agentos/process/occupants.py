@@ -86,6 +86,22 @@ def written_files(folder: str) -> dict[str, int]:
     return found
 
 
+def written_inodes() -> set[int]:
+    """The inode numbers of the files, wherever they are, that processes may be writing to: by a descriptor or by a
+    shared mapping. A process of another mount namespace has other paths for them. Empty where there is no /proc."""
+    found: set[int] = set()
+    for pid in table.pids() if table.has_proc() else ():
+        for number, _ in table.open_files(pid):
+            if _is_for_writing(pid, number):
+                with contextlib.suppress(OSError):
+                    found.add(os.stat(f"/proc/{pid}/fd/{number}").st_ino)
+        for line in (table.read(pid, "maps") or b"").splitlines():
+            row = line.split(None, 5)
+            if len(row) == 6 and row[1][1:2] == b"w" and row[1][3:4] == b"s":
+                found.add(int(row[4]))
+    return found
+
+
 def _is_for_writing(pid: int, descriptor: str) -> bool:
     """Whether a descriptor of a process was opened for writing (proc(5): the mode of its link)."""
     try:

@@ -155,9 +155,19 @@ class WatchedWorktree:
         if not self._open or time.monotonic() <= self._pruned + _PRUNE:
             return False
         self._pruned = time.monotonic()
-        written = self._written()
-        self._open = {path: count for path, count in self._open.items() if path in written}
+        # A process of another mount namespace has other paths, and some file systems tell other inodes.
+        named, written = self._written(), occupants.written_inodes()
+        self._open = {
+            path: count for path, count in self._open.items() if path in named or self._inode(path) in written
+        }
         return True
+
+    def _inode(self, path: bytes) -> int | None:
+        """The inode number of a file; None if it is gone."""
+        try:
+            return os.lstat(os.path.join(self._root, path)).st_ino
+        except OSError:
+            return None
 
     def settle(self) -> None:
         """Watch from now on what is not ignored any more, and what could not be watched, as before each answer."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from git_agentos.git.object_removal import Care, Removed
 from git_agentos.git.repository import Repository
 from git_agentos.retention import forgetting
 from git_agentos.retention.forgetting import Request
+from git_agentos.util.progress import SILENT
 from tests.support.concurrent_processes import (
     assert_restorable,
     assert_timeline,
@@ -97,12 +99,12 @@ def test_a_checkpoint_waits_while_objects_are_deleted_that_it_needs(
     with ThreadPoolExecutor(1) as pool:
         taken = []
 
-        def late(repository: Repository, oids: Collection[str], care: Care) -> Removed:
+        def late(repository: Repository, oids: Collection[str], care: Care, progress: Any = SILENT) -> Removed:
             taken.append(pool.submit(take, repo, 1, first=1))  # the contents of the second
             time.sleep(2)
             assert not taken[0].done()
             assert timeline(repo) == old[2:]
-            return remove(repository, oids, care)
+            return remove(repository, oids, care, progress)
 
         monkeypatch.setattr(object_removal, "remove", late)
         forgetting.forget(open_workspace(repo.path).context, Request(["main"], old[:2]))

@@ -14,7 +14,7 @@ from git_agentos import GitWorktreeWorkspaceService, NullWorkspaceService, Works
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import RunError, UsageError, WorktreeError
 from git_agentos.git import refs
-from git_agentos.run import accept, commands, evidence_store, lock, query, sealing
+from git_agentos.run import accept, commands, evidence_store, lock, query, sealing, validated
 from git_agentos.run.accept import NotAsValidated
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.snapshot import run_context
@@ -299,13 +299,13 @@ def test_land_refuses_changed_worktree(driven: Driven) -> None:
     assert driven.repo.oid() == driven.run.base_sha
 
 
-@pytest.mark.parametrize("when", ["_commit_to_branch", "_reset_index", "merge", "after"])
+@pytest.mark.parametrize("when", ["move_branch", "_reset_index", "merge", "after"])
 def test_killed_anywhere_it_is_done_again(driven: Driven, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
     class Killed(BaseException):
         pass
 
     before, after = _validated(driven)
-    owner: Any = agent_merge if when in ("merge", "after") else accept
+    owner: Any = agent_merge if when in ("merge", "after") else validated
     name = "merge" if when == "after" else when
     real = getattr(owner, name)
 

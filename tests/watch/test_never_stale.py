@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from git_agentos.watch import worktree
 from tests.support.env import PROJECT_ROOT
 from tests.support.repo import Repo
 from tests.support.sampling import EXHAUSTIVE
@@ -104,3 +105,39 @@ def test_the_same_folder_by_another_mount(empty_repo: Repo, tmp_path: Path) -> N
         assert child.stdout.readline() == b"done\n"
         assert covers(watch.changed(), "d/f")
         child.communicate()
+
+
+def test_a_mapping_of_another_mount_stays_known(
+    empty_repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is open is compared with what processes have open: by inode, for this one has another path for the file."""
+    monkeypatch.setattr(worktree, "_MANY_OPEN", 0)
+    monkeypatch.setattr(worktree, "_PRUNE", 0.0)
+    empty_repo.write("f", "one\n")
+    empty_repo.write("g", "one\n")
+    other = tmp_path / "other"
+    other.mkdir()
+    if not _can_mount(empty_repo.path, other):
+        pytest.skip("nothing can be mounted here")
+    script = (
+        "import mmap, sys\n"
+        "with open(sys.argv[1], 'r+b') as file: mapped = mmap.mmap(file.fileno(), 4)\n"
+        "print('ready', flush=True)\n"
+        "for line in sys.stdin: mapped[:3] = line[:3].encode(); print('done', flush=True)"
+    )
+    argv = [*_BY_ANOTHER_MOUNT, str(empty_repo.path), str(other), sys.executable, "-c", script, str(other / "f")]
+    with watching(empty_repo.path) as watch:
+        child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert child.stdin is not None and child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        for text in ("two\n", "six\n"):
+            watch.changed()
+            child.stdin.write(text)
+            child.stdin.flush()
+            assert child.stdout.readline() == "done\n"
+            assert empty_repo.read("f").decode() == text
+            changed = watch.changed()
+            assert covers(changed, "f") and not covers(changed, "g")
+        child.communicate()
+        watch.changed()
+        assert not covers(watch.changed(), "f")

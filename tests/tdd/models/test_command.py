@@ -50,7 +50,12 @@ def output(site: ModelWorktree, text: str) -> str:
 # -- what it gets ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("prompt", [PROMPT, "", "no end of line", "x" * 3_000_000, "é \udcff $HOME `id`\r\n"])
+# With ids: pytest has that of the present test in the environment, which has not room for all.
+@pytest.mark.parametrize(
+    "prompt",
+    [PROMPT, "", "no end of line", "x" * 3_000_000, "é \udcff $HOME `id`\r\n"],
+    ids=["usual", "empty", "no end of line", "long", "special characters"],
+)
 def test_the_prompt_on_stdin_and_in_a_file(site: ModelWorktree, prompt: str) -> None:
     asked = site.asked(prompt=prompt)
     work = command('cat >stdin; cp "$AGENTOS_PROMPT_FILE" file; stat -c %a "$AGENTOS_PROMPT_FILE"').work(asked)
