@@ -132,6 +132,9 @@ class _Worker:
         known = attempts.read(self._context.location, fleet, task)
         if known is not None:
             clearing.done(self._context, known)
+        # A worker that was killed as it announced itself too late has left it.
+        with contextlib.suppress(RemoteAway):
+            self._remote.delete_live(fleet, task, there.get(names.live_ref(fleet, task)))
         return self._done(THERE, result or end)
 
     def _is_lost(self, result: str) -> bool:

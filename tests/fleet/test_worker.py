@@ -13,6 +13,7 @@ from git_agentos.fleet import names, records
 from git_agentos.fleet.records import Result
 from git_agentos.util import times
 from tests.support import fleets
+from tests.support.fleet_engine import put_live
 from tests.support.fleets import Machine, Site, waits_for
 from tests.support.repo import Repo, git
 from tests.support.waiting import PATIENCE, wait_until
@@ -177,6 +178,17 @@ def test_a_worker_whose_task_was_cancelled_stops(site: Site) -> None:
     assert site.refs() == {"tasks": site.refs()["tasks"], "results/a": oid}
     assert machine.work("a").code == 0  # and removes what the first has left
     assert machine.left() == {}
+
+
+def test_a_worker_that_was_killed_as_it_began_too_late_leaves_no_live_ref(site: Site) -> None:
+    """It was killed after it had announced itself, and before it has seen that there is a result."""
+    site.submit({"id": "a", "agent": "echo x >f"})
+    result = add_result(site, "a", "cancelled")
+    put_live(site.remote, fleets.FLEET, "a")
+    assert sorted(site.refs()) == ["live/a", "results/a", "tasks"]
+    done = site.machine("one").work("a", "--json")
+    assert (done.code, done.json["state"], done.json["result"]) == (0, "there", result)
+    assert sorted(site.refs()) == ["results/a", "tasks"]
 
 
 def test_what_a_machine_has_of_a_lost_task_is_not_lost(cut_off: tuple[Site, Machine]) -> None:
