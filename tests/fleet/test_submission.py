@@ -142,7 +142,11 @@ def test_a_task_that_is_cancelled_meanwhile(repo: Repo, shared: Path, worker: Re
     class Slow(ScriptedEngine):
         """Its worker of `a` ends when it is cancelled alone."""
 
+        looks = 0
+
         def poll(self, patience: float, /) -> Sequence[Ended]:
+            self.looks += 1
+            assert self.looks < 100, "its worker was not cancelled"
             return [each for each in super().poll(patience) if each.task != "a" or self.cancelled]
 
     engine = Slow(worker, {"a": [is_cancelled]})
