@@ -99,6 +99,7 @@ def test_own_code_with_findings() -> None:
     assert found == {
         "entry.py",
         "launch.py",
+        "page_process.py",
         "plugin.py",
         "pytest_run.py",
         "ray_keeper.py",
