@@ -16,7 +16,7 @@ import pytest
 
 from tests.support import fleets
 from tests.support.fleets import Machine, Site, waits_for
-from tests.support.repo import Repo, git
+from tests.support.repo import Repo
 from tests.support.waiting import PATIENCE, wait_until
 
 
@@ -147,33 +147,6 @@ def test_a_worker_that_is_killed_is_started_again(site: Site, machine: Machine, 
     assert times_run(tmp_path, "a") == 1
     assert sorted(site.refs()) == ["results/a", "tasks"]
     assert machine.left() == {}
-
-
-def test_engines_give_the_same_results(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows: list[dict[str, Any]] = [
-        {"id": "good", "agent": "echo 1 >f", "validate": "test -s f", "samples": 2},
-        {"id": "bad", "agent": "echo 1 >f", "validate": "exit 3"},
-        {"id": "based", "agent": "git log -1 --format=%s >f", "validate": "test -s f", "base": "HEAD~1"},
-    ]
-    site.repo.git("commit", "-q", "--allow-empty", "-m", "newest")
-    path = tasks_file(tmp_path, *rows)
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    found = []
-    for engine in (("local",), ("command", "--command", "sh -c {command} </dev/null >/dev/null 2>&1 &")):
-        code, document = submit(site, site.machine(engine[0]), path, "--engine", *engine)
-        assert code == 1
-        keys = ("id", "state", "attempts", "outcome")
-        trees = [git(site.shared, "rev-parse", f"{task['commit']}^{{tree}}") for task in document["tasks"]]
-        found.append(([[task[key] for key in keys] for task in document["tasks"]], trees))
-        refs = git(site.shared, "for-each-ref", "--format=delete %(refname)", "refs/agentos")
-        git(site.shared, "update-ref", "--stdin", stdin=refs)
-    assert found[0] == found[1]
-    assert found[0][0] == [
-        ["good.1", "passed", 1, "ok"],
-        ["good.2", "passed", 1, "ok"],
-        ["bad", "failed", 1, "failed"],
-        ["based", "passed", 1, "ok"],
-    ]
 
 
 def test_a_fleet_in_the_background(site: Site, machine: Machine, tmp_path: Path) -> None:
