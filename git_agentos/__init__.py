@@ -41,7 +41,7 @@ _MODULES = {
     "git_agentos.api.checkpoints": "Checkpoints",
     "git_agentos.api.fleet_results": (
         "AcceptedTasks CollectedResults CollectedTask ConflictingTask FleetStatus FleetSummary FleetTask MergedTask "
-        "RefusedTask"
+        "RefusedTask SkippedTask"
     ),
     "git_agentos.api.fleets": "FleetObserver Fleets SubmitOptions",
     "git_agentos.api.guard": "Approvals Guard",
@@ -92,8 +92,8 @@ __all__ = [
     "ProtectedCheckpoint", "RecoverResult", "RefusedTask", "RefusedTimeline", "RemoteWorktree", "Remotes",
     "RemovalResult", "RepositoryError", "RepositoryStatus", "RestoreError", "RestoreResult", "RevertResult",
     "RewrittenCheckpoint", "RollbackResult", "RuleStorage", "RunError", "RunObserver", "RunOptions", "RunResult",
-    "RunStep", "Runs", "SavedCheckpoint", "Skipped", "StorageError", "StorageResult", "SubmitOptions", "SyncConflict",
-    "SyncObserver", "SyncResult", "SyncStatus", "SyncedWorktree", "TddError", "TimelineStorage",
+    "RunStep", "Runs", "SavedCheckpoint", "Skipped", "SkippedTask", "StorageError", "StorageResult", "SubmitOptions",
+    "SyncConflict", "SyncObserver", "SyncResult", "SyncStatus", "SyncedWorktree", "TddError", "TimelineStorage",
     "TransferredCheckpoints", "Turn", "Turns", "UiError", "Unreadable", "UnreadableConfiguration",
     "UnsupportedRepository", "UsageError", "VerifyResult", "WorkflowConfigurationError", "Workspace",
     "WorkspaceContext", "WorkspaceService", "WorkspaceSnapshot", "WorktreeError", "WorktreeReason", "WorktreeStatus",

@@ -53,12 +53,16 @@ class FleetSummary:
 
 @dataclass(frozen=True)
 class CollectedTask:
-    """A result that is here: the tip of the branch `fleet/<fleet>/<task>`, and the final checkpoint of its run."""
+    """A result that is here: the tip of the branch `fleet/<fleet>/<task>`, the final checkpoint of its run, and how
+    that has ended (`passed`, `failed`, `cancelled`). `uncommitted` is how many files of the checkpoint are not on the
+    branch as they are there."""
 
     task: str
     commit: str
     checkpoint: str
     run_id: str
+    state: str
+    uncommitted: int
 
 
 @dataclass(frozen=True)
@@ -96,14 +100,24 @@ class ConflictingTask:
 
 
 @dataclass(frozen=True)
+class SkippedTask:
+    """A task of which nothing is to be merged, and why, for people."""
+
+    task: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class AcceptedTasks:
-    """What accepting tasks did. `order` are those that were to be merged, in the order of least conflict; `before` and
-    `merge_commit` are where `target` was and where it is now (None: it has not moved)."""
+    """What accepting tasks did. `order` are those that were to be merged, in the order of least conflict; `refused`
+    have passed, but do not verify, or were not validated. `before` and `merge_commit` are where `target` was and where
+    it is now (None: it has not moved)."""
 
     merged: tuple[MergedTask, ...]
     conflicts: tuple[ConflictingTask, ...]
     order: tuple[str, ...]
     refused: tuple[RefusedTask, ...]
+    skipped: tuple[SkippedTask, ...]
     target: str
     before: str
     merge_commit: str | None

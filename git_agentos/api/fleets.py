@@ -126,8 +126,8 @@ class Fleets:
     ) -> AcceptedTasks:
         """Merge these tasks, or all that have passed, into `into`, by default the branch that is checked out.
 
-        What conflicts, and results that do not verify, are in the result, and raise nothing. FleetError if a task that
-        is named has not passed.
+        What conflicts, and results that do not verify or were not validated, are in the result, and raise nothing.
+        FleetError if a task that is named has not passed.
         """
         from git_agentos.fleet import acceptance
 

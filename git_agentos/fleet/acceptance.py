@@ -1,17 +1,18 @@
 """Accepting tasks of a fleet: merging what has passed, in the order of least conflict.
 
-Each task's result is verified, and collected before its work is merged. All is merged in memory first, one onto the
-other; what conflicts is left out, and the branch moves once. Of several samples the smallest one is taken that
-verifies; where one of them was merged before, none.
+Each task's result is verified, and collected before its work is merged. As with `run accept`, it must have been
+validated. All is merged in memory first, one onto the other; what conflicts is left out, and the branch moves once. Of
+several samples the smallest one is taken that verifies; where one of them was merged before, none.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.errors import AgentosError, ConflictError, FleetError, PolicyError, WorktreeError
+from git_agentos.errors import AgentosError, ConflictError, FleetError, PolicyError, RunError, WorktreeError
 from git_agentos.fleet import change_size, collection, contents, names, verification
 from git_agentos.fleet.collection import RefusedResult
 from git_agentos.fleet.contents import Contents
@@ -20,12 +21,12 @@ from git_agentos.fleet.tasks import Task
 from git_agentos.fleet.verification import Refused, Work
 from git_agentos.git import refs
 from git_agentos.guard import authorize
+from git_agentos.run import validated
 from git_agentos.run.context import worktree_id
-from git_agentos.run.spec import VALIDATE
 from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.worktree import agent_merge, conflicts
 from git_agentos.worktree.agent_branch import AgentBranch
-from git_agentos.worktree.agent_merge import Manner, Merge
+from git_agentos.worktree.agent_merge import NOTHING_TO_ADD, UP_TO_DATE, Manner, Merge
 from git_agentos.worktree.conflicts import Begun
 from git_agentos.worktree.layout import HEADS
 
@@ -51,11 +52,20 @@ class TaskConflict:
 
 
 @dataclass(frozen=True)
+class SkippedTask:
+    """A task that is not to be merged, and why: it has not passed, the branch has its work, or another sample is
+    taken."""
+
+    task: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class FleetAcceptance:
     """What accepting tasks did; the fields are the keys of the JSON kind `fleet-accept`.
 
-    `order` are the tasks that were to be merged, in that order; what the branch `target` had of them before is in none
-    of the lists. `refused` are those whose results do not verify, or have secrets that were not pushed. `before` and
+    `order` are the tasks that were to be merged, in that order. `refused` are those whose results do not verify, were
+    not validated, or have secrets that were not pushed; `skipped` those of which nothing is to be merged. `before` and
     `merge_commit` are where the branch was and where it is now (None: it has not moved).
     """
 
@@ -63,6 +73,7 @@ class FleetAcceptance:
     conflicts: tuple[TaskConflict, ...]
     order: tuple[str, ...]
     refused: tuple[RefusedResult, ...]
+    skipped: tuple[SkippedTask, ...]
     target: str
     before: str
     merge_commit: str | None
@@ -106,9 +117,10 @@ def accept(  # noqa: PLR0913 - the options of the command, documented
     tip = refs.resolve(context.location, ref)
     if tip is None:
         raise WorktreeError(f"the branch '{ref}' is gone", "nothing was changed")
-    found = list(_Choice(context, known, tip).choose(tasks))
+    found = list(_Choice(context, known, ref, tip).choose(tasks))
     works = {each.result.task: each for each in found if isinstance(each, Work)}
     refused = [each for each in found if isinstance(each, Refused)]
+    skipped = [each for each in found if isinstance(each, SkippedTask)]
     if not dry_run and not (all_or_nothing and refused):
         refused += _bring(context, known, works)
     begun = {task: Begun(work.commit, known.fleet.base_of(known.fleet.task(task))) for task, work in works.items()}
@@ -120,26 +132,27 @@ def accept(  # noqa: PLR0913 - the options of the command, documented
         else Merge(merged=False, target=ref.removeprefix(HEADS), before=tip, dry_run=dry_run)
     )
     by_id = {agent.id: task for agent, task in zip(agents, order, strict=True)}
-    return _result(made, by_id, works, order, refused)
+    return _result(made, by_id, works, order, refused, skipped)
 
 
 class _Choice:
     """What is to be merged."""
 
-    def __init__(self, context: OpenWorktree, known: Contents, tip: str) -> None:
+    def __init__(self, context: OpenWorktree, known: Contents, ref: str, tip: str) -> None:
         self.repository = context.repository
         self.known = known
+        self.merged = f"'{ref.removeprefix(HEADS)}' has its work"
         self.tip = tip
 
-    def choose(self, wanted: Sequence[str]) -> Iterator[Work | Refused]:
-        """The work of the tasks that are wanted, as far as they verify."""
+    def choose(self, wanted: Sequence[str]) -> Iterator[Work | Refused | SkippedTask]:
+        """The work of the tasks that are wanted, as far as they verify; and the others."""
         tasks = self.known.fleet.tasks
         groups: dict[str, list[Task]] = {}
         for task in tasks:
             groups.setdefault(task.sample_of or task.id, []).append(task)
         if not wanted:
             for members in groups.values():
-                yield from self._one_of(self._passed(members))
+                yield from self._one_of(self._results(members))
         for name in dict.fromkeys(wanted):
             members = [task for task in tasks if task.id == name] or groups.get(name, [])
             if not members:
@@ -147,46 +160,59 @@ class _Choice:
                     f"there is no task '{name}' in fleet '{self.known.fleet.id}'",
                     f"git agentos fleet status {self.known.fleet.id} lists its tasks",
                 )
-            passed = list(self._passed(members))
-            if not passed:
-                raise FleetError(f"'{name}' has not passed: {self._state(members)}", "nothing was changed")
-            yield from self._one_of(passed)
+            found = self._results(members)
+            if not any(isinstance(result, Refused) or _has_passed(result) for _, result in found):
+                states = ", ".join(f"{task.id} is {self._state(task, result)}" for task, result in found)
+                raise FleetError(f"'{name}' has not passed: {states}", "nothing was changed")
+            yield from self._one_of(found)
 
-    def _passed(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Result | Refused]]:
-        """The tasks that have passed, and those whose result cannot be read."""
-        for task in tasks:
-            result = self._result(task)
-            if isinstance(result, Refused) or (result is not None and result.state == PASSED):
-                yield task, result
+    def _results(self, tasks: Iterable[Task]) -> list[tuple[Task, Result | Refused | None]]:
+        results = self.known.results
+        read = functools.partial(verification.read, self.repository)
+        fleet = self.known.fleet.id
+        return [(task, read(results[task.id], fleet, task.id) if task.id in results else None) for task in tasks]
 
-    def _result(self, task: Task) -> Result | Refused | None:
-        oid = self.known.results.get(task.id)
-        return None if oid is None else verification.read(self.repository, oid, self.known.fleet.id, task.id)
+    def _state(self, task: Task, result: Result | Refused | None) -> str:
+        if isinstance(result, Result):
+            return result.state
+        return RUNNING if task.id in self.known.live else WAITING
 
-    def _state(self, tasks: Sequence[Task]) -> str:
-        states = []
-        for task in tasks:
-            result = self._result(task)
-            missing = RUNNING if task.id in self.known.live else WAITING
-            states.append(f"{task.id} is {result.state if isinstance(result, Result) else missing}")
-        return ", ".join(states)
-
-    def _one_of(self, found: Iterable[tuple[Task, Result | Refused]]) -> Iterator[Work | Refused]:
-        """The smallest of several samples that verifies, and those that do not which were tried before."""
-        passed = [(task, result) for task, result in found if isinstance(result, Result)]
-        yield from (result for _, result in found if isinstance(result, Refused))
-        if any(self._is_merged(task, result) for task, result in passed):
-            return
-        if len(passed) > 1:
+    def _one_of(self, found: Iterable[tuple[Task, Result | Refused | None]]) -> Iterator[Work | Refused | SkippedTask]:
+        """The smallest of several samples that verifies and was validated, what was tried before it, and the others."""
+        passed = []
+        for task, result in found:
+            if isinstance(result, Refused):
+                yield result
+            elif isinstance(result, Result) and result.state == PASSED:
+                passed.append((task, result))
+            else:
+                yield SkippedTask(task.id, f"it is {self._state(task, result)}")
+        merged = [task for task, result in passed if self._is_merged(task, result)]
+        if len(passed) > 1 and not merged:
             passed.sort(key=lambda each: (self._size(*each), self._place(each[0])))
+        taken = merged[0].id if merged else None
         for task, result in passed:
-            if not _is_validated(task):
-                yield Refused(task.id, "it has no validation, so it cannot be accepted")
-                continue
-            work = verification.verify(self.repository, self.known.fleet, task, result)
-            yield work
-            if isinstance(work, Work):
-                return
+            if task in merged:
+                yield SkippedTask(task.id, self.merged)
+            elif taken is not None:
+                yield SkippedTask(task.id, f"of its samples, '{taken}' is taken")
+            else:
+                work = self._work(task, result)
+                yield work
+                taken = task.id if isinstance(work, Work) else None
+
+    def _work(self, task: Task, result: Result) -> Work | Refused:
+        """The work of a result that verifies and was validated."""
+        work = verification.verify(self.repository, self.known.fleet, task, result)
+        if isinstance(work, Refused) or task.tdd is not None:
+            return work
+        try:
+            validated.validations(work.run)
+        except RunError as error:
+            fleet = self.known.fleet.id
+            as_it_is = f"'git agentos fleet collect {fleet}' makes the branch 'fleet/{fleet}/{task.id}' of its work"
+            return Refused(task.id, f"{error.message}; {as_it_is}")
+        return work
 
     def _is_merged(self, task: Task, result: Result) -> bool:
         """Whether the branch has its work."""
@@ -207,9 +233,8 @@ class _Choice:
         return self.known.fleet.tasks.index(task)
 
 
-def _is_validated(task: Task) -> bool:
-    """Whether something validates what the agent of a task has made: `run accept` asks for that as well."""
-    return task.spec is None or any(step.kind == VALIDATE for step in task.spec.steps)
+def _has_passed(result: Result | Refused | None) -> bool:
+    return isinstance(result, Result) and result.state == PASSED
 
 
 def _bring(context: OpenWorktree, known: Contents, works: dict[str, Work]) -> list[Refused]:
@@ -251,15 +276,22 @@ def _merge(
 
 
 def _result(
-    made: Merge, tasks: dict[str, str], works: dict[str, Work], order: Sequence[str], refused: Sequence[Refused]
+    made: Merge,
+    tasks: dict[str, str],
+    works: dict[str, Work],
+    order: Sequence[str],
+    refused: Sequence[Refused],
+    skipped: Sequence[SkippedTask],
 ) -> FleetAcceptance:
     merged = {tasks[each.id]: each.merge_commit for each in made.sources if each.state == agent_merge.MERGED}
+    has = [tasks[each.id] for each in made.sources if each.state in (UP_TO_DATE, NOTHING_TO_ADD)]
     left_out = tuple(TaskConflict(tasks[each.b], tuple(each.files)) for each in made.conflicts)
     return FleetAcceptance(
         merged=tuple(MergedTask(task, works[task].commit, merged[task]) for task in order if task in merged),
         conflicts=left_out,
         order=tuple(order),
         refused=tuple(RefusedResult(*each) for each in refused),
+        skipped=(*skipped, *(SkippedTask(task, f"'{made.target}' has its work") for task in has)),
         target=made.target,
         before=made.before,
         merge_commit=made.merge_commit,

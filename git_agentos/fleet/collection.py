@@ -21,22 +21,25 @@ from git_agentos.fleet import contents, names, verification
 from git_agentos.fleet.contents import Contents
 from git_agentos.fleet.tasks import Task
 from git_agentos.fleet.verification import Refused, Work
-from git_agentos.git import refs
+from git_agentos.git import refs, trees
 from git_agentos.git.repository import Repository
 from git_agentos.guard import authorize
-from git_agentos.run import evidence_copy
+from git_agentos.run import evidence_copy, snapshot
 from git_agentos.run.context import evidence_path, worktree_id
 from git_agentos.worktree import layout
 
 
 @dataclass(frozen=True)
 class Collected:
-    """A result that is here: `commit` is the tip of its branch, `checkpoint` the final one of its run."""
+    """A result that is here: `commit` is the tip of its branch, `checkpoint` the final one of its run, and `state` how
+    that has ended. `uncommitted` is how many files of the checkpoint are not on the branch as they are there."""
 
     task: str
     commit: str
     checkpoint: str
     run_id: str
+    state: str
+    uncommitted: int
 
 
 @dataclass(frozen=True)
@@ -106,4 +109,13 @@ def bring(context: OpenWorktree, known: Contents, work: Work) -> Collected:
         if there[ref] is None:
             reflog = refs.ReflogEntry(f"agentos fleet collect: {known.fleet.id}", who) if ref == branch else None
             refs.update(location, ref, oid, None, reflog)
-    return Collected(work.result.task, work.commit, work.checkpoint, run_id)
+    differing = _uncommitted(context.repository, work)
+    return Collected(work.result.task, work.commit, work.checkpoint, run_id, work.run.state, differing)
+
+
+def _uncommitted(repository: Repository, work: Work) -> int:
+    """How many files the branch does not have as the final checkpoint has them: what validations made, and all of the
+    work where it could not be committed."""
+    state = snapshot.saved_state(repository, work.checkpoint)
+    with repository.writer() as writer:
+        return len(trees.diff(writer, repository.commit_tree(work.commit), state.visible_tree))

@@ -15,8 +15,9 @@ The file is TOML, with a `[[task]]` for each, or JSON lines, an object for each:
     labels = {zone = "a"}
     samples = 3                         # three tasks: fix-1.1, fix-1.2, fix-1.3
 
-Instead of `agent` and `validate`, a task can have `steps`, which are as `[[step]]` of a file of `run start`, or
-`tdd = {issue, lld}`: a workflow in which tests come first (`agent` is its model then).
+Instead of `agent` and `validate`, a task can have `steps`, which are as `[[step]]` of a file of `run start`.
+`tdd = {issue, lld}`, a workflow in which tests come first (`agent` is its model then), is read, but workers cannot do
+it: `submission` refuses a file with such a task.
 
 It is recorded as JSON lines of another form (`to_lines`): one object for each task, samples numbered, keys sorted.
 """

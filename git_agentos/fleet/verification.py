@@ -35,7 +35,7 @@ _LARGEST = 256 << 20  # bytes of a file that is read as a whole
 
 class Work(NamedTuple):
     """What a result that verifies brings: the tip of the branch, the newest commit of the timeline, the final
-    checkpoint, and the tree of the evidence."""
+    checkpoint, the tree of the evidence, and the run as that tells of it."""
 
     result: Result
     run_id: str
@@ -43,6 +43,7 @@ class Work(NamedTuple):
     timeline: str
     checkpoint: str
     evidence: str
+    run: Run
 
 
 class Refused(NamedTuple):
@@ -100,7 +101,7 @@ def _verified(repository: Repository, fleet: Fleet, task: Task, result: Result) 
         return f"its branch is at {commit[:12]}, which is not what checkpoint {seal[:8]} was made of"
     run = _run(kept, run_id)
     problem = _differs(fleet, task, result, run, kept)
-    return problem if problem is not None else Work(result, run_id, commit, timeline, seal, evidence)
+    return problem if problem is not None else Work(result, run_id, commit, timeline, seal, evidence, run)
 
 
 def _unexpected(repository: Repository, tree: str) -> str | None:

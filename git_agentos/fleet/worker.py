@@ -2,7 +2,7 @@
 
     1  the clone is opened, or made; the refs of the task are read, and its fleet fetched, if it is not here
     2  the run is gone on with: as it is here, if this machine has it, or as the remote has it; else it is begun
-    3  what was validated is committed, and the evidence sealed; all of it is searched for secrets
+    3  what the run has left is committed, validated or not, and the evidence sealed; all of it is searched for secrets
     4  the result is pushed, if the task has none
     5  the worktree is freed, and nothing of the run is left here
 

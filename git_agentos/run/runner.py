@@ -187,8 +187,8 @@ class Runner:
         if is_prepared and state != PASSED and self._setup.spec.on_failure == ROLL_BACK:
             self._rollback(PRE_RUN)
         left = None
-        if is_prepared and state == PASSED and self._setup.commits:
-            self._commit()
+        if is_prepared and self._setup.commits and (state == PASSED or self._is_left(state)):
+            self._commit(state)
         if is_prepared and (state == PASSED or self._state.recorded.rolled_back_to is None):
             left = snapshot.describe_end(self._setup.context, self._setup.workspace(), self._state)
         if is_prepared:
@@ -200,22 +200,29 @@ class Runner:
         else:
             lock.discard(self._setup.context.location, self._evidence.run_id)
 
-    def _commit(self) -> None:
-        """Commit what was validated on the run's branch. Where that cannot be done, it is only in the last checkpoint,
-        and the log says why."""
-        run, context = replace(self._evidence.run(alive=True), state=PASSED), self._setup.context
+    def _is_left(self, state: str) -> bool:
+        """Whether what a run did that ends in this state is in its worktree."""
+        return state == FAILED and self._setup.spec.on_failure != ROLL_BACK
+
+    def _commit(self, state: str) -> None:
+        """Commit on the run's branch what was validated, else what the run has left. Where that cannot be done, it is
+        only in the last checkpoint, and the log says why."""
+        run, context = replace(self._evidence.run(alive=True), state=state), self._setup.context
         try:
-            before, after = validated.validations(run)
+            checkpoints, message = validated.validations(run), validated.acceptance_message(run)
         except RunError:
-            return  # nothing was validated
+            try:
+                checkpoints, message = validated.left(run), validated.left_message(run)
+            except RunError:
+                return  # there is nothing
         workspace = self._setup.workspace()
-        work = validated.ValidatedWork(workspace, snapshot.run_context(context, workspace), before, after)
         try:
-            validated.move_branch(
-                work.worktree, workspace, validated.as_commit(work, validated.acceptance_message(run))
-            )
-        except RunError as error:
-            self._log("error", "what was validated is not committed", {"reason": error.message})
+            work = validated.ValidatedWork(workspace, snapshot.run_context(context, workspace), *checkpoints)
+            validated.move_branch(work.worktree, workspace, validated.as_commit(work, message))
+        except (AgentosError, OSError) as error:
+            if state == PASSED and not isinstance(error, RunError):
+                raise
+            self._log("error", "what the run has left is not committed", {"reason": str(error)})
 
     # -- inside --------------------------------------------------------------------------------------------------------
 

@@ -96,8 +96,8 @@ class Stopped(Exception):
 
 @dataclass(frozen=True)
 class RunSetup:
-    """A run whose lock is held, and what runs it. With `commits`, what was validated and is in no commit is committed
-    on its branch once it has passed, before the evidence is sealed."""
+    """A run whose lock is held, and what runs it. With `commits`, what it has left and is in no commit is committed on
+    its branch once it has passed or failed, before the evidence is sealed."""
 
     context: OpenWorktree
     evidence: Evidence

@@ -1,4 +1,4 @@
-"""What was validated in a run, as a commit on its branch.
+"""What was validated in a run, as a commit on its branch; or what a run has left that nothing has validated.
 
 It is the visible state at the end of the last attempt's validations, without new files that the validations made and
 nobody added (reports, caches). Killed in between, `as_commit` can be called again, and finds what it did.
@@ -18,7 +18,7 @@ from git_agentos.errors import GitCommandError, RunError
 from git_agentos.git import index, refs, trees
 from git_agentos.git.repository import Writer
 from git_agentos.run.context import WorkspaceContext, run_metadata, worktree_id
-from git_agentos.run.events import ACCEPTED, OK, PASSED, Run
+from git_agentos.run.events import ACCEPTED, FAILED, OK, PASSED, Run
 from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.worktree import layout
 
@@ -26,7 +26,8 @@ NOTHING = "nothing was changed"
 
 
 class ValidatedWork(NamedTuple):
-    """What is to be merged: a run, its worktree, and the checkpoints before and after the validation."""
+    """What is to be merged: a run, its worktree, and the checkpoints before and after the validation. For a commit
+    (`as_commit`), also what a run has left, with the checkpoints of `left`."""
 
     run: WorkspaceContext
     worktree: OpenWorktree
@@ -73,11 +74,36 @@ def validations(run: Run) -> tuple[str, str]:
     return before, after
 
 
+def left(run: Run) -> tuple[str, str]:
+    """The checkpoints before what validations there were since an agent ran, and at the end of the last step;
+    RunError where there is no step that was saved."""
+    wanted = run.attempts[-1].steps if run.attempts else []
+    steps = [step for step in run.steps if step.n in wanted]
+    end = (steps[-1].checkpoint_after or steps[-1].checkpoint_before) if steps else None
+    if end is None:
+        raise RunError(f"nothing that run '{run.run_id}' did was saved", f"git agentos run show {run.run_id}")
+    last = max((n for n, step in enumerate(steps) if step.kind in ("agent", "rollback")), default=-1)
+    begin = next((step.checkpoint_before for step in steps[last + 1 :] if step.kind == "validate"), None)
+    return begin or end, end
+
+
 def acceptance_message(run: Run) -> bytes:
     """The message of the commit for what is in no commit of the run."""
-    subject = f"run {run.run_id}" + (f": {' '.join(run.task_id.split())}" if run.task_id else "")
-    trailers = [("Agentos-Agent", worktree_id(run.run_id)), ("Agentos-Task", run.task_id)]
-    return commit_message(subject, trailers)
+    return commit_message(_subject(run), _trailers(run))
+
+
+def left_message(run: Run) -> bytes:
+    """The message of the commit for what a run has left that nothing has validated."""
+    why = "The run has failed." if run.state == FAILED else "Nothing has validated this."
+    return commit_message(f"{_subject(run)}\n\n{why}", _trailers(run))
+
+
+def _subject(run: Run) -> str:
+    return f"run {run.run_id}" + (f": {' '.join(run.task_id.split())}" if run.task_id else "")
+
+
+def _trailers(run: Run) -> list[tuple[str, str | None]]:
+    return [("Agentos-Agent", worktree_id(run.run_id)), ("Agentos-Task", run.task_id)]
 
 
 def commit_message(subject: str, trailers: Sequence[tuple[str, str | None]]) -> bytes:

@@ -48,7 +48,10 @@ def test_collect_accept_end(site: Site, cli: Cli) -> None:
     assert done.code == 4
     assert done.text.startswith("merged a ") and "b conflicts:\n    f" in done.text and "'main' is at" in done.text
     done = cli("fleet", "accept", "f", "a")
-    assert (done.code, done.text) == (0, "Nothing of fleet f is to be merged into 'main'.\n")
+    assert (done.code, done.text) == (
+        0,
+        "Nothing of fleet f is to be merged into 'main':\n    a: 'main' has its work\n",
+    )
 
     done = cli("fleet", "end", "f")
     assert done.code == 1 and "1 task of fleet 'f' has no result: w" in done.talk

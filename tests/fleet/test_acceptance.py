@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos.errors import FleetError, UsageError, WorktreeError
-from git_agentos.fleet import acceptance, clones, ending, names
-from git_agentos.fleet.acceptance import FleetAcceptance, TaskConflict
+from git_agentos.errors import FleetError, RunError, UsageError, WorktreeError
+from git_agentos.fleet import acceptance, clones, collection, ending, names
+from git_agentos.fleet.acceptance import FleetAcceptance, SkippedTask, TaskConflict
 from git_agentos.fleet.records import PASSED
+from git_agentos.run import accept as runs
 from git_agentos.run import evidence_store, query
 from tests.support import fleet_results, remotes, tool
 from tests.support.fleet_results import Site, samples, task, write
@@ -91,6 +92,40 @@ def test_all_or_nothing(three: Site) -> None:
     assert three.repo.text("rev-parse", "main") == made.merge_commit
 
 
+def test_what_nothing_has_validated_is_refused(site: Site) -> None:
+    """As by `run accept`: whether it is named or not, also where the agent has committed it."""
+    site.submit(task("a", validate=()), task("b"), task("c.1", validate=(), sample_of="c"), task("w"))
+    site.work("a", "b", "c.1")
+    before = site.repo.text("rev-parse", "main")
+    made = accept(site, all_or_nothing=True)
+    assert (ids(made), site.repo.text("rev-parse", "main"), made.exit_code) == ([], before, 1)
+    for wanted, merged in (((), ["b"]), (("a",), []), (("c",), [])):
+        made = accept(site, *wanted)
+        assert (ids(made), made.exit_code) == (merged, 1), made
+        refused = {each.task: each.reason for each in made.refused}
+        assert refused.keys() == ({"a", "c.1"} if not wanted else {"a"} if "a" in wanted else {"c.1"})
+        for id_, reason in refused.items():
+            assert reason.startswith(f"run 'f-{id_}' was not validated; ")
+    assert accept(site).skipped == (
+        SkippedTask("b", "'main' has its work"),
+        SkippedTask("w", "it is waiting"),
+    )
+    with pytest.raises(RunError, match="run 'f-a' was not validated"):
+        runs.accept(context_of(site.machine), "f-a")
+    collection.collect(site.context, "f")
+    site.repo.git("merge", "-q", "--no-edit", "fleet/f/a")  # it can be merged as it is
+    made = accept(site, "a")
+    assert (made.refused, made.skipped) == ((), (SkippedTask("a", "'main' has its work"),))
+
+
+def test_why_nothing_is_merged(three: Site) -> None:
+    accept(three)
+    assert accept(three).skipped == (
+        SkippedTask("x", "'main' has its work"), SkippedTask("y", "'main' has its work"),
+        SkippedTask("n", "it is failed"), SkippedTask("w", "it is waiting"),
+    )  # fmt: skip
+
+
 def test_tasks_that_are_named(three: Site) -> None:
     three.repo.git("branch", "next")
     made = accept(three, "y", into="next")
@@ -117,17 +152,6 @@ def test_what_conflicts_with_the_branch_is_left_out(site: Site) -> None:
     made = accept(site)
     assert (made.order, ids(made), made.conflicts) == (("a", "b"), ["b"], (TaskConflict("a", ("f",)),))
     assert (site.repo.path / "f").read_text() == "mine\n"
-
-
-def test_what_was_not_validated_is_not_merged(site: Site) -> None:
-    site.submit(task("a"), task("b", validate=[]))
-    site.work("a", "b")
-    made = accept(site)
-    assert (ids(made), made.exit_code) == (["a"], 1)
-    assert [(each.task, each.reason) for each in made.refused] == [
-        ("b", "it has no validation, so it cannot be accepted")
-    ]
-    assert not (site.repo.path / "b.txt").exists()
 
 
 def test_local_changes_in_the_way_change_nothing(three: Site) -> None:

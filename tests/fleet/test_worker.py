@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from git_agentos import open_repository
 from git_agentos.fleet import names, records
 from git_agentos.fleet.records import Result
 from git_agentos.util import times
-from tests.support import fleets
+from tests.support import fleets, tool
 from tests.support.fleet_engine import put_live
 from tests.support.fleets import Machine, Site, waits_for
 from tests.support.repo import Repo, git
@@ -71,8 +72,41 @@ def test_a_failed_run_is_a_result(site: Site) -> None:
     found = site.result("a")
     assert (found.state, found.outcome, found.attempts) == ("failed", "failed", 1)
     assert found.detail is not None and "exit code 3" in found.detail
-    assert found.commit == site.repo.oid("HEAD")  # what was not validated is only in checkpoints
+    assert site.show("a", "f") == b"bad\n"
+    message = git(site.shared, "log", "-1", "--format=%B", f"{site.refs()['results/a']}^1")
+    assert b"\n\nThe run has failed.\n\nAgentos-Agent: run-f-a\n" in message
     assert machine.left() == {}
+
+
+def test_work_that_nothing_has_validated_is_committed_and_says_so(site: Site) -> None:
+    """Also what the agent has staged, or committed in part; what it has changed before a validation of a failed run."""
+    site.submit(
+        {"id": "a", "agent": "echo one >one; git add one; git commit -qm one; echo two >two; echo 3 >3; git add 3"},
+        {"id": "b", "steps": [{"kind": "validate", "command": "true"}, {"kind": "agent", "command": "echo x >f"}]},
+        {"id": "c", "agent": "echo x >f", "validate": "echo made >report; exit 1"},
+        {"id": "d", "agent": "echo x >f; exit 1"},
+        {"id": "e", "agent": "git commit -q --allow-empty -m e; git checkout -q --detach; echo x >f"},
+    )
+    machine = site.machine("one")
+    assert [machine.work(id_).code for id_ in "abcde"] == [0, 0, 1, 1, 0]
+    shown = {id_: f"{site.refs()[f'results/{id_}']}^1" for id_ in "abcde"}
+    changed = {id_: git(site.shared, "diff", "--name-only", site.repo.oid("HEAD"), oid) for id_, oid in shown.items()}
+    assert changed == {"a": b"3\none\ntwo\n", "b": b"f\n", "c": b"f\n", "d": b"f\n", "e": b""}
+    bodies = {id_: git(site.shared, "log", "-1", "--format=%b", oid) for id_, oid in shown.items()}
+    assert all(bodies[id_].startswith(b"Nothing has validated this.\n") for id_ in "ab")
+    assert all(bodies[id_].startswith(b"The run has failed.\n") for id_ in "cd")
+    assert machine.left() == {}
+
+    repo = open_repository(site.repo.path)
+    collected = repo.fleets.collect(fleets.FLEET)
+    assert [(each.task, each.state, each.uncommitted) for each in collected.results] == [
+        ("a", "passed", 0), ("b", "passed", 0), ("c", "failed", 1), ("d", "failed", 0), ("e", "passed", 1)
+    ]  # fmt: skip
+    assert collected.refused == ()
+    last = collected.results[-1]  # its HEAD was on no branch: its work is in the checkpoint
+    words = ["--agent", f"run-{last.run_id}", "--worktree", "again", last.checkpoint]
+    assert tool.run(site.repo.path, "restore", *words).code == 0
+    assert (site.repo.path.with_name("repo.worktrees") / "again" / "f").read_text() == "x\n"
 
 
 def test_a_worker_needs_no_identity_of_its_own(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

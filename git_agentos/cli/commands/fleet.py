@@ -251,10 +251,11 @@ def accept(
     """Merge tasks that passed into a branch; without TASK, all of them.
 
     Not for agents. Verifies and collects each result, merges in memory first, in the order of least conflict, and moves
-    the branch once. Of a task with samples, merges the smallest one that passed, unless you name another.
+    the branch once. Of a task with samples, merges the smallest one that passed, unless you name another. Refuses work
+    that nothing has validated.
 
     The exit code is 4 if tasks conflict: they are left out. It is 3 if secrets of a task were held back, and 1 if a
-    result does not verify.
+    result does not verify or was not validated.
     """
     from git_agentos.fleet import acceptance
 

@@ -24,6 +24,7 @@ _COLOURS = {
 }  # fmt: skip
 _COLUMNS = ("TASK", "STATE", "ATTEMPTS", "WORKER", "COMMIT", "DETAIL")
 _MOST_FILES = 10
+_MOST_SKIPPED = 20
 _LONGEST = 100  # characters of a detail in a table
 
 
@@ -127,10 +128,16 @@ def _steps(task: Task) -> list[str]:
 
 def collected(fleet: str, done: Collection, style: Style) -> Text:
     """`fleet collect`."""
-    rows = [
-        f"{each.task}: {style.paint('yellow', abbrev(each.commit))} on 'fleet/{fleet}/{each.task}', run {each.run_id}"
-        for each in done.results
-    ]
+    rows = []
+    for each in done.results:
+        has = f"{style.paint('yellow', abbrev(each.commit))} on 'fleet/{fleet}/{each.task}', run {each.run_id}"
+        rows.append(f"{each.task}: {has}" + (f" ({each.state})" if each.state != "passed" else ""))
+        if each.uncommitted:
+            has = f"{count(each.uncommitted, 'file')} in no commit, but in checkpoint {abbrev(each.checkpoint)}"
+            rows += [
+                f"    {has}:",
+                f"    git agentos restore --agent run-{each.run_id} --worktree NAME {abbrev(each.checkpoint)}",
+            ]
     if not done.results and not done.refused:
         rows = [f"Fleet {fleet} has no result to collect."]
     return Text(lines(rows), lines(each.task for each in done.results), warnings=_refused(done.refused))
@@ -150,10 +157,11 @@ def accepted(fleet: str, done: FleetAcceptance, style: Style) -> Text:
     target = quote.line(done.target)
     if done.merge_commit is not None:
         rows.append(f"'{target}' is at {style.paint('yellow', abbrev(done.merge_commit))}.")
-    elif not done.merged and not done.conflicts and not done.refused:
-        rows.append(f"Nothing of fleet {fleet} is to be merged into '{target}'.")
     elif not done.merged:
-        rows.append(f"Nothing was merged into '{target}'.")
+        none_is = not done.conflicts and not done.refused
+        what = f"Nothing of fleet {fleet} is to be merged" if none_is else "Nothing was merged"
+        rows.append(f"{what} into '{target}'{':' if done.skipped else '.'}")
+        rows += limited([f"{each.task}: {each.reason}" for each in done.skipped], _MOST_SKIPPED)
     hints = [f"'git merge fleet/{fleet}/{done.conflicts[0].task}' merges it with your help"] if done.conflicts else []
     return Text(
         lines(rows),
