@@ -24,6 +24,7 @@ from git_agentos.watch.service import Service
 QUIET = 2.0  # seconds without a change
 _LOOK = 5.0  # seconds between two looks at which worktrees there are
 _SOON = 0.2
+_LONGEST = 0.5  # seconds in which worktrees begin to be watched, until clients are answered
 _FAILED = 60.0  # seconds until it is tried again
 
 
@@ -67,7 +68,8 @@ class Periodic:
         if now >= self._next_look:
             self._next_look = now + _LOOK
             self._look()
-        return min((self._take(root, now) for root in list(self._states)), default=_LOOK)
+        wait = min((self._take(root, now) for root in list(self._states)), default=_LOOK)
+        return wait if self._next_look else 0.0
 
     def _take(self, root: str, now: float) -> float:
         """Create the checkpoint of a worktree if it is time; in how many seconds it may be."""
@@ -108,7 +110,11 @@ class Periodic:
             wanted = {each.root for each in there if self._is_everywhere or self._service.is_saved(each)}
             if self._every is None:
                 wanted.clear()
-            for root in wanted:
+            begun = time.monotonic()
+            for root in sorted(wanted):
+                if root not in self._repository.worktrees and time.monotonic() > begun + _LONGEST:
+                    self._next_look = 0.0  # those that are left, after the clients that wait
+                    break
                 if self._repository.worktree(root) is not None:
                     self._states.setdefault(root, _State())
             for root in self._states.keys() - wanted:

@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterable
 
 from git_agentos.errors import AgentosError, RepositoryError
+from git_agentos.git import index_entries
 from git_agentos.git.location import Location
 from git_agentos.process import mounts, occupants
 from git_agentos.util import directories, files
@@ -76,6 +77,7 @@ class WatchedWorktree:
         self._mounts = b""
         self._pruned = 0.0  # when files that seem to be open were last compared with those that are
         self._again = 0.0  # when to try again what has a problem, by the clock `time.monotonic`
+        self._settled: tuple[object, ...] = ()  # what was so when `moment` last settled
 
     @property
     def folder_count(self) -> int:
@@ -143,11 +145,14 @@ class WatchedWorktree:
     def moment(self) -> str | None:
         """The present token; None where something may change that has no event (a file that is open, or has other
         names), and where nothing is watched."""
-        if self.problem:
-            return None
-        self._check_names()
-        self._find_names()
-        return None if self._open or self._linked else self.changes.token
+        # A changed rule or index may make folders count that are not watched.
+        if not self.problem and self._settled != self._settling():
+            self.settle()
+            self._settled = self._settling()
+        return None if self.problem or self._open or self._linked else self.changes.token
+
+    def _settling(self) -> tuple[object, ...]:
+        return self.changes.token, index_entries.stamp(self.location), self._identify()
 
     def check_open(self) -> bool:
         """Forget files that only seem to be open, since events of the same kind are told once; false if there are none,

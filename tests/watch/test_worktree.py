@@ -456,3 +456,18 @@ def test_a_file_that_only_seems_to_be_open_is_forgotten(repo: Repo, watch: Watch
     with open(repo.path / "notes.txt", "a"):
         watch.repository.read()
         assert watch.repository.moments()[root] is None
+
+
+def test_a_file_of_an_ignored_folder_that_is_added_makes_another_moment(repo: Repo, watch: Watch) -> None:
+    watch.repository.read()
+    before = watch.worktree.moment()
+    repo.write("build/out/a.o", "2\n")
+    watch.repository.read()
+    assert watch.worktree.moment() == before
+    repo.git("add", "-f", "build/out/a.o")
+    watch.repository.read()
+    added = watch.worktree.moment()
+    assert added not in (None, before)
+    repo.write("build/out/a.o", "3\n")
+    watch.repository.read()
+    assert watch.worktree.moment() not in (None, added)
