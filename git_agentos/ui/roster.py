@@ -2,12 +2,14 @@
 
 Everything but the files of a worktree is known by the times of a few files: HEAD, index, the worktree's record, the
 refs that count. Files are counted by `git status`, as in `worktree list`. The watch daemon tells in which worktrees
-something has changed; where it does not, each is scanned again after `_ROUND` seconds.
+something has changed; while none runs, they are watched here in the same way. Of which nobody can tell, each is scanned
+again after `_ROUND` seconds.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,13 +22,16 @@ from git_agentos.git.location import Location
 from git_agentos.guard.approval import approvals
 from git_agentos.process import occupants
 from git_agentos.util.named_tuple import NamedTuple
-from git_agentos.watch import control
+from git_agentos.watch import control, in_process
+from git_agentos.watch.in_process import InProcess
 from git_agentos.worktree import base, conflicts, layout, record, status
 from git_agentos.worktree.status import Dirty, LastCheckpoint, Source
 
 _ROUND = 10.0  # seconds
-_THREADS = 8
+_THREADS = 3  # a scan opens all files of a worktree that is new, and of more at once the system would lose events
 _WATCHED = 2  # worktrees that the daemon is asked to watch in one look; it lists all folders of each
+_AGAIN = 60.0  # seconds until that is asked again
+_LONGEST = 0.5  # seconds of one look for scans that are the first of a worktree
 
 Stamp = tuple[object, ...]
 
@@ -82,7 +87,12 @@ class Roster:
         self._counts: dict[str, _Count] = {}
         self._waiting: tuple[Stamp, dict[str, int]] | None = None
         self._main: str | None = None
-        self._asked: set[str] = set()
+        self._asked: dict[str, float] = {}  # worktrees that were to be watched, and when that was
+        self._own: InProcess | None = None  # what watches while no daemon runs
+        self._can_watch = True
+        self._ended = threading.Event()
+        self._moments: tuple[float, dict[str, str | None] | None] = (0.0, None)  # the daemon's last answer, and when
+        self.is_whole = False  # whether each worktree has been scanned
         self.conflicts: dict[str, int] | None = None  # `count_conflicts`; None until it is known
 
     @property
@@ -90,8 +100,15 @@ class Roster:
         """The commits of those that have a folder: as long as they are the same, so are the conflicts."""
         return tuple((id_, each.head) for id_, each in self._known.items() if each.head is not None and each.location)
 
-    def look(self) -> tuple[Agent, ...]:
-        """All agents, by id. RepositoryError if there is no repository any more."""
+    def close(self) -> None:
+        """Watch nothing any more. It may be called by any thread."""
+        self._ended.set()
+        self._watch_no_more()
+
+    def look(self, *, scan: bool = True) -> tuple[Agent, ...]:
+        """All agents, by id. While not each worktree has been scanned once, because that takes long or `scan` is false,
+        `is_whole` is false: the changes of those that are left are None, and the next look goes on with them.
+        RepositoryError if there is no repository any more."""
         common = self.context.location.common_dir
         if not os.path.isdir(os.path.join(common, "objects")):
             raise RepositoryError(f"there is no repository at '{common}' any more")
@@ -99,10 +116,12 @@ class Roster:
         there = {each.root for each in self._sources if each.root is not None}
         users = occupants.standing_in(there)
         waiting = self._approvals()
-        with ThreadPoolExecutor(_THREADS) as pool:
-            known = dict(zip((each.id for each in self._sources), pool.map(self._read, self._sources), strict=True))
-            self._known = known
-            self._count(pool)
+        known = self._known = {each.id: self._read(each) for each in self._sources}
+        self.is_whole = False
+        if scan:
+            self._count()
+        else:
+            self.is_whole = not any(each.location is not None for each in known.values())
         found = []
         for source in self._sources:
             each, count = known[source.id], self._counts.get(source.id)
@@ -194,11 +213,11 @@ class Roster:
 
     # -- what has changed in each --------------------------------------------------------------------------------------
 
-    def _count(self, pool: ThreadPoolExecutor) -> None:
+    def _count(self) -> None:
         """Scan the worktrees of which something may have changed."""
         places = {id_: each.location for id_, each in self._known.items() if each.location is not None}
         self._counts = {id_: each for id_, each in self._counts.items() if id_ in places}
-        moments = control.moments(self.context.location)
+        moments = self._find_moments()
         now = time.monotonic()
         due: list[tuple[str, Location, Stamp, str | None]] = []
         old: list[tuple[float, str, Location, Stamp]] = []
@@ -210,19 +229,71 @@ class Roster:
                 due.append((id_, location, index, moment))
             elif moment is None:
                 old.append((count.at, id_, location, index))
-        if moments is not None:
-            self._have_watched(places.values(), moments)
         old.sort(key=lambda each: each[:2])
         # Those that were scanned long ago, spread over the looks.
         due += [(id_, location, index, None) for at, id_, location, index in old if now - at >= _ROUND]
-        for (id_, _, index, moment), changes in zip(due, pool.map(_scan, (each[1] for each in due)), strict=True):
-            self._counts[id_] = _Count(changes, now, index, moment)
+        due.sort(key=lambda each: each[0] in self._counts)  # first those of which nothing is known
+        self._scan(due)
+        self.is_whole = self._counts.keys() >= places.keys()
+        if self.is_whole and moments is not None:
+            self._have_watched(places.values(), moments)
+
+    def _scan(self, due: Sequence[tuple[str, Location, Stamp, str | None]]) -> None:
+        """Scan these worktrees. When many are scanned for the first time, some are left for the next look: what is
+        known then is shown first."""
+        end = time.monotonic() + _LONGEST
+        with ThreadPoolExecutor(_THREADS) as pool:  # it starts no more threads than there are scans
+            for first in range(0, len(due), _THREADS):
+                some = due[first : first + _THREADS]
+                now = time.monotonic()
+                if now > end and some[-1][0] not in self._counts:
+                    break
+                scans = pool.map(_scan, (each[1] for each in some))
+                for (id_, _, index, moment), changes in zip(some, scans, strict=True):
+                    self._counts[id_] = _Count(changes, now, index, moment)
+                if len(due) > _THREADS:
+                    self._find_moments()  # whoever watches reads the events of these scans before the next ones begin
+
+    def _find_moments(self) -> dict[str, str | None] | None:
+        """The moments of the worktrees that are watched, by the daemon or here; None where nobody watches any."""
+        try:
+            found = control.moments(self.context.location)
+        except control.NoAnswerError:
+            # It is busy. To scan all worktrees would keep it and everything else busy for longer.
+            at, before = self._moments
+            return before if time.monotonic() < at + _ROUND else None
+        self._moments = (time.monotonic(), found)
+        if found is not None:
+            self._watch_no_more()
+            return found
+        own = self._own
+        if own is None and self._can_watch and not self._ended.is_set():
+            own = self._own = in_process.begin(self.context.location.common_dir)
+            self._can_watch = own is not None
+            self._asked.clear()
+            if self._ended.is_set():
+                self._watch_no_more()
+        return own.moments() if own is not None else None
+
+    def _watch_no_more(self) -> None:
+        own, self._own = self._own, None
+        if own is not None:
+            own.close()
+            self._asked.clear()
 
     def _have_watched(self, places: Iterable[Location], moments: dict[str, str | None]) -> None:
-        left = [each for each in places if each.root not in moments and each.root not in self._asked]
-        for each in left[:_WATCHED]:
-            self._asked.add(each.root)
-            control.watch(each)
+        own, now = self._own, time.monotonic()
+        left = [
+            each for each in places if each.root not in moments and now >= self._asked.get(each.root, -_AGAIN) + _AGAIN
+        ]
+        for number, each in enumerate(left):
+            if own is None and number >= _WATCHED:
+                break
+            self._asked[each.root] = now
+            if own is not None:
+                own.watch(each.root)
+            else:
+                control.watch(each)
 
     def _approvals(self) -> dict[str, int]:
         """How many requests of each agent are waiting."""

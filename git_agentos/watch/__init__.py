@@ -8,6 +8,7 @@ changes         the changed paths of a worktree in the order of their last chang
 ignored         the folders that are not watched because git ignores all that is in them
 watcher         the port: what the daemon needs of a system that tells of changes
 inotify         its implementation on Linux
+in_process      worktrees that a process watches for itself while no daemon runs
 service         does the work of commands and hooks, in forked processes
 scans           what such a process knows of the scan before it, so that git looks only at what has changed since
 periodic        checkpoints that the daemon creates by itself

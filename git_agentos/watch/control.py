@@ -35,6 +35,10 @@ class WatchError(AgentosError):
     """The daemon cannot be started or stopped."""
 
 
+class NoAnswerError(WatchError):
+    """The daemon runs, and does not answer now: it may be busy."""
+
+
 class WatchStatus(NamedTuple):
     """Whether a daemon serves the repository. The other fields are None while none does: its process, when it began,
     its version, after how many seconds without work it ends (None for never), how many commands it has done, and its
@@ -62,11 +66,13 @@ def status(location: Location, *, patience: float = _PATIENCE) -> WatchStatus:
 def moments(location: Location) -> dict[str, str | None] | None:
     """A token for the present state of each watched worktree, by its folder: as long as it is the same, no file has
     changed in there that git does not ignore. None of one in which that cannot be told; no table while no daemon
-    answers."""
+    runs. NoAnswerError from one that runs and does not answer."""
     try:
         found: dict[str, str | None] = json.loads(_ask(location, "moments", patience=_A_MOMENT))
-    except (client.NoAnswer, ValueError):
+    except client.NotRunning:
         return None
+    except (client.NoAnswer, ValueError) as error:
+        raise NoAnswerError(f"the watch daemon does not answer: {error}") from None
     return found
 
 

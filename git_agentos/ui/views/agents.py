@@ -50,6 +50,10 @@ class Agents(View):
     def compose(self) -> ComposeResult:
         yield Rows[Agent](_COLUMNS, lambda each: each.id, cells, empty="reading …")
 
+    def on_unmount(self) -> None:
+        if self._roster is not None:
+            self._roster.close()
+
     @property
     def rows(self) -> Rows[Agent]:
         return self.query_one(Rows)
@@ -62,9 +66,12 @@ class Agents(View):
 
     def read(self) -> tuple[Agent, ...]:
         workspace = self.open()
-        if self._roster is None or self._opened is not workspace:
-            self._roster, self._opened, self._heads = Roster(workspace.context), workspace, None
-        return self._roster.look()
+        if self._roster is not None and self._opened is workspace:
+            return self._roster.look()
+        if self._roster is not None:
+            self._roster.close()
+        self._roster, self._opened, self._heads = Roster(workspace.context), workspace, None
+        return self._roster.look(scan=False)  # all rows are shown first, and then what has changed in each
 
     def show(self, found: Sequence[Agent]) -> None:
         self.rows.empty = "no agents' worktrees: 'git agentos worktree create ID' creates one"
@@ -77,8 +84,11 @@ class Agents(View):
             self.ui.show_timeline(agent.id)
 
     def took(self) -> None:
-        """Look for conflicts when commits have changed."""
+        """Go on where a look has not scanned all; then look for conflicts, when commits have changed."""
         roster = self._roster
+        if roster is not None and not roster.is_whole:
+            self.look(now=True)
+            return
         if roster is None or roster.heads == self._heads:
             return
         self._heads = roster.heads

@@ -8,15 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from git_agentos import open_workspace
+from git_agentos.git.location import Location
 from git_agentos.guard.approval import approvals
 from git_agentos.guard.approval.approvals import ApprovalRequest
 from git_agentos.ui import roster
+from git_agentos.ui.roster import Roster
+from git_agentos.watch import control
 from git_agentos.worktree import status
+from git_agentos.worktree.status import Dirty
 from tests.support.agents import agent_worktree
 from tests.support.repo import Repo
 from tests.support.tool import run_ok
 from tests.support.ui import NARROW, Driver, drive, five_agents
-from tests.support.waiting import running_process
+from tests.support.waiting import running_process, wait_until
 
 _HEAD = "AGENT STATE WORK BRANCH TASK BASE CHANGES SAVED APPROVALS CONFLICTS"
 
@@ -173,14 +178,7 @@ def test_a_repacked_repository(repo: Repo) -> None:
 def test_only_what_may_have_changed_is_scanned_with_the_daemon(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     agents = five_agents(repo)
     run_ok(repo.path, "watch", "start")
-    scanned: list[str] = []
-    count_changes = status.count_changes
-
-    def noted(location: object) -> object:
-        scanned.append(Path(location.root).name)  # type: ignore[attr-defined]
-        return count_changes(location)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(status, "count_changes", noted)
+    scanned = _note_scans(monkeypatch)
     monkeypatch.setattr(roster, "_ROUND", 0.0)
 
     async def user(ui: Driver) -> None:
@@ -201,6 +199,78 @@ def test_only_what_may_have_changed_is_scanned_with_the_daemon(repo: Repo, monke
         drive(repo.path, user)
     finally:
         run_ok(repo.path, "watch", "stop")
+
+
+def _note_scans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the worktrees that are scanned from now on."""
+    scanned: list[str] = []
+    count_changes = status.count_changes
+
+    def noted(location: Location) -> Dirty:
+        scanned.append(Path(location.root).name)
+        return count_changes(location)
+
+    monkeypatch.setattr(status, "count_changes", noted)
+    return scanned
+
+
+def test_only_what_may_have_changed_is_scanned_without_the_daemon(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    agents = five_agents(repo)
+    scanned = _note_scans(monkeypatch)
+    monkeypatch.setattr(roster, "_ROUND", float("inf"))
+    found = Roster(open_workspace(repo.path).context)
+
+    def are_all_watched() -> bool:
+        found.look()
+        return found._own is not None and sum(each is not None for each in found._own.moments().values()) == 4
+
+    try:
+        wait_until(are_all_watched, "all of them are watched")
+        found.look()
+        scanned.clear()
+        found.look()
+        assert scanned == []
+        agents["dev-5"].write("file.txt", "new\n")
+        changes = {each.id: each.changes for each in found.look()}
+        assert scanned == ["dev-5"]
+        assert changes["dev-5"] == Dirty(0, 0, 1, 0)
+    finally:
+        found.close()
+
+
+def test_a_daemon_that_is_busy_makes_nobody_scan(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    agents = five_agents(repo)
+    scanned = _note_scans(monkeypatch)
+    monkeypatch.setattr(roster, "_ROUND", float("inf"))
+    answers: list[dict[str, str | None]] = [{str(each.path): "a token" for each in agents.values()}]
+
+    def moments(_: Location) -> dict[str, str | None]:
+        if not answers:
+            raise control.NoAnswerError("it is busy")
+        return answers.pop()
+
+    monkeypatch.setattr(control, "moments", moments)
+    found = Roster(open_workspace(repo.path).context)
+    found.look()
+    assert found.is_whole and sorted(scanned) == ["dev-1", "dev-2", "dev-3", "dev-5"]
+    scanned.clear()
+    found.look()
+    answers.append({str(each.path): "a token" for each in agents.values()})
+    found.look()
+    assert scanned == []
+
+
+def test_the_rows_are_there_before_what_has_changed_in_them(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    five_agents(repo)
+    scanned = _note_scans(monkeypatch)
+    found = Roster(open_workspace(repo.path).context)
+    try:
+        rows = found.look(scan=False)
+        assert [each.id for each in rows] == ["dev-1", "dev-2", "dev-3", "dev-4", "dev-5"]
+        assert {each.changes for each in rows} == {None} and not scanned and not found.is_whole
+        assert found.look()[2].changes == Dirty(0, 1, 1, 0) and found.is_whole
+    finally:
+        found.close()
 
 
 def test_a_repository_without_agents(repo: Repo) -> None:
