@@ -255,6 +255,15 @@ def fleet_live_interval(values: ConfigValues) -> float:
     return _seconds_from_0(values, "agentos.fleet.liveInterval", "2s")
 
 
+def fleet_history(values: ConfigValues) -> str:
+    """agentos.fleet.history: how much of the history a worker's clone has: `shallow` (the bases of tasks, and what is
+    newer) or `full`."""
+    text = values.get("agentos.fleet.history", ["shallow"])[-1].strip().lower() or "shallow"
+    if text not in ("shallow", "full"):
+        raise ConfigurationError(f"bad value '{text}' for 'agentos.fleet.history'", "give shallow or full")
+    return text
+
+
 def sync_host(values: ConfigValues) -> str | None:
     """agentos.sync.host, the name of this clone among those that `sync` knows; None if it is unset or empty."""
     return values.get("agentos.sync.host", [""])[-1].strip() or None

@@ -4,6 +4,9 @@
     <folder>/<name>-<digits>/repository.worktrees    the worktrees of runs, and prepared ones (`worktree.pool`)
     <folder>/<name>-<digits>/turn                    flock(2): one process at a time makes the clone, or fetches tasks
 
+A clone has the tasks and their bases, and of the history what is newer than these: it is shallow
+(`agentos.fleet.history`).
+
 <folder> is `AGENTOS_FLEET_DIR`, else `git-agentos/fleet` in the user's folder for data. <name> is the last part of the
 remote's URL, <digits> are of the hash of all of it.
 """
@@ -71,6 +74,11 @@ def fetching(context: OpenWorktree) -> Iterator[None]:
     """One worker of this machine at a time: what it fetches, the others need not fetch again."""
     with _turn(os.path.dirname(context.location.root)):
         yield
+
+
+def is_shallow(context: OpenWorktree) -> bool:
+    """Whether a part of the history was left out."""
+    return os.path.exists(os.path.join(context.location.common_dir, "shallow"))
 
 
 def keep_at(context: OpenWorktree, commit: str) -> None:

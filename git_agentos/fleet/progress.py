@@ -2,11 +2,13 @@
 
 A thread pushes what was last noted, at most once in `pause` seconds, so a run that ends sooner pushes its result alone.
 Where the remote cannot be reached, the next note is tried later. What has a secret is not pushed: the ref then says how
-far the task is, and has nothing to go on from. A task that has a result by now is cancelled here.
+far the task is, and has nothing to go on from. The thread also looks now and then whether the task has a result by now:
+then its run is cancelled here, whatever step it is in.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from dataclasses import replace
@@ -26,6 +28,7 @@ from git_agentos.util import times
 from git_agentos.util.named_tuple import NamedTuple
 
 _LONGEST_PAUSE = 60.0  # seconds between two attempts to reach a remote that is away
+LOOK_EVERY = 30.0  # seconds: how soon a run ends whose task has been cancelled, or was done by another worker
 _PATIENCE = 30.0  # seconds that the end waits for a push that is going on
 
 
@@ -57,6 +60,7 @@ class Progress:
         self._on_remote = {attempt.base}
         self._is_announced = False
         self._is_held = False
+        self._lost = {attempt.instead_of}  # results that do not count
         self._noted: tuple[Live, Work] | None = None
         self._changed = threading.Condition()
         self._ends = False
@@ -73,6 +77,8 @@ class Progress:
             self._ends = True
             self._changed.notify()
         self._thread.join(_PATIENCE)
+        if self.result is not None:  # it may have been seen when the run was over
+            lock.discard(self._context.location, self._attempt.live.run_id, "cancel")
 
     # -- what the run says ---------------------------------------------------------------------------------------------
 
@@ -110,8 +116,16 @@ class Progress:
 
     def _work(self) -> None:
         due = time.monotonic() + self._pause
+        look = time.monotonic() + LOOK_EVERY
         pause = max(self._pause, 1.0)
-        while (noted := self._next(due)) is not None:
+        while self.result is None and self._wait(due, look):
+            if time.monotonic() >= look:
+                look = time.monotonic() + LOOK_EVERY
+                with contextlib.suppress(AgentosError, OSError):
+                    self._look()
+            noted = self._next(due)
+            if noted is None:
+                continue
             try:
                 self.push(*noted)
                 pause = max(self._pause, 1.0)
@@ -121,19 +135,39 @@ class Progress:
                     self._noted = self._noted or noted
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 due = time.monotonic() + pause
-            if self.result is not None or self.is_replaced:
-                return
 
-    def _next(self, due: float) -> tuple[Live, Work] | None:
-        """What is to be pushed, once it is time; None at the end of the run, whose result says more."""
+    def _wait(self, due: float, look: float) -> bool:
+        """Wait until it is time to push what was noted, or to look; False at the end of the run, whose result says
+        more."""
         with self._changed:
             while not self._ends:
-                left = due - time.monotonic()
-                if self._noted is not None and left <= 0:
-                    noted, self._noted = self._noted, None
-                    return noted
-                self._changed.wait(left if self._noted is not None else None)
-            return None
+                is_to_push = self._noted is not None and not self.is_replaced
+                left = (min(due, look) if is_to_push else look) - time.monotonic()
+                if left <= 0:
+                    return True
+                self._changed.wait(left)
+            return False
+
+    def _next(self, due: float) -> tuple[Live, Work] | None:
+        """What is to be pushed now."""
+        with self._changed:
+            if self._ends or self.result is not None or self.is_replaced or time.monotonic() < due:
+                return None
+            noted, self._noted = self._noted, None
+            return noted
+
+    def _look(self) -> None:
+        """Cancel the run if the task has a result that counts. RemoteAway where the remote cannot be reached."""
+        fleet, live = self._attempt.fleet, self._attempt.live
+        found = self._remote.fetch_result(fleet, live.task)
+        if found is None or found in self._lost:
+            return
+        repository = Repository(self._context.location)  # there may be a new pack
+        if records.read_result(repository, found, fleet, live.task).state == records.LOST:
+            self._lost.add(found)
+            return
+        self.result = found
+        lock.request_cancel(self._context.location, live.run_id)
 
     def push(self, live: Live, work: Work) -> None:
         """Say on the remote how far the task has come. RemoteAway where it cannot be reached."""
@@ -152,13 +186,8 @@ class Progress:
 
     def _stop_saying(self) -> None:
         """The ref is another's, or gone: the task has a result, or another worker has begun with it."""
-        fleet, live = self._attempt.fleet, self._attempt.live
-        found = self._remote.list().get(names.result_ref(fleet, live.task))
-        if found is not None and found != self._attempt.instead_of:
-            self.result = found
-            lock.request_cancel(self._context.location, live.run_id)
-        else:
-            self.is_replaced = True
+        self._look()
+        self.is_replaced = self.result is None
 
     def _write(self, live: Live, work: Work) -> str:
         repository = self._context.repository

@@ -104,6 +104,18 @@ class Remote:
         chosen = tuple(wanted)
         return self._patiently(lambda: self._fetch(chosen))
 
+    def fetch_tasks(self, fleet: str, depth: int) -> None:
+        """Fetch the tasks of a fleet, which exist, with as much of the history as `transport.fetch_into` takes."""
+        ref = names.tasks_ref(fleet)
+        into = {ref: names.fetched_ref(self.name, ref)}
+        self._patiently(lambda: transport.fetch_into(self.repository.location, self.name, into, _silent, depth))
+
+    def fetch_result(self, fleet: str, task: str) -> str | None:
+        """Fetch the result of a task; its id, None where it has none. No other ref is asked for: the answer is as
+        short, however many refs the remote has."""
+        ref = names.result_ref(fleet, task)
+        return self._patiently(lambda: self._fetch_one(ref))
+
     def fetch_fleet(self, fleet: str) -> FleetRefs:
         """Fetch all refs of one fleet; refs here become the same, and are deleted where they are gone there."""
         self._mirror(f"{names.PREFIX}{fleet}/")
@@ -230,6 +242,16 @@ class Remote:
                 self._track(ref, None)
         # A live ref may have moved on meanwhile.
         return {ref: self.tracked(ref) or oid for ref, oid in found.items()}
+
+    def _fetch_one(self, ref: str) -> str | None:
+        here = names.fetched_ref(self.name, ref)
+        try:
+            transport.fetch_into(self.repository.location, self.name, {ref: here}, _silent)
+        except GitCommandError as error:
+            if _GONE not in error.stderr:
+                raise
+            return None
+        return self.tracked(ref)
 
     def _mirror(self, folder: str) -> None:
         ours = names.fetched_ref(self.name, folder)

@@ -26,7 +26,7 @@ from git_agentos.fleet.attempts import Attempt
 from git_agentos.fleet.evidence import Search
 from git_agentos.fleet.records import Fleet, Live, Result
 from git_agentos.fleet.remote import DONE, TAKEN, Remote, RemoteAway
-from git_agentos.git import process
+from git_agentos.git import process, transport
 from git_agentos.git.repository import Repository
 from git_agentos.run import adoption, commands, discard, evidence_store, query
 from git_agentos.run.adoption import Begun
@@ -38,6 +38,7 @@ from git_agentos.util import times
 from git_agentos.util.named_tuple import NamedTuple
 
 _LONGEST_OID = 64  # digits
+_WITH_BASES = 2  # commits of the history of the tasks: theirs, whose parents are the bases
 PUSHED, THERE, REFUSED, STOPPED = "pushed", "there", "refused", "stopped"
 
 
@@ -96,12 +97,14 @@ class _Worker:
         self._wait = config.fleet_remote_wait(values)
         self._remote = Remote(context.repository, clones.REMOTE, wait=self._wait, away=observer.away)
         self._pause = config.fleet_live_interval(values)
+        self._wants_history = config.fleet_history(values) == "full"
         self._run_id = names.run_id(request.fleet, request.task)
         self._instead_of: str | None = None
         self._fleet: Fleet
 
     def work(self) -> Done:
         there = self._remote.list()
+        self._fetch_tasks(there)  # first: a result is fetched with what leads to its base, not with all of the history
         clearing.left_by_others(self._context, there, self._remote, but=self._run_id)
         settled = self._settled(there)
         if settled is not None:
@@ -141,21 +144,30 @@ class _Worker:
         """Whether a result says that the task is lost."""
         return clearing.is_lost(self._context, self._remote, self._request.fleet, self._request.task, result)
 
+    def _fetch_tasks(self, there: Mapping[str, str]) -> None:
+        """Fetch the tasks of the fleet with their bases, if it is there and this clone does not have them."""
+        ref = names.tasks_ref(self._request.fleet)
+        if ref not in there or self._has_tasks(there[ref]):
+            return
+        with clones.fetching(self._context):
+            if not self._has_tasks(there[ref]):  # else another worker has fetched them
+                self._remote.fetch_tasks(self._request.fleet, transport.WHOLE if self._wants_history else _WITH_BASES)
+                clones.identify(self._context, _author(self._context.repository, there[ref]))
+        self._reopen()
+
+    def _has_tasks(self, oid: str) -> bool:
+        is_here = self._remote.tracked(names.tasks_ref(self._request.fleet)) == oid
+        is_cut = self._wants_history and clones.is_shallow(self._context)
+        return is_here and not is_cut and self._context.repository.exists(oid)
+
     def _fetch(self, there: Mapping[str, str]) -> Fleet:
-        """The fleet, with the task alone."""
+        """The fleet, with the task alone, as it was fetched."""
         fleet = self._request.fleet
         ref = names.tasks_ref(fleet)
         if ref not in there:
             raise FleetError(
                 f"there is no fleet '{fleet}' on the remote", "git agentos fleet list shows those there are"
             )
-        repository = self._context.repository
-        if self._remote.tracked(ref) != there[ref] or not repository.exists(there[ref]):
-            with clones.fetching(self._context):
-                if self._remote.tracked(ref) != there[ref]:  # else another worker has fetched it
-                    self._remote.fetch([ref])
-                    clones.identify(self._context, _author(repository, there[ref]))
-            self._reopen()
         found = records.read_task(self._context.repository, there[ref], fleet, self._request.task)
         clones.keep_at(self._context, found.base)
         return found

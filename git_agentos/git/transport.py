@@ -19,6 +19,7 @@ from git_agentos.util.named_tuple import NamedTuple
 
 Output = Callable[[str], None]
 
+WHOLE = 0x7FFFFFFF  # the depth that git takes for no limit, in a repository that is not shallow as well
 _MOST_REFS = 200_000
 # Against settings of the user that would add to what is pushed or fetched, or refuse it.
 _PUSH = ("--porcelain", "--progress", "--no-verify", "--no-follow-tags", "--recurse-submodules=no", "--no-signed")
@@ -94,10 +95,17 @@ def mirror(location: Location, remote: str, folders: Mapping[str, str], output: 
     _fetch(location, remote, [f"+{theirs}*:{ours}*" for theirs, ours in folders.items()], output, "--prune")
 
 
-def fetch_into(location: Location, remote: str, refs: Mapping[str, str], output: Output) -> None:
+def fetch_into(
+    location: Location, remote: str, refs: Mapping[str, str], output: Output, depth: int | None = None
+) -> None:
     """Fetch refs of a remote into refs here, whatever these are at: name there -> name here. GitCommandError where one
-    of them does not exist."""
-    _fetch(location, remote, [f"+{theirs}:{ours}" for theirs, ours in refs.items()], output)
+    of them does not exist.
+
+    With `depth`, only so many commits of the history of each: the last ones are a boundary of the repository, which is
+    shallow from then on. With WHOLE, all of it, also what a boundary cuts off here.
+    """
+    options = [] if depth is None else [f"--depth={depth}"]
+    _fetch(location, remote, [f"+{theirs}:{ours}" for theirs, ours in refs.items()], output, *options)
 
 
 def _fetch(

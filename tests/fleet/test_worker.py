@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from git_agentos import open_repository
-from git_agentos.fleet import names, records
+from git_agentos.fleet import names, progress, records, worker
 from git_agentos.fleet.records import Result
+from git_agentos.fleet.remote import Remote
 from git_agentos.util import times
 from tests.support import fleets, tool
 from tests.support.fleet_engine import put_live
@@ -37,14 +40,14 @@ def times_run(folder: Path, name: str) -> int:
     return len(path.read_text().split()) if path.exists() else 0
 
 
-def add_result(site: Site, task: str, state: str, *, attempts: int = 0) -> str:
+def add_result(site: Site, task: str, state: str, *, attempts: int = 0, instead_of: str | None = None) -> str:
     """What `fleet cancel`, or the submitter of a task that is lost, does."""
     remote = site.remote
     made = Result(task=task, state=state, attempts=attempts, ended_at=times.now_text())
     with remote.repository.writer() as writer:
         oid = records.write_result(writer, fleets.FLEET, made, b"A <a@example.org>")
         writer.flush()
-    assert remote.settle(fleets.FLEET, task, oid).state == "done"
+    assert remote.settle(fleets.FLEET, task, oid, instead_of=instead_of).state == "done"
     return oid
 
 
@@ -223,6 +226,47 @@ def test_a_worker_that_was_killed_as_it_began_too_late_leaves_no_live_ref(site: 
     done = site.machine("one").work("a", "--json")
     assert (done.code, done.json["state"], done.json["result"]) == (0, "there", result)
     assert sorted(site.refs()) == ["results/a", "tasks"]
+
+
+@pytest.mark.parametrize("state", ["cancelled", "passed"])
+def test_a_run_ends_in_the_middle_of_a_step_if_another_result_counts(
+    site: Site, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    """Nothing is pushed meanwhile: the result is seen by looking. A lost one does not end it."""
+    monkeypatch.setattr(progress, "LOOK_EVERY", 0.2)
+    site.submit({"id": "a", "agent": f"{counted(site.folder, 'agent')}; {waits_for(site.folder / 'never')}"})
+    machine = site.machine("one")
+    for name, value in machine.environment.items():
+        monkeypatch.setenv(name, value)
+    looks: list[str | None] = []
+    given: list[str] = []
+    fetch = Remote.fetch_result
+
+    def look(remote: Remote, fleet: str, task: str) -> str | None:
+        looks.append(fetch(remote, fleet, task))
+        return looks[-1]
+
+    def give() -> None:
+        wait_until(lambda: "live/a" in site.refs() and times_run(site.folder, "agent") == 1, "the step runs")
+        given.append(add_result(site, "a", "lost"))
+        wait_until(lambda: looks[-2:] == [given[0]] * 2, "the worker has looked twice at the lost result")
+        given.append(add_result(site, "a", state, instead_of=given[0]))
+
+    monkeypatch.setattr(Remote, "fetch_result", look)
+    giver = threading.Thread(target=give, daemon=True)
+    giver.start()
+    done = worker.work(worker.Request(fleets.FLEET, "a", site.url), machine.environment, Silent())
+    giver.join(PATIENCE)
+    assert (done.state, done.result) == (worker.REFUSED, given[-1])
+    assert done.run is not None and done.run.state == "cancelled"
+    assert site.refs() == {"tasks": site.refs()["tasks"], "results/a": given[-1]}
+
+
+class Silent:
+    """An observer that says nothing."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_: None
 
 
 def test_what_a_machine_has_of_a_lost_task_is_not_lost(cut_off: tuple[Site, Machine]) -> None:

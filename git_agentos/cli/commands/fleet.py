@@ -185,7 +185,7 @@ def logs(
 def cancel(ctx: Invocation, fleet: FleetId, tasks: Tasks = None, remote: Remote = None) -> None:
     """Cancel tasks that have no result; without TASK, all of them.
 
-    Their workers end the runs when they see it, after the step that they are in.
+    Their workers look twice a minute, and end the runs then.
     """
     from git_agentos.fleet import cancellation
 
