@@ -77,8 +77,11 @@ def watch(context: OpenWorktree) -> WatchStatus | None:
 
 def diagnose(workspace: Workspace, *, fix: bool = False) -> Diagnosis:
     """All that `doctor` reports; with `fix`, problems are fixed that can be fixed safely."""
+    from git_agentos.util.progress import phase
+
     daemon = watch(workspace.context)
-    findings = examine(workspace, daemon, fix=fix)
+    with phase(workspace.context.progress, "Checking the repository"):
+        findings = examine(workspace, daemon, fix=fix)
     return Diagnosis(findings, file_systems(workspace), daemon, harnesses(workspace))
 
 

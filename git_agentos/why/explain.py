@@ -20,6 +20,7 @@ from git_agentos.git import line_diff, merge_tree, refs, trees
 from git_agentos.turns import record
 from git_agentos.turns.listing import Turn
 from git_agentos.util.named_tuple import NamedTuple
+from git_agentos.util.progress import phase
 from git_agentos.why import commits
 from git_agentos.why.commits import Arrivals, Blamed, Reflog
 from git_agentos.why.origin import Origin, Tracer
@@ -65,8 +66,9 @@ def why(worktree: OpenWorktree, path: bytes, line: int | None = None) -> Why:
     if line is not None and not 1 <= line <= len(texts):
         raise UsageError(f"'{name}' has no line {line}", f"it has {len(texts)}")
     wanted = range(len(texts)) if line is None else [line - 1]
-    found = _Explanation(worktree, path, content, wanted, None if line is None else line - 1)
-    return Why(name, [found.line(n, texts[n]) for n in wanted])
+    with phase(worktree.progress, "Searching where lines come from"):
+        found = _Explanation(worktree, path, content, wanted, None if line is None else line - 1)
+        return Why(name, [found.line(n, texts[n]) for n in wanted])
 
 
 def _content(worktree: OpenWorktree, path: bytes) -> bytes:

@@ -30,6 +30,7 @@ from git_agentos.guard import authorize
 from git_agentos.guard.diagnosis import checks as guard
 from git_agentos.guard.setup import activation
 from git_agentos.util import files
+from git_agentos.util.progress import phase
 from git_agentos.worktree import (
     creation_recovery,
     entry_checks,
@@ -81,7 +82,8 @@ def repair(context: OpenWorktree, id_: str | None = None) -> Repair:
     """
     if id_ is not None and id_ != timeline.MAIN:
         layout.check_id(id_)
-    with converted_storage_errors(), worktrees.lock(context.location):
+    checking = phase(context.progress, "Checking worktrees")
+    with checking, converted_storage_errors(), worktrees.lock(context.location):
         return Repair([_reported(*each) for each in _Repair(context, id_, fix=True).run()])
 
 

@@ -177,6 +177,26 @@ def _sync_status(repo: Repo) -> list[str]:
     return ["sync", "status"]
 
 
+def _repair(repo: Repo) -> list[str]:
+    _created(repo)
+    return ["worktree", "repair"]
+
+
+def _complete(repo: Repo) -> list[str]:
+    _created(repo)
+    return ["worktree", "complete", "dev"]
+
+
+def _why(repo: Repo) -> list[str]:
+    _checkpoints(repo)
+    return ["why", "state.txt"]
+
+
+def _doctor(repo: Repo) -> list[str]:
+    _committed(repo)
+    return ["doctor"]
+
+
 _SAVING = {"Looking for changes", "Saving files", "Writing the checkpoint"}
 _RESTORING = {*_SAVING, "Comparing files", "Preparing files", "Updating files", "Refreshing index"}
 _DELETING = {"Looking for objects that nothing needs", "Deleting objects", "Repacking objects"}
@@ -193,6 +213,10 @@ COMMANDS: dict[str, tuple[Callable[[Repo], list[str]], set[str]]] = {
     "worktree archive": (_archive, {*_SAVING, "Listing files", "Running the teardown command"}),
     "worktree remove": (_remove, {*_SAVING, "Listing files"}),
     "worktree cleanup": (_cleanup, {*_SAVING, "Checking worktrees", "Listing files"}),
+    "worktree complete": (_complete, _SAVING),
+    "worktree repair": (_repair, {"Checking worktrees"}),
+    "why": (_why, {"Searching where lines come from"}),
+    "doctor": (_doctor, {"Checking the repository"}),
     "worktree conflicts": (_conflicts, {"Reading branches", "Merging branches in pairs"}),
     "worktree merge": (_merge, {"Merging in memory", "Looking for changes"}),
     "worktree list": (_list, {"Looking at worktrees"}),
@@ -225,7 +249,7 @@ def test_each_long_command_shows_it(repo: Repo, name: str) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_none_of_it_in_a_pipe(repo: Repo, name: str) -> None:
     prepare, wanted = COMMANDS[name]
-    done = run(repo.path, *prepare(repo), env={"GIT_PROGRESS_DELAY": "0"})
+    done = run(repo.path, *prepare(repo), env={"TERM": "xterm", "CI": "", "GIT_PROGRESS_DELAY": "0"})
     assert done.code == 0, str(done)
     for each in (b"\r", b"\x1b", *(name.encode() for name in wanted)):
         assert each not in done.err, (each, done.err)
