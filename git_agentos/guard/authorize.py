@@ -35,7 +35,7 @@ R = TypeVar("R")
 
 # Whether an authorized command is running: what it calls is part of it.
 _authorized: ContextVar[bool] = ContextVar("authorized", default=False)
-# The names of the table's `person` rows in messages.
+# The names in messages of what is a person's decision, by the command.
 _DECISIONS = {
     "approvals grant": "granting",
     "forget": "forgetting checkpoints",
@@ -44,6 +44,7 @@ _DECISIONS = {
     "run accept": "accepting a run",
     "fleet accept": "accepting tasks of a fleet",
     "tdd approve": "approving a workflow",
+    "ui": "allowing decisions in the browser",
 }
 # Parameters of functions that do not change what a call does.
 NOT_CHECKED = ("observer", "consent", "environment", "choose")
@@ -166,7 +167,7 @@ def _decide(who: Identity, request: Request, argv: Sequence[str]) -> None:
             f"'git agentos {name}' is not known to the guard, and this is {_describe(who)}",
             "a person can run it",
         )
-    if command.target == command_table.PERSON and not request.options & command.alone:
+    if command.is_decision(request.options):
         raise refusal(who, _DECISIONS[name])
     caller = Caller(who, os.environ, _started_in(), table.own_pid())
     found = agentos.operations(command, request, caller, _folder())

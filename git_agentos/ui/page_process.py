@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import sys
@@ -73,7 +74,7 @@ class PageProcess(AppService):
 
     async def on_meta(self, data: bytes) -> None:
         """It may end the page, and nothing else: open no other page, and send no files."""
-        if b'"exit"' in data:
+        if json.loads(data)["type"] == "exit":
             await super().on_meta(data)
 
     async def end(self) -> None:

@@ -114,7 +114,7 @@ def variants(command: Command) -> Iterator[tuple[str, list[str]]]:
         given = [option] if option else []
         own, other = (
             "person only"
-            if command.target == PERSON and not option
+            if command.is_decision(given)
             else ", ".join(dict.fromkeys(map(word, command_table.operations(command, given, own=is_own))))
             for is_own in (True, False)
         )

@@ -20,9 +20,12 @@ import aiohttp
 import pytest
 
 from git_agentos import config
+from git_agentos.guard.approval import approvals
+from git_agentos.guard.approval.approvals import ApprovalRequest
 from git_agentos.process import table
 from git_agentos.ui import page_process
 from tests.support import browser
+from tests.support.confirming import confirm
 from tests.support.repo import Repo, filled
 from tests.support.tool import run, run_ok
 from tests.support.waiting import PATIENCE, wait_until
@@ -435,14 +438,22 @@ def test_approvals_are_allowed_by_a_person_alone(repo_of_agents: Repo, tmp_path:
         done = run(repo_of_agents.path, "ui", "--web", "--allow-approvals", env=env)
         assert (done.code, done.out) == (3, b"")
     dev = repo_of_agents.path.parent / "repo.worktrees" / "dev-001"
-    assert run(dev, "ui", "--web", "--allow-approvals", env=_key(tmp_path)).code == 3
+    done = run(dev, "ui", "--web", "--allow-approvals", env=_key(repo_of_agents, tmp_path))
+    assert done.code == 3
+    assert b"error: allowing decisions in the browser is not for agents" in done.err
+    assert run_ok(repo_of_agents.path, "approvals", "list")["approvals"] == [], "nobody could grant it"
 
 
-def _key(folder: Path) -> dict[str, str]:
-    """Variables by which git has a key for scripts."""
+def _key(repo: Repo, folder: Path) -> dict[str, str]:
+    """Variables by which git has a key for scripts, which a person has confirmed."""
     (folder / "key").write_text("secret\n")
-    values = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "agentos.approvalKey"}
-    return {**values, "GIT_CONFIG_VALUE_0": str(folder / "key")}
+    configuration = folder / "gitconfig"
+    configuration.write_text(f"[agentos]\n\tapprovalKey = {folder / 'key'}\n")
+    variables = {"GIT_CONFIG_GLOBAL": str(configuration)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GIT_CONFIG_GLOBAL", str(configuration))
+        confirm(repo.path)
+    return variables
 
 
 def _variables_of_a_page(started: Served) -> dict[str, str]:
@@ -464,32 +475,84 @@ def test_nothing_is_decided_in_a_browser_unless_that_is_allowed(
     """With the key neither, which any process of the user could use otherwise."""
     found = _variables_of_a_page(another)
     assert found[config.NO_DECISIONS] and page_process.TERMINAL not in found
-    words = ("guard", "confirm", "agentos.protected")
-    refused_ = run(repo_of_agents.path, *words, env={**_key(tmp_path), config.NO_DECISIONS: "1"})
+    id_, key = _request(repo_of_agents), _key(repo_of_agents, tmp_path)
+    words = ("approvals", "grant", id_)
+    refused_ = run(repo_of_agents.path, *words, env={**key, config.NO_DECISIONS: "1"})
     assert refused_.code == 3
     assert b"is not allowed in this browser" in refused_.err
-    assert b"in this browser" not in run(repo_of_agents.path, *words, env=_key(tmp_path)).err
+    assert _decision(repo_of_agents, id_) == ("pending", None)
+    assert run(repo_of_agents.path, *words, env=key).code == 0
+    assert _decision(repo_of_agents, id_) == ("granted", "key")
 
 
-def test_pages_get_the_terminal_of_the_person_who_allows_it(repo_of_agents: Repo) -> None:
+def _request(repo: Repo) -> str:
+    """The id of a request of `dev-001` for a merge."""
+    where = str(repo.path.parent / "repo.worktrees" / "dev-001")
+    argv = ("git", "merge", "other")
+    digest = approvals.command_digest(argv)
+    request = ApprovalRequest("merge", ("merge",), argv, digest, where, where, None, None, "dev-001", "because")
+    return approvals.file_request(approvals.open_store(str(repo.git_dir), os.environ), request).id
+
+
+def _decision(repo: Repo, id_: str) -> tuple[str, str | None]:
+    found = run_ok(repo.path, "approvals", "show", id_)
+    return found["state"], found["decided_by"]
+
+
+@contextlib.contextmanager
+def _at_a_terminal(repo: Repo, *args: str) -> Iterator[tuple[Served, str]]:
+    """A server that a person has started at a terminal, and the terminal's name."""
     ours, theirs = os.openpty()
-    started = Served(repo_of_agents.path, "--allow-approvals", stdin=theirs)
+    started = Served(repo.path, *args, stdin=theirs)
     try:
-        found = _variables_of_a_page(started)
-        assert config.NO_DECISIONS not in found
-        assert found["at"] == os.ttyname(theirs)
+        yield started, os.ttyname(theirs)
     finally:
         started.end()
         os.close(ours)
         os.close(theirs)
 
 
+async def _grant(started: Served, id_: str, answer: bytes) -> None:
+    """Grant a request by the keys that a person types, until the page says so."""
+    async with page(started) as found:
+        await found.until(b"dev-001")
+        await found.type("5")
+        await found.until(id_[:8].encode())
+        await found.type("g")
+        await found.until(b"Allow this once")
+        await found.type("y")
+        await found.until(answer)
+
+
+def test_a_grant_in_a_page_is_refused(repo: Repo) -> None:
+    """Also if the server was started at a terminal."""
+    run_ok(repo.path, "worktree", "create", "dev-001", "--no-guard")
+    id_ = _request(repo)
+    with _at_a_terminal(repo) as (started, _):
+        asyncio.run(_grant(started, id_, b"not allowed"))
+        assert _decision(repo, id_) == ("pending", None)
+
+
+def test_a_grant_in_a_page_is_that_of_the_terminal(repo: Repo) -> None:
+    run_ok(repo.path, "worktree", "create", "dev-001", "--no-guard")
+    id_ = _request(repo)
+    with _at_a_terminal(repo, "--allow-approvals") as (started, terminal):
+        found = _variables_of_a_page(started)
+        assert config.NO_DECISIONS not in found
+        assert found["at"] == terminal
+        asyncio.run(_grant(started, id_, b"granted"))
+        assert _decision(repo, id_) == ("granted", "terminal")
+
+
 # -- in a browser ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(browser.PROGRAM is None, reason="no Chromium")
-def test_in_a_browser(served: Served, tmp_path: Path) -> None:
-    async def go() -> None:
+def test_in_a_browser(repo: Repo, tmp_path: Path) -> None:
+    run_ok(repo.path, "worktree", "create", "dev-001", "--no-guard")
+    id_ = _request(repo)
+
+    async def go(served: Served) -> None:
         async with browser.browser(tmp_path / "profile") as tab:
             await tab.open(served.url)
             await tab.until("dev-001")
@@ -499,13 +562,21 @@ def test_in_a_browser(served: Served, tmp_path: Path) -> None:
             assert await tab.drawn(tmp_path / "help.png") != agents
             await tab.press("Escape")
             await tab.until("dev-001")
+            await tab.press("5")
+            await tab.until(id_[:8])
+            await tab.press("g")
+            await tab.until("Allow this once")
+            await tab.press("y")
+            await tab.until("granted")
             await tab.press("q")
             async with asyncio.timeout(PATIENCE):
                 while not await tab.evaluate("document.body.classList.contains('-closed')"):
                     await asyncio.sleep(0.05)
             assert await tab.evaluate("getComputedStyle(document.querySelector('#ended')).display") == "flex"
-            own = {f"http://127.0.0.1:{served.port}", f"ws://127.0.0.1:{served.port}", "data:,"}
-            assert {url for url in tab.asked if not any(url.startswith(each) for each in own)} == set()
+            own = (f"http://127.0.0.1:{served.port}/", f"ws://127.0.0.1:{served.port}/", "data:,")
+            assert [url for url in tab.asked if not url.startswith(own)] == []
             assert [each for each in tab.errors if "WebGL" not in each] == []
 
-    asyncio.run(go())
+    with _at_a_terminal(repo, "--allow-approvals") as (served, _):
+        asyncio.run(go(served))
+    assert _decision(repo, id_) == ("granted", "terminal")

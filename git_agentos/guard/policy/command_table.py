@@ -13,7 +13,8 @@ The target says whose it is what the command changes:
 The next two columns are operations of the table in `operation_table`, for a target that is the caller's own and for any
 other. `repository` and `person` have no owner. Options that take a value end with `=`. `--push:push` means: with
 `--push` it is the operation `push` in place of the third column; `--dry-run:!agentos` that it is `agentos` and nothing
-else, whether the target is the caller's own or not.
+else, whether the target is the caller's own or not; `--allow-approvals:@approvals` that it is a decision of a person
+then, as if the target were `person`.
 
 `guard check`, the shim and the harness hooks (`families_agentos`), and the commands themselves (`guard.authorize`) all
 read this table. A command without a row is refused to agents.
@@ -132,7 +133,7 @@ watch stop | repository | agentos | agentos | |
 watch status | repository | look | look | |
 sync | repository | push | push | --push --fetch --agent= --all --last= --allow= --dry-run | --allow:!approvals --dry-run:!agentos --fetch:!agentos
 sync status | repository | agentos | agentos | |
-ui | here | look | look | --web --port= --allow-approvals | --allow-approvals:!approvals
+ui | here | look | look | --web --port= --allow-approvals | --allow-approvals:@approvals
 mcp | here | look | look | |
 db path | here | look | look | |
 status | repository | look | look | |
@@ -143,7 +144,8 @@ completion | repository | look | look | |
 
 class Command(NamedTuple):
     """One row. `valued` and `flags` are its own options; `variants` are the operations that some of them make of it,
-    and `alone` those of them that count for any target."""
+    and `alone` those of them that count for any target; `personal` are the options with which it is a person's
+    decision."""
 
     path: tuple[str, ...]
     target: str
@@ -153,10 +155,16 @@ class Command(NamedTuple):
     flags: frozenset[str]
     variants: Mapping[str, str]
     alone: frozenset[str]
+    personal: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
         return " ".join(self.path)
+
+    def is_decision(self, options: Iterable[str]) -> bool:
+        """Whether it is a person's decision with these options."""
+        given = frozenset(options)
+        return bool(given & self.personal) or (self.target == PERSON and not given & self.alone)
 
 
 class Request(NamedTuple):
@@ -200,8 +208,9 @@ def table() -> Mapping[tuple[str, ...], Command]:
             other,
             frozenset(each.removesuffix("=") for each in names if each.endswith("=")),
             frozenset(each for each in names if not each.endswith("=")),
-            {option: operation.removeprefix("!") for option, operation in pairs.items()},
-            frozenset(option for option, operation in pairs.items() if operation.startswith("!")),
+            {option: operation.lstrip("!@") for option, operation in pairs.items()},
+            frozenset(option for option, operation in pairs.items() if operation.startswith(("!", "@"))),
+            frozenset(option for option, operation in pairs.items() if operation.startswith("@")),
         )
     return found
 
