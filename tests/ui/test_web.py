@@ -60,6 +60,11 @@ class Served:
         """The processes of its pages."""
         return [pid for pid in table.pids() if self.process.pid in table.parents(pid)]
 
+    @property
+    def interfaces(self) -> list[int]:
+        """Those of them that are a page's interface, and no command of it."""
+        return [pid for pid in self.pages if "git_agentos.ui.page_process" in table.argv(pid)]
+
     def end(self) -> tuple[bytes, bytes]:
         """What else it has written."""
         self.process.kill()
@@ -322,13 +327,15 @@ def test_a_signal_ends_every_process(another: Served, number: signal.Signals) ->
         async with page(another) as one, page(another) as two:
             await one.until(b"dev-001")
             await two.until(b"dev-001")
-            pids = another.pages
+            pids, interfaces = another.pages, another.interfaces
             another.process.send_signal(number)
-            another.process.wait(PATIENCE)
+            await asyncio.to_thread(another.process.wait, PATIENCE)
+            if number != signal.SIGKILL:
+                assert not any(table.is_alive(pid) for pid in interfaces), "it has waited for their end"
+            assert len(interfaces) == 2
             return pids
 
     pids = asyncio.run(opened())
-    assert len(pids) >= 2
     assert another.process.returncode == (-number if number == signal.SIGKILL else 128 + number)
     wait_until(lambda: not any(table.is_alive(pid) for pid in pids), "the pages' processes end")
 
@@ -460,7 +467,7 @@ def _variables_of_a_page(started: Served) -> dict[str, str]:
     async def go() -> dict[str, str]:
         async with page(started) as found:
             await found.until(b"dev-001")
-            own = [pid for pid in started.pages if "git_agentos.ui.page_process" in table.argv(pid)]
+            own = started.interfaces
             found_ = dict(table.environment(own[0]) or {})
             if page_process.TERMINAL in found_:
                 found_["at"] = os.readlink(f"/proc/{own[0]}/fd/{found_[page_process.TERMINAL]}")
