@@ -219,13 +219,15 @@ class _Page:
 
     async def _take(self, kind: str, value: Any = None) -> None:
         if kind == "stdin":
-            await self._process.send_bytes(str(value).encode("utf-8", "replace"))
+            await self._process.send_bytes(bytes(value, "utf-8", "replace"))
         elif kind == "resize":
             await self._process.set_terminal_size(int(value["width"]), int(value["height"]))
         elif kind == "ping":
             await self._socket.send_json(["pong", str(value)])
         elif kind in ("blur", "focus"):
             await self._process.send_meta({"type": kind})
+        else:
+            raise ValueError("this is no message")
 
     async def end(self) -> None:
         """End the process, and close the page."""

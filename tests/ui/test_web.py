@@ -12,7 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -23,7 +23,7 @@ from git_agentos import config
 from git_agentos.guard.approval import approvals
 from git_agentos.guard.approval.approvals import ApprovalRequest
 from git_agentos.process import table
-from git_agentos.ui import page_process
+from git_agentos.ui import page_process, web
 from tests.support import browser
 from tests.support.confirming import confirm
 from tests.support.repo import Repo, filled
@@ -382,11 +382,15 @@ class Page:
         return self.connection.close_code
 
 
+def page(served: Served) -> contextlib.AbstractAsyncContextManager[Page]:
+    return _page(served.origin, served.token)
+
+
 @contextlib.asynccontextmanager
-async def page(served: Served) -> AsyncIterator[Page]:
+async def _page(origin: str, token: str) -> AsyncIterator[Page]:
     async with aiohttp.ClientSession() as session:
-        url = f"{served.origin}/{served.token}/ws?width=100&height=30"
-        async with session.ws_connect(url, headers={"Origin": served.origin}) as connection:
+        url = f"{origin}/{token}/ws?width=100&height=30"
+        async with session.ws_connect(url, headers={"Origin": origin}) as connection:
             yield Page(connection)
 
 
@@ -408,33 +412,54 @@ def test_keys_are_typed_and_q_ends_it(served: Served) -> None:
     asyncio.run(go())
 
 
+@contextlib.asynccontextmanager
+async def _small_pages() -> AsyncIterator[Callable[[], contextlib.AbstractAsyncContextManager[Page]]]:
+    """A server in this process, whose pages have small processes that end when they are told something. It is ended by
+    a signal, and none of them is left then."""
+    announced: asyncio.Queue[str] = asyncio.Queue()
+    before = _children()
+    with web.listen(0) as listener:
+        serving = asyncio.create_task(web.Site(["head", "-c", "1"], {}).serve(listener, announced.put_nowait))
+        parts = urlsplit(await announced.get())
+        yield lambda: _page(f"http://{parts.netloc}", parts.query.removeprefix("token="))
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert await serving == 128 + signal.SIGTERM
+        assert _children() == before
+
+
 @pytest.mark.parametrize(
-    "text", ["x", "[]", "{}", "1", '["resize", {"width": "x"}]', '["resize"]', '["stdin"]', "[[]]"]
+    "text",
+    ["x", "[]", "{}", "1", '["resize", {"width": "x"}]', '["resize"]', '["stdin"]', '["stdin", 1]', "[[]]", '["x", 1]'],
 )
-def test_a_page_that_sends_something_else_is_closed(served: Served, text: str) -> None:
+def test_a_page_that_sends_something_else_is_closed(text: str) -> None:
     async def go() -> None:
-        async with page(served) as found:
-            await found.until(b"dev-001")
+        before = _children()
+        async with _small_pages() as new_page, new_page() as found:
             await found.connection.send_str(text)
-            if text == '["stdin"]':  # the text 'None'
-                return
             await found.closed()
+            while _children() != before:
+                await asyncio.sleep(0.02)
 
     asyncio.run(go())
-    wait_until(lambda: not served.pages, "its process ends")
-    assert ask(served, f"/?token={served.token}")[0] == 200
 
 
-def test_pages_have_processes_of_their_own_up_to_a_limit(served: Served) -> None:
+def test_pages_have_processes_of_their_own_up_to_a_limit() -> None:
     async def go() -> None:
-        async with contextlib.AsyncExitStack() as stack:
-            pages = [await stack.enter_async_context(page(served)) for _ in range(16)]
-            async with page(served) as more:
+        before = _children()
+        async with _small_pages() as new_page, contextlib.AsyncExitStack() as stack:
+            for number in range(16):
+                await stack.enter_async_context(new_page())
+                while len(_children() - before) <= number:
+                    await asyncio.sleep(0.02)
+            async with new_page() as more:
                 assert await more.closed() == 1013
-            await pages[0].until(b"dev-001")
+            assert len(_children() - before) == 16
 
     asyncio.run(go())
-    wait_until(lambda: not served.pages, "their processes end")
+
+
+def _children() -> set[int]:
+    return {pid for pid in table.pids() if table.parents(pid)[:1] == [os.getpid()]}
 
 
 # -- decisions ---------------------------------------------------------------------------------------------------------
