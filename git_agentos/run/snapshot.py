@@ -15,12 +15,13 @@ from typing import Any
 from git_agentos import log
 from git_agentos.checkpoint import format, state_fields
 from git_agentos.checkpoint.capture.state import capture_state
-from git_agentos.checkpoint.creation import create_checkpoint
-from git_agentos.checkpoint.model import State
+from git_agentos.checkpoint.creation import Created, create_checkpoint
+from git_agentos.checkpoint.model import Metadata, State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git import refs, trees, worktrees
 from git_agentos.git.repository import Repository
+from git_agentos.hooks import pending
 from git_agentos.run import baseline
 from git_agentos.run.context import WorkspaceContext, run_metadata, worktree_id
 from git_agentos.run.events import Left, RunState
@@ -82,6 +83,13 @@ def add_log_entry(
     log.try_add(run_context(context, run), kind, summary, details=dict(details or {}), task_id=run.task_id)
 
 
+def save(here: OpenWorktree, metadata: Metadata) -> Created:
+    """Create a checkpoint of a run's worktree `here`, after the pending ones of git commands that have ended: else
+    one of these would be the newest."""
+    pending.record(here.location)
+    return create_checkpoint(here, metadata)
+
+
 def take_snapshot(here: OpenWorktree, run: WorkspaceContext) -> WorkspaceSnapshot:
     """The state of a run's worktree `here`, saved in a checkpoint; nothing in the worktree changes."""
     return capture_snapshot(here, run)[0]
@@ -90,7 +98,7 @@ def take_snapshot(here: OpenWorktree, run: WorkspaceContext) -> WorkspaceSnapsho
 def capture_snapshot(here: OpenWorktree, run: WorkspaceContext) -> tuple[WorkspaceSnapshot, State]:
     """`take_snapshot`, with the complete state."""
     metadata = run_metadata(here, run, trigger="post_step", description=f"run {run.run_id}")
-    taken = create_checkpoint(here, metadata)
+    taken = save(here, metadata)
     state = taken.state
     base = here.repository.commit_tree(run.base_sha)
     with here.repository.writer() as store:

@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from git_agentos.checkpoint.creation import create_checkpoint
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git import refs
@@ -46,7 +45,7 @@ from git_agentos.run.service import (
     not_prepared,
     point_name,
 )
-from git_agentos.run.snapshot import WorkspaceSnapshot, add_log_entry, run_context, take_snapshot, visible_tree
+from git_agentos.run.snapshot import WorkspaceSnapshot, add_log_entry, run_context, save, take_snapshot, visible_tree
 from git_agentos.workspace import open_workspace
 from git_agentos.worktree import layout
 
@@ -165,7 +164,7 @@ class GitWorktreeWorkspaceService(WorkspaceService):
             here = run_context(self._context, run)
             description, meta = f"run {run.run_id}: {point}", {"point": point}
             metadata = run_metadata(here, run, trigger="pre_step", description=description, meta=meta)
-            taken = create_checkpoint(here, metadata)
+            taken = save(here, metadata)
             evidence_store.open_or_rebuild(here.location, run.run_id).event(
                 "marked", n=n, checkpoint=taken.checkpoint.id
             )
