@@ -37,11 +37,11 @@ class Driver:
         await self.until(lambda: self.app.background.is_idle, "everything is read")
         await self.pilot.pause()
 
-    async def until(self, condition: Callable[[], object], what: str) -> None:
+    async def until(self, condition: Callable[[], object], what: str, patience: float = PATIENCE) -> None:
         """Wait until `condition` is true; fail if it does not become so."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + patience
         while not condition():
-            assert time.monotonic() < deadline, f"{what}: not after {PATIENCE:g} seconds\n{self.screen}"
+            assert time.monotonic() < deadline, f"{what}: not after {patience:g} seconds\n{self.screen}"
             await self.pilot.pause(0.02)
 
     @property

@@ -16,6 +16,7 @@ from tests.support.confirming import set_up
 from tests.support.repo import Repo
 from tests.support.tool import run_ok
 from tests.support.ui import NARROW, Driver, drive, five_agents
+from tests.support.waiting import PATIENCE
 
 VIEW = "4"
 
@@ -139,7 +140,10 @@ def test_a_workflow_at_its_gate(repo: Repo, tmp_path: Path, monkeypatch: pytest.
         assert ui.says(f"tdd approve {waiting.id}")
         await ui.press("n", "c")
         assert ui.says(f"tdd abort {waiting.id}")
-        await ui.press("n", "a", "y")
+        await ui.press("n", "a")
+        await ui.pilot.press("y")  # what it starts runs the project's tests, several times
+        await ui.until(lambda: ui.app.commands.ran, "the command has ended", 10 * PATIENCE)
+        assert codes(ui) == [(f"tdd approve {waiting.id}", 0)], ui.app.commands.ran
         await ui.until(lambda: "merged" in ui.row(waiting.id), "it is merged")
         await ui.press("a")
         assert "waits for no decision" in ui.screen
