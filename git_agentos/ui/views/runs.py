@@ -13,7 +13,7 @@ from textual.containers import Vertical
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.run import context as runs
 from git_agentos.run import query
-from git_agentos.run.events import EVENTS, PASSED, RUNNING, TDD, Run
+from git_agentos.run.events import EVENTS, PASSED, RUNNING, TAMPERED, TDD, Run
 from git_agentos.ui import texts
 from git_agentos.ui.commands import Command, Ran, explain_restore
 from git_agentos.ui.pages import Page, Pages
@@ -55,8 +55,9 @@ class Shown(NamedTuple):
 
     @property
     def may_change(self) -> bool:
-        """Whether it may be another one although no file of the run has changed."""
-        return self.state == RUNNING or (self.workflow is not None and self.workflow.node is not None)
+        """Whether it may be another one although no file of the run has changed. Where the evidence and the state of a
+        workflow contradict each other, one of them may just have been written."""
+        return self.state in (RUNNING, TAMPERED) or (self.workflow is not None and self.workflow.node is not None)
 
     @property
     def words(self) -> Sequence[str]:

@@ -6,11 +6,13 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from git_agentos.ui.lines import Lines
+from git_agentos.ui.views import runs as views
 from tests.support import runs, tdd_project
 from tests.support.confirming import set_up
 from tests.support.repo import Repo
@@ -150,6 +152,25 @@ def test_a_workflow_at_its_gate(repo: Repo, tmp_path: Path, monkeypatch: pytest.
 
     drive(repo.path, user, (190, 30))
     assert b"double" in repo.git("show", "main:calc/more.py")
+
+
+def test_what_is_read_while_it_is_written_is_read_again(
+    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its evidence and its state, a workflow seems to be tampered with: no file changes after that."""
+    tdd_project.project(repo)
+    waiting = tdd_project.start(repo, tdd_project.script(tmp_path))
+    half = replace(waiting, state="tampered", node=None, words=["abort"])
+    found, real = [half], views._workflows
+    monkeypatch.setattr(views, "_workflows", lambda context: {waiting.id: half} if found else real(context))
+
+    async def user(ui: Driver) -> None:
+        await ui.press(VIEW)
+        assert "tampered" in ui.row(waiting.id)
+        found.clear()
+        await ui.until(lambda: "waiting" in ui.row(waiting.id), "it is read again")
+
+    drive(repo.path, user)
 
 
 def test_damaged_evidence_and_a_run_that_vanishes(repo: Repo) -> None:
