@@ -309,16 +309,19 @@ def test_a_daemon_of_another_user_is_not_believed(repo: Repo) -> None:
     listener = socket.socket(socket.AF_UNIX)
     child = os.fork()
     if not child:  # the one who listens is another user
-        os.chmod(os.path.dirname(path), 0o777)
-        name, _ = place.address(path)
-        os.setgid(65534)
-        os.setuid(65534)
-        listener.bind(name)
-        listener.listen()
-        connection, _ = listener.accept()
-        connection.sendall(protocol.accept(__version__, b"lies"))
-        time.sleep(60)
-        os._exit(0)
+        try:
+            folder, name = os.path.split(path)
+            os.chmod(folder, 0o777)
+            descriptor = os.open(folder, os.O_RDONLY)  # the folders above it are closed to others
+            os.setgid(65534)
+            os.setuid(65534)
+            listener.bind(f"/proc/self/fd/{descriptor}/{name}")
+            listener.listen()
+            connection, _ = listener.accept()
+            connection.sendall(protocol.accept(__version__, b"lies"))
+            time.sleep(60)
+        finally:
+            os._exit(0)  # whatever happens: this is a copy of the process that runs the tests
     try:
         wait_until(lambda: os.path.exists(path), "the other user listens")
         os.chmod(os.path.dirname(path), 0o700)
