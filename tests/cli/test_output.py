@@ -97,8 +97,8 @@ def test_only_output_prints() -> None:
 
     Hooks, which load none of the commands' modules, have `talk`.
     """
-    # entry flushes at the end, service opens and flushes, terminal asks whether it is one
-    allowed = {"output.py", "entry.py", "service.py", "talk.py", "terminal.py"}
+    # entry flushes at the end, service opens and flushes, terminal asks whether it is one, web leads what libraries say
+    allowed = {"output.py", "entry.py", "service.py", "talk.py", "terminal.py", "web.py"}
     for file in sorted(CLI.parent.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Name) and node.id == "print":
