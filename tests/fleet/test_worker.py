@@ -177,12 +177,13 @@ def test_of_two_machines_the_first_result_counts(site: Site) -> None:
     folder, go = site.folder, site.folder / "go"
     steps = [
         {"kind": "agent", "command": "echo x >f"},
-        {"kind": "validate", "command": f"[ -e '{folder}/second' ] || {waits_for(go)}"},
+        {"kind": "validate", "command": f"[ -e '{folder}/second' ] || {{ touch '{folder}/waits'; {waits_for(go)}; }}"},
     ]
     site.submit({"id": "a", "steps": steps})
     one, two = site.machine("one"), site.machine("two")
     first = one.begin("a")
     wait_until(lambda: "live/a" in site.refs() and site.live("a").step == 1, "the first worker has done a step")
+    wait_until((folder / "waits").exists, "it is in the second one")
     (folder / "second").touch()
     assert two.work("a").code == 0
     counts = site.refs()["results/a"]
