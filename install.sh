@@ -327,7 +327,7 @@ install() {
 advise() {
     [ -z "$without_extras" ] ||
         add 'git agentos tdd, mcp and ui, and encryption in sync, cannot be used here: what they need could not be installed.' \
-            "$root/venv/bin/python -m pip install langgraph langgraph-checkpoint-sqlite detect-secrets pytest mcp pyrage textual"
+            "$root/venv/bin/python -m pip install langgraph langgraph-checkpoint-sqlite detect-secrets pytest mcp pyrage textual textual-serve"
     case :$PATH: in
         *:"$bin":*) ;;
         *) advise_path ;;

@@ -98,7 +98,7 @@ def take_snapshot(here: OpenWorktree, run: WorkspaceContext) -> WorkspaceSnapsho
 def capture_snapshot(here: OpenWorktree, run: WorkspaceContext) -> tuple[WorkspaceSnapshot, State]:
     """`take_snapshot`, with the complete state."""
     metadata = run_metadata(here, run, trigger="post_step", description=f"run {run.run_id}")
-    taken = save(here, metadata)
+    taken = create_checkpoint(here, metadata)
     state = taken.state
     base = here.repository.commit_tree(run.base_sha)
     with here.repository.writer() as store:

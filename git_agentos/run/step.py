@@ -15,6 +15,7 @@ from typing import Protocol
 
 from git_agentos import redact_lines
 from git_agentos.checkpoint import timeline
+from git_agentos.checkpoint.creation import create_checkpoint
 from git_agentos.checkpoint.model import State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, LockedError, RunError, StorageError
@@ -191,7 +192,7 @@ def _begin(setup: RunSetup) -> _Begun:
     n = at.under_way["n"] if at.under_way is not None else at.count + 1
     inner = snapshot.run_context(setup.context, run)
     metadata = run_metadata(inner, run, trigger="pre_step", description=f"before step {n} of run {run.run_id}")
-    before = snapshot.save(inner, metadata)
+    before = create_checkpoint(inner, metadata)
     heads = branches.branch_heads(setup.context.location)
     protected = branches.only_protected(heads, setup.begun["protected"])
     folder = setup.evidence.step_folder(n, step.kind)
@@ -261,7 +262,7 @@ def _checkpoint(begun: _Begun) -> _Outcome:
     inner, run = begun.inner, begun.run
     message = begun.step.message or f"step {begun.n} of run {run.run_id}"
     metadata = run_metadata(inner, run, trigger="milestone", description=message)
-    return _Outcome(OK, None, snapshot.save(inner, metadata).checkpoint.id, 0)
+    return _Outcome(OK, None, create_checkpoint(inner, metadata).checkpoint.id, 0)
 
 
 def _command(setup: RunSetup, begun: _Begun) -> _Outcome:

@@ -11,12 +11,12 @@ import time
 from collections.abc import Sequence
 
 from git_agentos.checkpoint import format
+from git_agentos.checkpoint.creation import create_checkpoint
 from git_agentos.checkpoint.model import State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import GitCommandError, RunError
 from git_agentos.git import index, refs, trees
 from git_agentos.git.repository import Writer
-from git_agentos.run import snapshot
 from git_agentos.run.context import WorkspaceContext, run_metadata, worktree_id
 from git_agentos.run.events import ACCEPTED, FAILED, OK, PASSED, Run
 from git_agentos.util.named_tuple import NamedTuple
@@ -116,7 +116,7 @@ def as_commit(work: ValidatedWork, text: bytes) -> Commit:
     """A commit of what was validated; it may be on no branch yet. RunError where the worktree has changed since."""
     run, here, before, after = work
     metadata = run_metadata(here, run, trigger="before_merge", description=f"before merging run {run.run_id}")
-    now = snapshot.save(here, metadata).state
+    now = create_checkpoint(here, metadata).state
     head = now.head.commit
     if now.operation is not None or now.stages or head is None:
         raise RunError(

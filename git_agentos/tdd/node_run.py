@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from git_agentos.checkpoint.creation import Created
+from git_agentos.checkpoint.creation import Created, create_checkpoint
 from git_agentos.checkpoint.model import Skipped
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import RunError, TddError
@@ -26,7 +26,7 @@ from git_agentos.run.events import FAILED_STEP, OK
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.lock import Stop
 from git_agentos.run.rollback import rollback_and_record
-from git_agentos.run.snapshot import run_context, save, take_snapshot
+from git_agentos.run.snapshot import run_context, take_snapshot
 from git_agentos.run.step import end_leftovers, record_changes
 from git_agentos.tdd.routing import ROUTES
 from git_agentos.tdd.state import N1, N2, N3, N4, ImplementationState, Observer, Record, Workflow
@@ -84,7 +84,7 @@ class Session:
         metadata = worktree.metadata(
             trigger="phase_complete", description=description, task_id=run.task_id, run_id=run.run_id, meta=meta
         )
-        return save(worktree, metadata)
+        return create_checkpoint(worktree, metadata)
 
 
 @dataclass(frozen=True)
