@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -81,7 +82,12 @@ def drive(
             await user(driver)
         return app
 
-    return asyncio.run(run())
+    app = asyncio.run(run())
+    app.background.end()
+    for each in threading.enumerate():  # what they have started ends with this test, and not in another one
+        if each.name.startswith("ui-"):
+            each.join(PATIENCE)
+    return app
 
 
 def five_agents(repo: Repo) -> dict[str, Repo]:
