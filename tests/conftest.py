@@ -19,6 +19,7 @@ from tests.support.repo import Repo, filled, make_template
 # Sealed when this file is imported, before any test module is: nothing at all may run with the developer's environment.
 _HOME = Path(tempfile.mkdtemp(prefix="agentos-home-"))
 seal(_HOME)
+_GITCONFIG = (_HOME / ".gitconfig").read_bytes()
 _OPEN = contextlib.ExitStack()
 _PLACE = _OPEN.enter_context(filesystems.mounted(elsewhere.KIND)) if elsewhere.KIND else None
 _TEMPLATE = Path(tempfile.mkdtemp(prefix="agentos-template-", dir=_PLACE))
@@ -53,6 +54,9 @@ def _sealed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     yield
     daemon.end_all()
+    # All tests of a process have one home folder: what another one would meet there has a home of its own.
+    assert (_HOME / ".gitconfig").read_bytes() == _GITCONFIG, "the test has changed the user's configuration"
+    assert not (_HOME / ".run").exists(), "the test has made a runtime folder, in which other tests look for sockets"
 
 
 @pytest.fixture

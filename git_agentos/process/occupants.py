@@ -19,6 +19,7 @@ from git_agentos.util.named_tuple import NamedTuple
 
 # The options and variables that say where a git works.
 _LOCATION_GIVEN = ("--git-dir=", "--work-tree=", "GIT_DIR=", "GIT_COMMON_DIR=", "GIT_WORK_TREE=", "GIT_INDEX_FILE=")
+DAEMON = ("watch", "start", "--foreground")  # the end of the watch daemon's command line
 _ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
 _KINDS_OF_LSOF = {"cwd": "cwd", "rtd": "root", "txt": "exe"}
 
@@ -49,10 +50,14 @@ def find(folder: str) -> list[Occupant]:
 
 
 def standing_in(folders: Iterable[str]) -> dict[str, list[Occupant]]:
-    """For each of `folders`, the live processes whose current directory is in it, by pid. All processes are read once,
-    however many folders there are."""
+    """For each of `folders`, the live processes whose current directory is in it, by pid; without a git that only
+    looks, for this process, the watch daemon or an editor. All processes are read once, however many folders there
+    are."""
     if not table.has_proc():
-        return {folder: [each for each in find(folder) if each.how == "cwd"] for folder in folders}
+        return {
+            folder: [each for each in find(folder) if each.how == "cwd" and not _only_looks(each.pid)]
+            for folder in folders
+        }
     ancestors = set(table.parents(os.getpid()))
     tops = {folder: os.path.realpath(folder) for folder in folders}
     found: dict[str, list[Occupant]] = {folder: [] for folder in tops}
@@ -60,10 +65,23 @@ def standing_in(folders: Iterable[str]) -> dict[str, list[Occupant]]:
         cwd = table.link(pid, "cwd") if pid != os.getpid() else None
         if cwd is None:
             continue
-        for folder, top in tops.items():
-            if is_below(cwd, top):
+        inside = [folder for folder, top in tops.items() if is_below(cwd, top)]
+        if inside and not _only_looks(pid):
+            for folder in inside:
                 found[folder].append(Occupant(pid, table.title(pid), "cwd", cwd, pid in ancestors))
     return found
+
+
+def _only_looks(pid: int) -> bool:
+    """Whether a process is a git that must take no locks which it does not need, as background programs call it
+    (GIT_OPTIONAL_LOCKS in git(1)), or one that this process or the watch daemon has started."""
+    words = table.argv(pid)
+    if not words or os.path.basename(words[0]) != "git":
+        return False
+    if "--no-optional-locks" in words or (table.environment(pid) or {}).get("GIT_OPTIONAL_LOCKS") == "0":
+        return True
+    above = table.parents(pid)
+    return os.getpid() in above or any(table.argv(each)[-len(DAEMON) :] == DAEMON for each in above)
 
 
 def written_files(folder: str) -> dict[str, int]:

@@ -18,7 +18,7 @@ from git_agentos import config
 from git_agentos.errors import ConfigurationError
 from git_agentos.git import process
 from git_agentos.git.location import Location
-from git_agentos.process import marked, programs
+from git_agentos.process import marked, occupants, programs
 from git_agentos.util import files, locks
 from git_agentos.watch import place, proof
 
@@ -33,7 +33,7 @@ _ENCLOSING = (marked.MARK, os.fsdecode(proof.GUARD_EXEC))
 
 def argv(location: Location) -> list[str]:
     """The command line of a daemon for the repository of a worktree."""
-    return [sys.executable, "-I", "-m", "git_agentos", "-C", location.root, "watch", "start", "--foreground"]
+    return [sys.executable, "-I", "-m", "git_agentos", "-C", location.root, *occupants.DAEMON]
 
 
 def environment() -> dict[str, str]:

@@ -37,6 +37,46 @@ def test_a_process_that_stands_in_a_folder_or_has_a_file_open_is_inside(tmp_path
     wait_until(lambda: occupants.find(str(folder)) == [], "they have ended")
 
 
+@pytest.mark.parametrize(
+    ("git", "arguments", "counts"),
+    [
+        ("git", (), True),
+        ("git --no-optional-locks", (), False),
+        ("GIT_OPTIONAL_LOCKS=0 git", (), False),
+        ("git", ("watch", "start", "--foreground"), False),
+        ("git", ("watch", "start"), True),
+    ],
+)
+def test_a_git_that_only_looks_makes_no_folder_busy(
+    repo: Repo, git: str, arguments: tuple[str, ...], counts: bool
+) -> None:
+    script = f"{git} -C {repo.path} cat-file --batch; exit"  # not the last command, so the shell stays its parent
+    with subprocess.Popen(
+        ["sh", "-c", script, "sh", *arguments], cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        start_new_session=True,
+    ) as shell:  # fmt: skip
+        assert shell.stdin is not None and shell.stdout is not None
+        shell.stdin.write(b"HEAD^{tree}\n")
+        shell.stdin.flush()
+        shell.stdout.readline()  # git is at work, in the folder
+        [child] = table.children(shell.pid)
+        assert [each.pid for each in occupants.find(str(repo.path))] == [child]
+        seen = _standing_in_another_process(repo.path)
+        assert seen == [child] * counts
+        assert occupants.standing_in([str(repo.path)])[str(repo.path)] == []  # this process has started it
+        shell.stdin.close()
+        shell.stdout.read()
+
+
+def _standing_in_another_process(folder: Path) -> list[int]:
+    script = (
+        "import sys; from git_agentos.process import occupants\n"
+        "print(*(each.pid for each in occupants.standing_in([sys.argv[1]])[sys.argv[1]]))"
+    )
+    done = subprocess.run([sys.executable, "-c", script, folder], cwd="/", stdout=subprocess.PIPE, check=True)
+    return [int(word) for word in done.stdout.split()]
+
+
 def test_ps_says_what_proc_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What macOS has instead of /proc."""
     marked = {**os.environ, "AGENTOS_TEST_MARK": "a=b c"}

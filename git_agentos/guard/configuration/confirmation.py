@@ -300,7 +300,7 @@ def confirmed(known: Record, place: Place) -> list[Unconfirmed]:
     return [
         Unconfirmed(strictness.name(setting.key), " ".join(each.values), setting.source)
         for setting, each in known.items()
-        if each.by is not None and setting.repository in ("", place.common_dir) and each.values
+        if each.by is not None and each.values and (setting.scope == "system" or _is_read(setting, place))
     ]
 
 

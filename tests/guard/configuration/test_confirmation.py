@@ -148,6 +148,17 @@ def test_a_users_file_is_confirmed_once_for_all_repositories(repo: Repo, tmp_pat
     assert pending(other) == [("agentos.policy.push-force", "allow")]
 
 
+def test_the_list_names_what_is_read_here_and_no_other_file(repo: Repo, tmp_path: Path, _own_home: Path) -> None:
+    repo.git("config", "--global", KEY, "allow")
+    confirm(repo.path)
+    elsewhere = tmp_path / "gitconfig"
+    elsewhere.write_text((_own_home / ".gitconfig").read_text())
+    other = {**os.environ, "GIT_CONFIG_GLOBAL": str(elsewhere)}
+    assert run_ok(repo.path, "guard", "confirm", "--list", env=other)["confirmed"] == []
+    [here] = run_ok(repo.path, "guard", "confirm", "--list")["confirmed"]
+    assert (here["key"], here["source"]) == (KEY, str(_own_home / ".gitconfig"))
+
+
 # -- the command -------------------------------------------------------------------------------------------------------
 
 
