@@ -15,13 +15,12 @@ from typing import Any
 from git_agentos import log
 from git_agentos.checkpoint import format, state_fields
 from git_agentos.checkpoint.capture.state import capture_state
-from git_agentos.checkpoint.creation import Created, create_checkpoint
-from git_agentos.checkpoint.model import Metadata, State
+from git_agentos.checkpoint.creation import create_checkpoint
+from git_agentos.checkpoint.model import State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git import refs, trees, worktrees
 from git_agentos.git.repository import Repository
-from git_agentos.hooks import pending
 from git_agentos.run import baseline
 from git_agentos.run.context import WorkspaceContext, run_metadata, worktree_id
 from git_agentos.run.events import Left, RunState
@@ -81,13 +80,6 @@ def add_log_entry(
 ) -> None:
     """Add an entry to the log of a run's worktree; RunError where that is gone or damaged."""
     log.try_add(run_context(context, run), kind, summary, details=dict(details or {}), task_id=run.task_id)
-
-
-def save(here: OpenWorktree, metadata: Metadata) -> Created:
-    """Create a checkpoint of a run's worktree `here`, after the pending ones of git commands that have ended: else
-    one of these would be the newest."""
-    pending.record(here.location)
-    return create_checkpoint(here, metadata)
 
 
 def take_snapshot(here: OpenWorktree, run: WorkspaceContext) -> WorkspaceSnapshot:

@@ -18,10 +18,12 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
+from git_agentos.checkpoint.creation import create_checkpoint
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git import refs
 from git_agentos.guard import authorize
+from git_agentos.hooks import pending
 from git_agentos.run import branches, evidence_store, lock, preparation, query, rollback, sealing
 from git_agentos.run import cleanup as cleaning
 from git_agentos.run.accept import (
@@ -45,7 +47,7 @@ from git_agentos.run.service import (
     not_prepared,
     point_name,
 )
-from git_agentos.run.snapshot import WorkspaceSnapshot, add_log_entry, run_context, save, take_snapshot, visible_tree
+from git_agentos.run.snapshot import WorkspaceSnapshot, add_log_entry, run_context, take_snapshot, visible_tree
 from git_agentos.workspace import open_workspace
 from git_agentos.worktree import layout
 
@@ -164,7 +166,10 @@ class GitWorktreeWorkspaceService(WorkspaceService):
             here = run_context(self._context, run)
             description, meta = f"run {run.run_id}: {point}", {"point": point}
             metadata = run_metadata(here, run, trigger="pre_step", description=description, meta=meta)
-            taken = save(here, metadata)
+            pending.record(
+                here.location
+            )  # else the checkpoint of a git command that has just ended would be the newest
+            taken = create_checkpoint(here, metadata)
             evidence_store.open_or_rebuild(here.location, run.run_id).event(
                 "marked", n=n, checkpoint=taken.checkpoint.id
             )

@@ -10,7 +10,7 @@ views       the views, a module each, in the order of their numbers
 screens     what lies over a view: help, a question, the commands that were run
 rows        a list of which only the visible rows are drawn
 matrix      agents against agents
-pages       what commands print about an item, a page for each
+pages       what commands print about an item, a page for each; a view of a list and these
 lines       text of which only the visible lines are drawn; one line
 background  threads that read while the screen goes on
 commands    the commands that actions are, each in a process of its own
@@ -34,8 +34,8 @@ by `self.ui.background.request("preview", read, give, pause=0.1)`: only the newe
 
 An action is a command and nothing else: a binding in `BINDINGS`, a `Hint` for it, and a method that calls
 
-    self.perform(Command(("restore", id), folder), "Restore …?", plan=Command(("restore", id, "--dry-run"), folder),
-                 explain=explain_restore)
+    self.ui.perform(Command(("restore", id), folder), "Restore …?", plan=Command(("restore", id, "--dry-run"), folder),
+                    explain=explain_restore)
 
 which runs the plan, shows it with the command in a question, runs the command after `y`, says how it ended, records it
 for `@` and reads the view again. `Command(…, asks_person=True)` gives it the terminal as stdin: without that, nothing

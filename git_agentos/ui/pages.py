@@ -6,7 +6,7 @@ The commands only read, so they are not recorded for `@`; each page has its comm
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import ClassVar, Generic, TypeVar
 
 from rich.segment import Segment
 from rich.style import Style
@@ -17,7 +17,11 @@ from git_agentos.ui.background import Problem
 from git_agentos.ui.commands import Command
 from git_agentos.ui.host import Host
 from git_agentos.ui.lines import Lines, OneLine
+from git_agentos.ui.rows import Rows
+from git_agentos.ui.view import View
 from git_agentos.util.named_tuple import NamedTuple
+
+Item = TypeVar("Item")
 
 _PAUSE = 0.1  # seconds without another item before a command is started
 
@@ -117,6 +121,50 @@ class Pages(Vertical):
         lines.replace(text, paint_patch if page.is_patch else None, keep=is_same)
         if at_end:  # it follows what is written
             lines.action_jump(-1)
+
+
+class PagedView(View, Generic[Item]):
+    """A view that has a list, and below it the pages of the item under the cursor."""
+
+    DEFAULT_CSS = """
+    PagedView Rows { height: 2fr; }
+    PagedView Pages { height: 3fr; }
+    """
+
+    def make_rows(self) -> Rows[Item]:
+        """The list, while nothing is in it."""
+        raise NotImplementedError
+
+    def pages_of(self, item: Item) -> Sequence[Page]:
+        """What there is to see of an item."""
+        raise NotImplementedError
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield self.make_rows()
+            yield Pages(lambda: self.ui)
+
+    @property
+    def rows(self) -> Rows[Item]:
+        return self.query_one(Rows)
+
+    @property
+    def pages(self) -> Pages:
+        return self.query_one(Pages)
+
+    def show(self, found: Sequence[Item]) -> None:
+        self.rows.replace(found)
+
+    def show_pages(self) -> None:
+        """Show what there is to see now of the item under the cursor."""
+        item = self.rows.current
+        self.pages.replace(() if item is None else self.pages_of(item))
+
+    def on_rows_moved(self) -> None:
+        self.show_pages()
+
+    def turn(self, by: int) -> None:
+        self.pages.turn(by)
 
 
 def paint_patch(_number: int, line: str) -> Sequence[Segment]:

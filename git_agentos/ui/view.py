@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.containers import Container
 from textual.widget import Widget
 
 from git_agentos.ui.background import Problem
-from git_agentos.ui.commands import Command, Ran
 from git_agentos.util.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -89,18 +87,6 @@ class View(Container):
     def ui(self) -> Host:
         """The application."""
         return cast("Host", self.app)
-
-    def perform(
-        self,
-        command: Command,
-        question: str,
-        *,
-        plan: Command | None = None,
-        explain: Callable[[Ran], str] | None = None,
-        then: Callable[[Ran], None] | None = None,
-    ) -> None:
-        """Ask, and run a command if the answer is yes; see `Host.perform`."""
-        self.ui.perform(command, question, plan=plan, explain=explain, then=then)
 
     # -- for the application -------------------------------------------------------------------------------------------
 

@@ -6,18 +6,16 @@ import shlex
 from collections.abc import Sequence
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 
 from git_agentos.guard import operator
 from git_agentos.guard.approval import approvals
 from git_agentos.guard.approval.approvals import PENDING, Approval
 from git_agentos.ui import texts
 from git_agentos.ui.commands import Command
-from git_agentos.ui.pages import Page, Pages
+from git_agentos.ui.pages import Page, PagedView
 from git_agentos.ui.rows import Cell, Column, Rows
-from git_agentos.ui.view import Hint, View
+from git_agentos.ui.view import Hint
 from git_agentos.util import quote
 
 _COLOURS = {"pending": "yellow", "granted": "green"}
@@ -30,7 +28,7 @@ _COLUMNS = (
 )
 
 
-class Approvals(View):
+class Approvals(PagedView[Approval]):
     """Requests that are pending, and grants that were not used yet; below, what is asked for."""
 
     title = "Approvals"
@@ -38,52 +36,34 @@ class Approvals(View):
     hints: ClassVar[tuple[Hint, ...]] = (Hint("g", "grant"), Hint("d", "deny"), Hint("[ ]", "pages"))
     every = 2.0
 
-    DEFAULT_CSS = """
-    Approvals Rows { height: 2fr; }
-    Approvals Pages { height: 3fr; }
-    """
-
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("g", "grant", show=False),
         Binding("d", "deny", show=False),
     ]
 
-    def compose(self) -> ComposeResult:
-        with Vertical():
-            yield Rows[Approval](_COLUMNS, lambda each: each.id, cells, empty="nobody waits for an approval")
-            yield Pages(lambda: self.ui)
+    def make_rows(self) -> Rows[Approval]:
+        return Rows(_COLUMNS, lambda each: each.id, cells, empty="nobody waits for an approval")
 
-    @property
-    def rows(self) -> Rows[Approval]:
-        return self.query_one(Rows)
+    def pages_of(self, item: Approval) -> Sequence[Page]:
+        return pages(item)
 
     def read(self) -> list[Approval]:
         location = self.open().context.location
         found = approvals.read_all(operator.approval_store(location, create=False))
         return approvals.open_only(found)
 
-    def show(self, found: Sequence[Approval]) -> None:
-        self.rows.replace(found)
-
-    def on_rows_moved(self) -> None:
-        request = self.rows.current
-        self.query_one(Pages).replace(() if request is None else pages(request))
-
-    def turn(self, by: int) -> None:
-        self.query_one(Pages).turn(by)
-
     def action_grant(self) -> None:
         request = self.rows.current
         if request is not None and request.state == PENDING:
             command = Command(("approvals", "grant", request.id), asks_person=True)
-            self.perform(command, f"Allow this once, for '{quote.line(request.agent_id)}'?\n{wanted(request)}")
+            self.ui.perform(command, f"Allow this once, for '{quote.line(request.agent_id)}'?\n{wanted(request)}")
 
     def action_deny(self) -> None:
         request = self.rows.current
         if request is not None:
             what = "Deny this" if request.state == PENDING else "Withdraw this grant"
             command = Command(("approvals", "deny", request.id), asks_person=True)
-            self.perform(command, f"{what}, to '{quote.line(request.agent_id)}'?\n{wanted(request)}")
+            self.ui.perform(command, f"{what}, to '{quote.line(request.agent_id)}'?\n{wanted(request)}")
 
 
 def wanted(request: Approval) -> str:

@@ -100,7 +100,8 @@ class ConflictsView(View):
         at = rows.current.id if rows.has_focus and rows.current is not None else self.query_one(Matrix).row
         if at is not None:
             words = ("worktree", "merge", at)
-            self.perform(Command(words), f"Merge '{at}'?", plan=Command((*words, "--dry-run")), explain=explain_merge)
+            plan = Command((*words, "--dry-run"))
+            self.ui.perform(Command(words), f"Merge '{at}'?", plan=plan, explain=explain_merge)
 
 
 def explain_merge(plan: Ran) -> str:

@@ -6,9 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.run import context as runs
@@ -16,9 +14,9 @@ from git_agentos.run import query
 from git_agentos.run.events import EVENTS, PASSED, RUNNING, TAMPERED, TDD, Run
 from git_agentos.ui import texts
 from git_agentos.ui.commands import Command, Ran, explain_restore
-from git_agentos.ui.pages import Page, Pages
+from git_agentos.ui.pages import Page, PagedView
 from git_agentos.ui.rows import Cell, Column, Rows
-from git_agentos.ui.view import Hint, View
+from git_agentos.ui.view import Hint
 from git_agentos.util import quote
 from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.util.values import count
@@ -65,7 +63,7 @@ class Shown(NamedTuple):
         return () if self.workflow is None else self.workflow.words
 
 
-class Runs(View):
+class Runs(PagedView[Shown]):
     """Runs, the newest first; below, what is known of the one under the cursor."""
 
     title = "Runs"
@@ -80,11 +78,6 @@ class Runs(View):
     )
     every = 2.0
 
-    DEFAULT_CSS = """
-    Runs Rows { height: 2fr; }
-    Runs Pages { height: 3fr; }
-    """
-
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "accept", show=False),
         Binding("c", "cancel", show=False),
@@ -98,14 +91,11 @@ class Runs(View):
         self._seen: object = None  # what the files of all runs were like when they were read
         self._found: tuple[Shown, ...] = ()
 
-    def compose(self) -> ComposeResult:
-        with Vertical():
-            yield Rows[Shown](_COLUMNS, lambda each: each.run.run_id, cells, empty="no runs: 'git agentos run start'")
-            yield Pages(lambda: self.ui)
+    def make_rows(self) -> Rows[Shown]:
+        return Rows(_COLUMNS, lambda each: each.run.run_id, cells, empty="no runs: 'git agentos run start'")
 
-    @property
-    def rows(self) -> Rows[Shown]:
-        return self.query_one(Rows)
+    def pages_of(self, item: Shown) -> Sequence[Page]:
+        return pages(item)
 
     def read(self) -> tuple[Shown, ...]:
         """The runs; they are read again where a file of one has changed, or one is running. The state of a workflow is
@@ -116,21 +106,11 @@ class Runs(View):
             self._found, self._seen = _read(context), seen
         return self._found
 
-    def show(self, found: Sequence[Shown]) -> None:
-        self.rows.replace(found)
-
     def took(self) -> None:
         """What a running one prints is read again."""
         at = self.rows.current
         if at is not None and at.state == RUNNING:
-            self.query_one(Pages).replace(pages(at))
-
-    def on_rows_moved(self) -> None:
-        at = self.rows.current
-        self.query_one(Pages).replace(() if at is None else pages(at))
-
-    def turn(self, by: int) -> None:
-        self.query_one(Pages).turn(by)
+            self.show_pages()
 
     def find_folder(self) -> str | None:
         at = self.rows.current
@@ -148,7 +128,7 @@ class Runs(View):
         elif at.state != PASSED:
             self.ui.say(f"run '{id_}' has not passed", "yellow")
         else:
-            self.perform(
+            self.ui.perform(
                 Command(("run", "accept", id_), asks_person=True),
                 f"Merge the work of '{id_}'?",
                 plan=Command(("run", "verify", id_)),
@@ -162,7 +142,7 @@ class Runs(View):
         if at.workflow is not None:
             self._decide(at, "abort", f"End '{at.run.run_id}', and remove its worktree? It is saved first.", False)
         else:
-            self.perform(Command(("run", "cancel", at.run.run_id)), f"End '{at.run.run_id}'?")
+            self.ui.perform(Command(("run", "cancel", at.run.run_id)), f"End '{at.run.run_id}'?")
 
     def action_retry(self) -> None:
         at = self.rows.current
@@ -173,7 +153,7 @@ class Runs(View):
         at = self.rows.current
         if at is not None:
             words = ("rollback", at.run.run_id)
-            self.perform(
+            self.ui.perform(
                 Command(words),
                 f"Reset '{at.run.run_id}' to its base? Its worktree is saved first; z there undoes it.",
                 plan=Command((*words, "--dry-run")),
@@ -181,7 +161,7 @@ class Runs(View):
             )
 
     def action_verify(self) -> None:
-        self.query_one(Pages).open("verify")
+        self.pages.open("verify")
 
     def _decide(self, at: Shown, word: str, question: str, asks_person: bool) -> None:
         """Give a workflow a decision that it waits for."""
@@ -191,7 +171,7 @@ class Runs(View):
             self.ui.say(f"'{id_}' cannot be given '{word}' now; {waits}", "yellow")
             return
         words = ("tdd", "resume", "--retry", id_) if word == "retry" else ("tdd", word, id_)
-        self.perform(Command(words, asks_person=asks_person), question)
+        self.ui.perform(Command(words, asks_person=asks_person), question)
 
 
 def pages(at: Shown) -> tuple[Page, ...]:

@@ -234,7 +234,7 @@ class Timeline(View):
             return
         item, stream = found
         words = ("restore", *spec(item, stream))
-        self.perform(
+        self.ui.perform(
             Command(words, stream.folder),
             f"Restore the state of {_when(item)} ({item.event.summary}) in '{stream.agent}'?",
             plan=Command((*words, "--dry-run"), stream.folder),
@@ -256,7 +256,7 @@ class Timeline(View):
         id_ = item.event.checkpoint_id or ""
         name = f"{stream.agent}-{id_[:8]}"
         words = ("restore", *spec(item, stream), "--worktree", name)
-        self.perform(Command(words, stream.folder), f"Open this state as the new worktree '{name}'?")
+        self.ui.perform(Command(words, stream.folder), f"Open this state as the new worktree '{name}'?")
 
     def _chosen(self, *, needs_folder: bool = True) -> tuple[Item, Stream] | None:
         """The checkpoint under the cursor; says why there is none to restore."""
