@@ -3,7 +3,7 @@
     <common dir>/agentos/fleet/<run id>.json     an `Attempt`: which task it is, and what its worker says on the remote
     <common dir>/agentos/fleet/<run id>.turn     flock(2), held by its worker for as long as that lives
 
-So what a killed worker has left is found, and is gone on with by the next worker of the task, or removed.
+So what a killed worker has left is found, and is continued by the next worker of the task, or removed.
 """
 
 from __future__ import annotations

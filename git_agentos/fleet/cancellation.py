@@ -61,7 +61,7 @@ def _lost(found: Contents, remote: Remote, tasks: Iterable[str]) -> dict[str, st
             if records.read_result(remote.repository, oid, found.fleet.id, task).state == LOST:
                 lost[task] = oid
         except DamagedRecord:
-            continue  # it counts: whoever looks at it is told
+            continue  # it counts: `status` and `collect` say so
     return lost
 
 

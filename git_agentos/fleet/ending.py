@@ -1,7 +1,7 @@
 """Ending a fleet: one ref keeps all of its results, and the others are deleted.
 
 The first push creates `end` and deletes `tasks`, and the results that another could still replace, all or nothing: from
-then on, what the chain has is what the fleet has. The refs that are left go in further pushes; whoever ends the fleet
+then on, what the chain has is what the fleet has. The refs that are left go in further pushes; ending the fleet
 again finishes that.
 """
 

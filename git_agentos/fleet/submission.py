@@ -83,7 +83,7 @@ def submit(
 
     UsageError for anything wrong with the file or the request, or if the fleet has other tasks; FleetError if the
     remote or the engine does not take it; nothing was started then. LockedError where another process of this clone
-    submits it. SIGINT, SIGTERM and SIGHUP end the wait, and the workers of this machine, whose runs are gone on with.
+    submits it. SIGINT, SIGTERM and SIGHUP end the wait, and the workers of this machine, whose runs can be continued.
     """
     prepared = _Prepared(context, request, engine, environment)
     with _only_one(context, prepared.id):

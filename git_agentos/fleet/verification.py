@@ -35,7 +35,7 @@ _LARGEST = 256 << 20  # bytes of a file that is read as a whole
 
 class Work(NamedTuple):
     """What a result that verifies brings: the tip of the branch, the newest commit of the timeline, the final
-    checkpoint, the tree of the evidence, and the run as that tells of it."""
+    checkpoint, the tree of the evidence, and the run as that evidence has it."""
 
     result: Result
     run_id: str
@@ -122,7 +122,7 @@ def _run(kept: Evidence, run_id: str) -> Run:
 
 
 def _differs(fleet: Fleet, task: Task, result: Result, run: Run, kept: Evidence) -> str | None:
-    """In what the run of the evidence is not the one that the task asks for and the result tells of."""
+    """In what the run of the evidence is not the one that the task asks for and the result names."""
     base = fleet.base_of(task)
     if run.context is None or run.context.base_sha != base:
         return f"its run did not begin at {base[:12]}"

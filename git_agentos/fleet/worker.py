@@ -1,7 +1,7 @@
 """A worker: one task of a fleet, done in a clone of this machine, and its result brought to the remote.
 
     1  the clone is opened, or made; the refs of the task are read, and its fleet fetched, if it is not here
-    2  the run is gone on with: as it is here, if this machine has it, or as the remote has it; else it is begun
+    2  the run is continued: as it is here, if this machine has it, or as the remote has it; else it is begun
     3  what the run has left is committed, validated or not, and the evidence sealed; all of it is searched for secrets
     4  the result is pushed, if the task has none
     5  the worktree is freed, and nothing of the run is left here
@@ -64,7 +64,7 @@ class Done:
 
     `state` is PUSHED (`result` is the task's), THERE (the task has a result already: `result`, and there is no `run`),
     REFUSED (another result counts: `result`; the evidence of `run` is in the folder that it names) or STOPPED (a signal
-    has interrupted the run, which can be gone on with)."""
+    has interrupted the run, which can be continued)."""
 
     fleet: str
     task: str
@@ -216,7 +216,7 @@ class _Worker:
             return None
 
     def _begun(self) -> Run | None:
-        """The run as this clone has it; None where it has none that can be gone on with."""
+        """The run as this clone has it; None where it has none that can be continued."""
         try:
             found = query.show(self._context, self._run_id)
         except (AgentosError, OSError):

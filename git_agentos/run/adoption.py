@@ -38,7 +38,7 @@ class Begun(NamedTuple):
 
 def adopt(context: OpenWorktree, begun: Begun, spec: RunSpec, *, origin: str) -> None:
     """Make a run of another clone, of which there is nothing here, an interrupted one of this clone. `spec` is what it
-    is to do; `origin` says for people where it was begun. RunError where it cannot be gone on with: nothing of it is
+    is to do; `origin` says for people where it was begun. RunError where it cannot be continued: nothing of it is
     left."""
     id_ = begun.run_id
     found = _files(context, begun)
@@ -46,13 +46,13 @@ def adopt(context: OpenWorktree, begun: Begun, spec: RunSpec, *, origin: str) ->
     state = state_of(id_, events)
     run = state.recorded.context
     if state.begun is None or state.prepared is None or run is None or state.ended is not None:
-        raise RunError(f"run '{id_}' cannot be gone on with: it has no workspace yet, or has ended")
+        raise RunError(f"run '{id_}' cannot be continued: it has no workspace yet, or has ended")
     branch = record.branch_of(worktree_id(id_), id_)
     if run.branch_name != branch or run.base_sha != spec.base_ref:
-        raise RunError(f"run '{id_}' cannot be gone on with: it is not on '{branch}', or has another base")
+        raise RunError(f"run '{id_}' cannot be continued: it is not on '{branch}', or has another base")
     for name, expected in state.files.items():
         if hashlib.sha256(found.get(name, b"")).hexdigest() != expected:
-            raise RunError(f"run '{id_}' cannot be gone on with: '{name}' of its evidence is not what was recorded")
+            raise RunError(f"run '{id_}' cannot be continued: '{name}' of its evidence is not what was recorded")
     _check_timeline(context, begun, events)
     here = _make_worktree(context, begun, run, state.begun, spec)
     text = specs.to_json(replace(spec, run_id=None))
@@ -68,7 +68,7 @@ def _files(context: OpenWorktree, begun: Begun) -> dict[str, bytes]:
     for path, (mode, oid) in trees.walk(repository, begun.evidence):
         name = path.decode("utf-8", "surrogateescape")
         if mode != trees.REGULAR or any(part in ("", ".", "..") for part in name.split("/")) or "\0" in name:
-            raise RunError(f"run '{begun.run_id}' cannot be gone on with: '{name}' of its evidence is no plain file")
+            raise RunError(f"run '{begun.run_id}' cannot be continued: '{name}' of its evidence is no plain file")
         if name != MANIFEST:
             found[name] = repository.blob(oid)
     return found
@@ -79,7 +79,7 @@ def _check_timeline(context: OpenWorktree, begun: Begun, events: list[dict[str, 
     there = {commit.parents[1] for commit in timeline.commits(context.repository, begun.timeline)}
     named = {each["checkpoint"] for each in events if isinstance(each.get("checkpoint"), str)}
     if named - there:
-        raise RunError(f"run '{begun.run_id}' cannot be gone on with: not all of its checkpoints are here")
+        raise RunError(f"run '{begun.run_id}' cannot be continued: not all of its checkpoints are here")
     for oid in there:
         format.open_checkpoint(context.repository, oid)
 

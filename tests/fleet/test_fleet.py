@@ -1,4 +1,4 @@
-"""Whole fleets, by real commands: submitted, killed, interrupted and gone on with. Each task has one result."""
+"""Whole fleets, by real commands: submitted, killed, interrupted and continued. Each task has one result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that is interrupted, wherever that is: it can be gone on with, taken back and cancelled, and nobody is left."""
+"""A run that is interrupted, wherever that is: it can be continued, taken back and cancelled, and nobody is left."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_killed_run_is_rolled_back(repo: Repo, when: str, n: int) -> None:
     assert (done.head, inside.oid(), inside.oid(f"refs/heads/{done.branch}")) == (repo.oid(),) * 3
     assert inside.text("status", "--porcelain") == ""
     assert state(repo).rolled_back_to == "pre_run"
-    # and it can still be gone on with
+    # and it can still be continued
     if state(repo).state == "interrupted":
         assert commands.resume(context, "T-1").state == "passed"
         assert inside.read("answer.txt") == b"right\n"

@@ -56,7 +56,7 @@ ATTACKS = {
 }  # fmt: skip
 
 
-# What is also gone on with, and taken back: the rest is alike.
+# What is also continued, and taken back: the rest is alike.
 TAKEN_BACK = (
     "appended",
     "removed",

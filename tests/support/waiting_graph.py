@@ -51,7 +51,7 @@ def thread(name: str) -> Any:
 
 
 def walk(where: str, name: str = "t") -> Any:
-    """A workflow that waits, and is gone on with by another process's saver; its last state."""
+    """A workflow that waits, and is continued by another process's saver; its last state."""
     with state_database.open_checkpointer(where) as opened:
         graph(opened).invoke({"text": "begin\0", "history": []}, thread(name), durability="sync")
     with state_database.open_checkpointer(where) as opened:

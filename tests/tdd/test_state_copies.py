@@ -1,4 +1,4 @@
-"""`git clean -fdx` takes the workflow database and the evidence: a workflow is gone on with from its copy in git."""
+"""`git clean -fdx` takes the workflow database and the evidence: a workflow continues from its copy in git."""
 
 from __future__ import annotations
 
