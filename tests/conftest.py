@@ -14,6 +14,7 @@ from tests.support import daemon, elsewhere, filesystems, sampling
 from tests.support.command_line import Cli, command_line
 from tests.support.disk import mounted
 from tests.support.env import seal
+from tests.support.remotes import connect, make_bare
 from tests.support.repo import Repo, filled, make_template
 
 # Sealed when this file is imported, before any test module is: nothing at all may run with the developer's environment.
@@ -81,6 +82,14 @@ def repo(tmp_path: Path) -> Repo:
 def make_repo(tmp_path: Path) -> Callable[[str], Repo]:
     """Make further repositories with a small history, by name."""
     return lambda name: filled(tmp_path / name)
+
+
+@pytest.fixture
+def shared(repo: Repo, tmp_path: Path) -> Path:
+    """A bare repository that `repo`, the host `desk`, has as its remote."""
+    path = make_bare(tmp_path, repo)
+    connect(repo, path, "desk")
+    return path
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from tests.support import at_rest
 from tests.support.age import Key, decrypt_with, encrypt_to
 from tests.support.faults.server import FaultCase, Runner, assert_sound, sample_steps, snapshot
-from tests.support.remotes import clone, connect, make_bare, refs_on, sync
+from tests.support.remotes import clone, refs_on, sync
 from tests.support.repo import Repo, git
 from tests.support.tool import run_ok
 
@@ -57,13 +57,6 @@ def assert_sound_after(runner: Runner, repo: Repo, what: str) -> None:
 
 def tips_are_whole(shared: Path) -> None:
     git(shared, "fsck", "--connectivity-only", "--no-dangling", "--no-progress")
-
-
-@pytest.fixture
-def shared(repo: Repo, tmp_path: Path) -> Path:
-    path = make_bare(tmp_path, repo)
-    connect(repo, path, "desk")
-    return path
 
 
 def save(repo: Repo, text: str) -> str:

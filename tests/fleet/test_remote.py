@@ -12,17 +12,10 @@ from git_agentos.fleet import names
 from git_agentos.fleet.remote import DONE, REFUSED, TAKEN, Answer, FleetRefs, Remote, RemoteAway
 from git_agentos.git import location, transport
 from git_agentos.git.repository import Repository
-from tests.support.remotes import add_hook, clone, connect, http_server, make_bare
+from tests.support.remotes import add_hook, clone, http_server
 from tests.support.repo import Repo, git
 
 TASKS, LIVE, RESULT = names.tasks_ref("f"), names.live_ref("f", "a"), names.result_ref("f", "a")
-
-
-@pytest.fixture
-def shared(repo: Repo, tmp_path: Path) -> Path:
-    path = make_bare(tmp_path, repo)
-    connect(repo, path, "one")
-    return path
 
 
 class Time:

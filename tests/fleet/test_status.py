@@ -23,15 +23,8 @@ from tests.support.fleet_engine import (
     remote_of,
     tasks_file,
 )
-from tests.support.remotes import clone, connect, make_bare
+from tests.support.remotes import clone
 from tests.support.repo import Repo, git
-
-
-@pytest.fixture
-def shared(repo: Repo, tmp_path: Path) -> Path:
-    path = make_bare(tmp_path, repo)
-    connect(repo, path, "desk")
-    return path
 
 
 @pytest.fixture

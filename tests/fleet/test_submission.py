@@ -24,15 +24,8 @@ from tests.support.fleet_engine import (
     put_live,
     tasks_file,
 )
-from tests.support.remotes import add_hook, clone, connect, make_bare
+from tests.support.remotes import add_hook, clone
 from tests.support.repo import Repo, git
-
-
-@pytest.fixture
-def shared(repo: Repo, tmp_path: Path) -> Path:
-    path = make_bare(tmp_path, repo)
-    connect(repo, path, "desk")
-    return path
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from git_agentos import workspace
 from git_agentos.run import evidence_store
 from git_agentos.tdd import query
 from tests.support.forgotten import holders, take, timeline
-from tests.support.remotes import clone, connect, make_bare, refs_on, sync
+from tests.support.remotes import clone, refs_on, sync
 from tests.support.repo import Repo, git
 from tests.support.tdd_project import GOOD_SCAFFOLD, context_of, decide, environment, project, script
 from tests.support.tdd_project import start as start_workflow
@@ -129,13 +129,6 @@ def test_reflogs_of_our_refs(repo: Repo) -> None:
 
 
 # -- remotes -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def shared(repo: Repo, tmp_path: Path) -> Path:
-    path = make_bare(tmp_path, repo)
-    connect(repo, path, "desk")
-    return path
 
 
 def _ids(repo: Repo, *words: str) -> list[str]:

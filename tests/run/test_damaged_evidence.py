@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.support.command_line import Cli
-from tests.support.confirming import set_up
+from tests.support.confirming import set_up_key
 from tests.support.repo import Repo
 from tests.support.runs import start
 
@@ -44,9 +44,7 @@ COMMANDS = ("show", "verify", "logs", "diff", "accept", "resume", "cancel")
 
 
 def test_damaged(cli: Cli, repo: Repo, tmp_path: Path) -> None:
-    key = tmp_path / "orchestrator.key"
-    key.write_text("any text")
-    set_up(repo, "agentos.approvalKey", str(key))
+    set_up_key(repo, tmp_path)
     run = start(repo, "echo > new", validate=["true"], run_id="T-1", guard=False)
     start(repo, "echo > new", validate=["true"], run_id="T-2", guard=False)
     folder, aside = Path(run.evidence), repo.scratch / "aside"

@@ -16,7 +16,7 @@ from git_agentos.errors import RunError
 from git_agentos.run import accept, commands, evidence_copy, evidence_store, workspace
 from git_agentos.run.context import worktree_id
 from tests.support.command_line import Cli
-from tests.support.confirming import set_up
+from tests.support.confirming import set_up_key
 from tests.support.repo import Repo
 from tests.support.runs import context_of, start
 
@@ -26,9 +26,7 @@ Say = Callable[..., Any]
 @pytest.fixture
 def say(cli: Cli, repo: Repo, tmp_path: Path) -> Say:
     """Run a command in the repository; a key lets it accept."""
-    key = tmp_path / "orchestrator.key"
-    key.write_text("any text")
-    set_up(repo, "agentos.approvalKey", str(key))
+    set_up_key(repo, tmp_path)
 
     def call(*words: str) -> Any:
         return cli("-C", str(repo.path), *words)

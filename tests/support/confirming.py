@@ -21,3 +21,11 @@ def set_up(repo: Repo, key: str, value: str) -> None:
     """Set a key in the repository's configuration, and confirm it."""
     repo.git("config", key, value)
     confirm(repo.path)
+
+
+def set_up_key(repo: Repo, folder: Path) -> Path:
+    """Make the key of an orchestrator in `folder`, which may decide about the repository's requests; its path."""
+    path = folder / "orchestrator.key"
+    path.write_text("any text")
+    set_up(repo, "agentos.approvalKey", str(path))
+    return path

@@ -11,16 +11,9 @@ import pytest
 
 from git_agentos.git.location import locate
 from git_agentos.watch.pushing import Pushing
-from tests.support.remotes import connect, make_bare, refs_on
+from tests.support.remotes import refs_on
 from tests.support.repo import Repo
 from tests.support.tool import Result, run, run_ok
-
-
-@pytest.fixture
-def shared(repo: Repo, tmp_path: Path) -> Path:
-    path = make_bare(tmp_path, repo)
-    connect(repo, path, "desk")
-    return path
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from git_agentos.sync import commands
 from git_agentos.workspace import open_workspace
 from tests.support.confirming import set_up
 from tests.support.json_reference import check_document
-from tests.support.remotes import clone, connect, make_bare, refs_on, sync
+from tests.support.remotes import clone, refs_on, sync
 from tests.support.repo import Repo, git
 from tests.support.tool import run, run_ok
 
@@ -22,11 +22,9 @@ SECRET = "ghp_" + "x7Qm2Lr9Tz" * 3 + "4Wv8Np"
 
 
 @pytest.fixture
-def shared(repo: Repo, tmp_path: Path) -> Path:
-    path = make_bare(tmp_path, repo)
-    connect(repo, path, "desk")
+def shared(repo: Repo, shared: Path) -> Path:
     repo.git("push", "-q", "origin", "main")
-    return path
+    return shared
 
 
 def save(repo: Repo, text: str) -> str:

@@ -10,17 +10,10 @@ import pytest
 from tests.support.dirty import make_dirty
 from tests.support.operations import OPERATIONS
 from tests.support.refusal import assert_refused
-from tests.support.remotes import clone, connect, make_bare, refs_on, sync
+from tests.support.remotes import clone, refs_on, sync
 from tests.support.repo import Repo
 from tests.support.state import assert_same, complete_state
 from tests.support.tool import run, run_ok
-
-
-@pytest.fixture
-def shared(repo: Repo, tmp_path: Path) -> Path:
-    path = make_bare(tmp_path, repo)
-    connect(repo, path, "desk")
-    return path
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.json_reference import check_document
-from tests.support.remotes import clone, connect, make_bare, refs_on, sync
+from tests.support.remotes import clone, refs_on, sync
 from tests.support.repo import Repo, git
 from tests.support.tool import run, run_ok
 
@@ -39,11 +39,9 @@ WRITE = 'open(report, "w").write(json.dumps(found))'
 
 
 @pytest.fixture
-def shared(repo: Repo, tmp_path: Path) -> Path:
-    path = make_bare(tmp_path, repo)
-    connect(repo, path, "desk")
+def shared(repo: Repo, shared: Path) -> Path:
     repo.git("push", "-q", "origin", "main")
-    return path
+    return shared
 
 
 @pytest.fixture

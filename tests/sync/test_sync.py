@@ -29,14 +29,6 @@ from tests.support.state import assert_same, complete_state
 from tests.support.tool import run, run_ok
 
 
-@pytest.fixture
-def shared(repo: Repo, tmp_path: Path) -> Path:
-    """A bare repository that `repo`, the host `desk`, has as its remote."""
-    path = make_bare(tmp_path, repo)
-    connect(repo, path, "desk")
-    return path
-
-
 def ids(repo: Repo, *words: str) -> list[str]:
     return [each["id"] for each in run_ok(repo.path, "checkpoint", "list", *words)["checkpoints"]]
 

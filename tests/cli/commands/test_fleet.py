@@ -4,22 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from git_agentos.fleet import names
 from git_agentos.fleet.records import Result
 from tests.support.fleet_engine import NOW, put_result, remote_of, tasks_file
 from tests.support.json_reference import check_document
-from tests.support.remotes import connect, make_bare
 from tests.support.repo import Repo, git
 from tests.support.tool import run, run_ok
-
-
-@pytest.fixture
-def shared(repo: Repo, tmp_path: Path) -> Path:
-    path = make_bare(tmp_path, repo)
-    connect(repo, path, "desk")
-    return path
 
 
 def test_a_fleet_of_which_nothing_runs_here(repo: Repo, shared: Path, tmp_path: Path) -> None:

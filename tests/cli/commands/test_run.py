@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.command_line import Answer, Cli
-from tests.support.confirming import set_up
+from tests.support.confirming import set_up_key
 from tests.support.json_reference import check_document
 from tests.support.repo import Repo
 from tests.support.runs import IS_RIGHT, LEARNS
@@ -52,9 +52,7 @@ def say(cli: Cli, repo: Repo) -> Any:
 @pytest.fixture
 def key(repo: Repo, tmp_path: Path) -> None:
     """The orchestrator's key is in place."""
-    file = tmp_path / "orchestrator.key"
-    file.write_text("any text")
-    set_up(repo, "agentos.approvalKey", str(file))
+    set_up_key(repo, tmp_path)
 
 
 def worktree(document: Any) -> Repo:

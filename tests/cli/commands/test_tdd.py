@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tests.support.command_line import Answer, Cli
-from tests.support.confirming import set_up
+from tests.support.confirming import set_up, set_up_key
 from tests.support.env import PROJECT_ROOT
 from tests.support.json_reference import check_document
 from tests.support.lean_python import minimal_venv
@@ -73,9 +73,7 @@ def say(cli: Cli, here: Repo) -> Say:
 @pytest.fixture
 def key(here: Repo, tmp_path: Path) -> None:
     """The orchestrator's key is in place."""
-    file = tmp_path / "orchestrator.key"
-    file.write_text("any text")
-    set_up(here, "agentos.approvalKey", str(file))
+    set_up_key(here, tmp_path)
 
 
 @pytest.fixture

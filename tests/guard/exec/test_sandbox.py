@@ -13,7 +13,7 @@ from git_agentos.errors import GuardError
 from git_agentos.git.location import locate
 from git_agentos.guard.exec import sandbox
 from tests.support.agents import agent_worktree
-from tests.support.confirming import set_up
+from tests.support.confirming import set_up, set_up_key
 from tests.support.guard.approvals import at_terminal
 from tests.support.repo import Repo, git_run
 from tests.support.sandbox import needs_bubblewrap
@@ -125,9 +125,8 @@ def test_no_configuration_can_be_made(dev: Repo, repo: Repo, tmp_path: Path, mon
 
 @needs_bubblewrap
 def test_keys_cannot_be_read(dev: Repo, repo: Repo, home: Path, tmp_path: Path) -> None:
-    key = tmp_path / "orchestrator.key"
+    key = set_up_key(repo, tmp_path)
     key.write_text("very secret")
-    set_up(repo, "agentos.approvalKey", str(key))
     own = home / ".config" / "git-agentos" / "key"
     run(dev.path, "guard", "exec", "--", "git", "merge", "v1")  # makes the user's key
     assert own.exists()

@@ -10,7 +10,7 @@ import pytest
 from git_agentos.guard.approval import approvals
 from git_agentos.guard.approval.approvals import ApprovalRequest
 from git_agentos.ui.lines import Lines
-from tests.support.confirming import set_up
+from tests.support.confirming import set_up_key
 from tests.support.repo import Repo
 from tests.support.tool import run_ok
 from tests.support.ui import NARROW, Driver, drive, five_agents
@@ -21,9 +21,7 @@ VIEW = "5"
 @pytest.fixture
 def key(repo: Repo, tmp_path: Path) -> None:
     """The orchestrator's key is in place."""
-    file = tmp_path / "orchestrator.key"
-    file.write_text("any text")
-    set_up(repo, "agentos.approvalKey", str(file))
+    set_up_key(repo, tmp_path)
 
 
 def asked(repo: Repo, agent: Repo, *argv: str, checkpoint: str | None = None) -> str:

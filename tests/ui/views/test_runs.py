@@ -14,7 +14,7 @@ import pytest
 from git_agentos.ui.lines import Lines
 from git_agentos.ui.views import runs as views
 from tests.support import runs, tdd_project
-from tests.support.confirming import set_up
+from tests.support.confirming import set_up_key
 from tests.support.repo import Repo
 from tests.support.tool import run_ok
 from tests.support.ui import NARROW, Driver, drive, five_agents
@@ -26,9 +26,7 @@ VIEW = "4"
 @pytest.fixture
 def key(repo: Repo, tmp_path: Path) -> None:
     """The orchestrator's key is in place."""
-    file = tmp_path / "orchestrator.key"
-    file.write_text("any text")
-    set_up(repo, "agentos.approvalKey", str(file))
+    set_up_key(repo, tmp_path)
 
 
 def text(ui: Driver) -> str:
