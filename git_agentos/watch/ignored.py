@@ -1,4 +1,5 @@
-"""The folders that are not watched, because a rule ignores them and git tracks nothing there.
+"""The folders that are not watched, because a rule ignores them and git tracks nothing there. `.agentos` is one of them
+without a rule: our own commands write there, also the checkpoints that the daemon creates.
 
 What git ignores changes with files of rules, with the configuration, and with the index: a file in an ignored folder
 that is added to the index is ignored no longer. All of these are looked at before an answer is given.
@@ -14,6 +15,7 @@ from git_agentos.git.location import Location
 
 _LIST = ("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z")
 _MATCH = ("check-ignore", "-z", "--stdin")
+_OWN = b".agentos/"
 _MOST_PATHS = 200  # on a command line; of more, the whole worktree is asked for
 _Stamp = tuple[int, ...]
 
@@ -38,7 +40,12 @@ class IgnoredFolders:
         # git lists a folder, too, of which no more is ignored than the files that are in it now.
         data = b"".join(b"./" + path[:-1] + b"\0" for path in out.split(b"\0") if path.endswith(b"/"))
         out = self._git(*_MATCH, data=data) if data else b""
-        return {path.removeprefix(b"./") + b"/" for path in out.split(b"\0") if path}
+        return {path.removeprefix(b"./") + b"/" for path in out.split(b"\0") if path} | self._own(paths)
+
+    def _own(self, paths: Collection[bytes]) -> set[bytes]:
+        """Our own folder, if it is among these paths (or there, for none) and git tracks nothing in it."""
+        there = _OWN in paths or (not paths and os.path.isdir(os.path.join(self._location.root, os.fsdecode(_OWN))))
+        return {_OWN} if there and not self._git("ls-files", "-z", "--", _OWN) else set()
 
     def forget_rules(self) -> None:
         """A file of rules in the worktree was changed."""

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from git_agentos.git.location import locate
 from git_agentos.process import table
-from git_agentos.watch import place
+from git_agentos.watch import control, place
 from tests.support import filesystems
 from tests.support.repo import Repo
 from tests.support.tool import run, run_ok
@@ -34,6 +35,25 @@ def test_what_has_changed_is_saved_once_nothing_happens(asked: Repo) -> None:
     assert (saved["trigger"], saved["created_by"]) == ("periodic", "main")
     time.sleep(3)  # longer than it waits for quiet
     assert newest(asked) == saved
+
+
+def test_a_checkpoint_is_no_change_that_asks_for_another_one(asked: Repo) -> None:
+    """It opens the database in `.agentos`, and so writes there."""
+    run_ok(asked.path, "worktree", "create", "dev-1")
+    agent = Repo(asked.path.parent / "repo.worktrees" / "dev-1")
+    agent.write("new.txt", "by an agent\n")
+    wait_until(lambda: (newest(agent) or {}).get("trigger") == "periodic", "it is saved")
+    assert (agent.path / ".agentos" / "issue_workflow.db").exists()
+
+    def moment() -> str | None:
+        found = control.moments(locate(str(agent.path)))
+        return None if found is None else found[str(agent.path)]
+
+    wait_until(lambda: moment() is not None, "nothing is open")
+    before = moment()
+    run_ok(agent.path, "checkpoint", "--trigger", "periodic")
+    wait_until(lambda: moment() is not None, "nothing is open")
+    assert moment() == before
 
 
 def test_while_something_changes_all_the_time(asked: Repo) -> None:

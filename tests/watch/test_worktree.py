@@ -90,6 +90,25 @@ def test_ignored_folders_are_not_watched(repo: Repo, watch: Watch) -> None:
     assert watch.worktree.folder_count == before
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_our_own_folder_is_watched_only_with_a_tracked_file_in_it(repo: Repo, is_there: bool) -> None:
+    if is_there:
+        repo.write(".agentos/state.db", "1\n")
+    with watching(repo.path) as watch:
+        repo.write(".agentos/state.db", "2\n")
+        watch.changed()
+        before = watch.worktree.moment()
+        repo.write(".agentos/state.db", "3\n")
+        repo.write(".agentos/state.db-wal", "4\n")
+        assert watch.changed() == set()
+        assert watch.worktree.moment() == before
+        repo.write(".agentos/notes", "1\n")
+        repo.git("add", "--force", ".agentos/notes")
+        watch.changed()
+        repo.write(".agentos/notes", "2\n")
+        assert covers(watch.changed(), ".agentos/notes")
+
+
 @pytest.mark.parametrize("how", ["rules", "index", "exclude", "configuration", "excludes file", "user's rules"])
 def test_a_folder_that_is_ignored_no_longer_is_watched(
     repo: Repo, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
