@@ -25,7 +25,9 @@ _AGENTS = 50
 _FILES = 2_000
 _SIZE = (70, 140)  # lines and columns of the terminal
 _KEYS = 200
+_TYPED = b"jjjk>kk<j\x06"  # each moves the cursor, wherever it is then
 _QUIET = 0.03  # seconds without output after which a key has been answered
+_SETTLED = 0.4  # after which nothing more comes: a preview is made a moment after a key
 _IDLE = 30.0  # seconds
 _LONGEST = 120.0
 _ALL = re.compile(rb"[0-9] in all")  # of the events; before, it is `200+ in all`
@@ -78,7 +80,7 @@ def _keys(bench: Bench, arena: Arena) -> None:
         terminal.type(b"2")
         terminal.wait_for(_ALL)
         time.sleep(1)
-        times = sorted(terminal.answered(b"jjjkG>j<jk"[n % 10 : n % 10 + 1]) for n in range(_KEYS))
+        times = sorted(terminal.answered(_TYPED[n % 10 : n % 10 + 1]) for n in range(_KEYS))
     late = times[int(len(times) * 0.95)]
     bench.add(
         "ui", f"a key in a timeline of {bench.scale.listed:,} checkpoints, 95th percentile", "≤ 100 ms",
@@ -113,7 +115,7 @@ class _Terminal:
 
     def answered(self, key: bytes) -> float:
         """Seconds from a key until the last change of the screen that it makes."""
-        while self._read(_QUIET):
+        while self._read(_SETTLED):
             pass
         begin = last = time.perf_counter()
         self.type(key)
