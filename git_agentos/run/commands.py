@@ -34,7 +34,7 @@ from git_agentos.run.rollback import Rollback, rollback_and_record, rollback_wor
 from git_agentos.run.runner import Runner, end_as_tampered, judge_killed_step, seal_run, spec_to_resume
 from git_agentos.run.spec import RunSpec
 from git_agentos.run.step import Observer, RunSetup, SilentObserver
-from git_agentos.worktree import record
+from git_agentos.worktree import layout, record
 
 __all__ = [
     "Observer",
@@ -213,7 +213,13 @@ def rollback(context: OpenWorktree, run_id: str | None, point: str, *, dry_run: 
 
 
 def _require_known(context: OpenWorktree, run_id: str, *, dry_run: bool) -> None:
-    """RunError where there is no such run, and never was one. Evidence that only git has is made again."""
+    """RunError where there is no such run, and never was one, or where its record came from elsewhere: the worktree is
+    not this repository's, and another one may have its path. Evidence that only git has is made again."""
+    if evidence_store.is_from_elsewhere(context.location, run_id):
+        known = preparation.last_known_context(context, run_id)
+        here = layout.path_of(context.location, context.settings, contexts.worktree_id(run_id))
+        if known is None or known.worktree_path != here:
+            raise evidence_store.foreign(run_id)
     try:
         (evidence_store.open_to_read if dry_run else evidence_store.open_or_rebuild)(context.location, run_id)
     except (RunError, RepositoryError):

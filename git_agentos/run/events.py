@@ -140,6 +140,7 @@ class Run:
     not_saved: list[Skipped] = field(default_factory=list)  # what rollbacks could not save
     last_saved: str | None = None  # the checkpoint from before the last such damage
     last_saved_at: str | None = None  # its time
+    here: bool = True  # False: its record came from another repository or user, and can only be read
 
     @property
     def is_external(self) -> bool:

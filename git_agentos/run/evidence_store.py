@@ -24,6 +24,7 @@ from git_agentos.run.context import (
     is_id,
     runs_folder,
     with_current_paths,
+    worktree_id,
 )
 from git_agentos.run.events import EVENTS, Event
 from git_agentos.run.evidence import Evidence
@@ -33,7 +34,7 @@ from git_agentos.run.journal import Journal
 from git_agentos.run.sealing import Verification
 from git_agentos.store import database_path
 from git_agentos.util import directories, files
-from git_agentos.worktree import layout
+from git_agentos.worktree import layout, record
 
 
 def create(location: Location, run_id: str) -> Evidence:
@@ -181,11 +182,32 @@ def open_or_rebuild(location: Location, run_id: str) -> Evidence:
     if not is_there and evidence_copy.find_copy(location, run_id) is not None:
         if lock.holder(location, run_id) is not None:
             return Evidence(path, run_id, location)  # its process says what has become of it
-        raise RunError(
-            f"the record of run '{run_id}' was not written with your key, or not in this repository",
-            "git agentos run show prints it; the run can be resumed where it was started",
-        )
+        raise foreign(run_id)
     return open_existing(location, run_id)
+
+
+def is_from_elsewhere(location: Location, run_id: str) -> bool:
+    """Whether all that is known of a run is a copy of its record that was not made here, as of one that a worker of a
+    fleet has done: neither evidence, nor a note, nor a worktree."""
+    if (
+        not is_id(run_id)
+        or os.path.lexists(evidence_path(location, run_id))
+        or noted_prepared(location, run_id) is not None
+    ):
+        return False
+    copy = evidence_copy.find_copy(location, run_id)
+    if copy is None or record.get(location.common_dir, worktree_id(run_id)) is not None:
+        return False
+    return Evidence(copy.path, run_id, files=copy).is_foreign()
+
+
+def foreign(run_id: str) -> RunError:
+    """The error for what cannot be done with a run whose record was not made here."""
+    return RunError(
+        f"the record of run '{run_id}' was not written with your key, or not in this repository: it can only be read",
+        "git agentos run show prints it; the run can be resumed where it was started\n"
+        "git agentos fleet accept merges the results of a fleet",
+    )
 
 
 def rebuild_folders(location: Location) -> list[str]:

@@ -88,7 +88,7 @@ def show(context: OpenWorktree, run_id: str) -> Run:
         return _as_now(context, _damaged(context, run_id, reason))
     if found.is_copy and found.is_foreign():
         copied = state_of(run_id, parse_events(found.read(EVENTS) or b"", run_id))
-        return _as_now(context, copied.run(found.folder, alive=False))
+        return _as_now(context, replace(copied.run(found.folder, alive=False), here=False))
     return current_run(context, found)
 
 

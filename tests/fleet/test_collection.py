@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from tests.support import fleet_results, remotes
 from tests.support.fleet_results import Site, task
 from tests.support.repo import Repo, git
 from tests.support.runs import context_of
+from tests.support.snapshot import snapshot
+from tests.support.tool import run, run_ok
 
 
 @pytest.fixture
@@ -58,6 +61,35 @@ def test_any_clone_collects(site: Site, tmp_path: Path) -> None:
     [found] = collection.collect(context_of(other), fleet_results.ID).results
     assert found.commit == done["a"].commit
     assert other.text("rev-parse", "fleet/f/a") == found.commit
+
+
+def test_a_run_of_a_worker_is_only_read_here(site: Site) -> None:
+    """Its worktree is the worker's; in forged evidence the path may be that of any folder."""
+    site.submit(task("a"))
+    site.work("a")
+    collection.collect(site.context, fleet_results.ID)
+    found = query.show(site.context, "f-a")
+    assert found.context is not None
+    assert (found.here, query.list_runs(site.context)[0].here) == (False, False)
+    shutil.rmtree(found.context.worktree_path)
+    before = snapshot(site.repo)
+    for words in (
+        ("rollback", "f-a"),
+        ("rollback", "f-a", "--dry-run"),
+        ("run", "resume", "f-a"),
+        ("run", "cancel", "f-a"),
+    ):
+        done = run(site.repo.path, *words)
+        assert done.code == 1, done
+        assert b"it can only be read" in done.err
+        assert b"git agentos fleet accept" in done.err
+    assert run_ok(site.repo.path, "run", "cleanup", "f-a")["cleaned"] == []
+    assert snapshot(site.repo) == before
+    assert not Path(found.context.worktree_path).exists()
+    assert query.show(site.context, "f-a") == found
+    said = run(site.repo.path, "run", "show", "f-a")
+    assert b"Worktree:" not in said.out
+    assert b"git agentos run accept" not in said.err
 
 
 def test_a_branch_that_went_on_is_kept(site: Site) -> None:

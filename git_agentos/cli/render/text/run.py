@@ -25,6 +25,7 @@ from git_agentos.util import quote
 from git_agentos.util.values import count
 
 if TYPE_CHECKING:
+    from git_agentos.run.context import WorkspaceContext
     from git_agentos.run.events import Run, Step
     from git_agentos.run.sealing import Verification
 
@@ -57,9 +58,19 @@ def run_header(run: Run) -> str:
     if context is None:
         return f"run {run.run_id}"
     return (
-        f"run {run.run_id}: on branch '{quote.line(context.branch_name)}' from {quote.line(context.base_ref)} "
-        f"({abbrev(context.base_sha)}), in {quote.path(context.worktree_path)}"
+        f"run {run.run_id}: on branch '{quote.line(context.branch_name)}' from {_base(context)}, "
+        f"in {quote.path(context.worktree_path)}"
     )
+
+
+def _base(context: WorkspaceContext) -> str:
+    """The base as it was named, and its commit; the commit alone where it was named by its id."""
+    commit = abbrev(context.base_sha)
+    return commit if _is_commit(context) else f"{quote.line(context.base_ref)} ({commit})"
+
+
+def _is_commit(context: WorkspaceContext) -> bool:
+    return context.base_ref == context.base_sha
 
 
 def step_label(run: Run, step: Step) -> str:
@@ -123,7 +134,7 @@ def _hints_if_passed(run: Run) -> list[str]:
     id_ = run.run_id
     hints = [f"'git agentos run diff {id_}' shows its changes"]
     if _is_validated(run):
-        has_branch = run.context is not None and run.context.base_ref != "HEAD"
+        has_branch = run.context is not None and run.context.base_ref != "HEAD" and not _is_commit(run.context)
         into = f" into '{quote.line(run.context.base_ref)}'" if run.context is not None and has_branch else ""
         hints.append(f"'git agentos run accept {id_}' merges it{into}")
     return [*hints, f"'git agentos rollback {id_}' discards its changes"]
@@ -317,7 +328,7 @@ def _row(run: Run, style: Style) -> tuple[layout.Cell, ...]:
         (state, _COLOURS.get(run.state, "cyan")),
         quote.line(run.task_id or "-"),
         f"{len(run.attempts)} of {run.max_attempts}",
-        f"{quote.line(context.base_ref)} ({abbrev(context.base_sha)})" if context is not None else "-",
+        _base(context) if context is not None else "-",
         relative_time(run.started_at, style.now),
     )
 
@@ -348,11 +359,11 @@ def _facts(run: Run, style: Style) -> list[tuple[str, str | None]]:
         ("Task", quote.line(run.task_id) if run.task_id else None),
         ("Agent", quote.line(context.agent_id) if context else None),
         ("Driven by", quote.line(run.tool) if run.is_external and run.tool else None),
-        ("Base", f"{quote.line(context.base_ref)} at {abbrev(context.base_sha)}" if context else None),
+        ("Base", _base(context) if context else None),
         ("Branch", quote.line(context.branch_name) if context else None),
-        ("Worktree", quote.path(context.worktree_path) if context else None),
+        ("Worktree", quote.path(context.worktree_path) if context and run.here else None),
         ("Archived", f"in {abbrev(run.archive)}" if run.archive else None),
-        ("Evidence", quote.path(run.evidence)),
+        ("Evidence", quote.path(run.evidence) if run.here else "a copy in git, of a record that was not made here"),
         ("Started", time_and_age(run.started_at, style)),
         ("Ended", time_and_age(run.ended_at, style) if run.ended_at else None),
         ("Left", _left(run)),
@@ -367,6 +378,11 @@ def _facts(run: Run, style: Style) -> list[tuple[str, str | None]]:
 
 def _next_steps(run: Run) -> tuple[str, ...]:
     id_ = run.run_id
+    if not run.here:
+        return (
+            f"'git agentos run diff {id_}' shows its changes",
+            "'git agentos fleet accept' merges the results of a fleet",
+        )
     if run.state == "interrupted" and _is_resumable(run):
         return (f"'git agentos run resume {id_}' continues it", f"'git agentos rollback {id_}' resets it to its base")
     if run.state == "open" and run.tool == "tdd":
