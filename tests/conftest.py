@@ -55,9 +55,13 @@ def _sealed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     yield
     daemon.end_all()
-    # All tests of a process have one home folder: what another one would meet there has a home of its own.
-    assert (_HOME / ".gitconfig").read_bytes() == _GITCONFIG, "the test has changed the user's configuration"
-    assert not (_HOME / ".run").exists(), "the test has made a runtime folder, in which other tests look for sockets"
+    # All tests of a process have one home folder: one that would leave this there needs a home of its own.
+    gitconfig, runtime = _HOME / ".gitconfig", _HOME / ".run"
+    is_same, has_runtime = gitconfig.read_bytes() == _GITCONFIG, runtime.exists()
+    gitconfig.write_bytes(_GITCONFIG)
+    shutil.rmtree(runtime, ignore_errors=True)
+    assert is_same, "the test has changed the user's configuration"
+    assert not has_runtime, "the test has made a runtime folder, in which other tests look for sockets"
 
 
 @pytest.fixture

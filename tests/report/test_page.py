@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import html
 import json
-import os
 import re
-import shutil
 import subprocess
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from git_agentos import log, open_workspace
 from git_agentos.cli.render.html import report as pages
 from git_agentos.report import lanes
+from tests.support import browser
 from tests.support.agents import agent_worktree
 from tests.support.json_reference import check_document
 from tests.support.page import Page, assert_harmless
@@ -189,15 +186,6 @@ def test_each_kind_has_a_colour() -> None:
 # -- in a browser ----------------------------------------------------------------------------------------------------
 
 
-def _chromium() -> str:
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if found is None:
-        if os.environ.get("AGENTOS_TEST_CI"):
-            pytest.fail("Chromium is not installed")
-        pytest.skip("Chromium is not installed")
-    return found
-
-
 # Frames of the page, as wide as a phone and as a large screen (a window cannot be as narrow as a phone), and what the
 # browser makes of it: widths of frame and page, and how many marks are drawn in it, and are shown in lists.
 _FRAMES = """<!doctype html><body>{frames}<script>
@@ -221,7 +209,7 @@ onload = () => document.querySelectorAll("iframe").forEach(look);
 
 def test_in_chromium(repo: Repo, tmp_path: Path) -> None:
     """On a phone and on a large screen, the page is as wide as the window, and each mark is drawn, or in the list."""
-    chromium = _chromium()
+    chromium = browser.program()
     Team(repo)
     document, text = _written(repo)
     frames = "".join(f'<iframe style="width:{width}px" srcdoc="{html.escape(text)}"></iframe>' for width in (400, 1280))
@@ -230,7 +218,8 @@ def test_in_chromium(repo: Repo, tmp_path: Path) -> None:
     options = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
     words = [*options.split(), "--disable-component-update", "--disable-sync", "--hide-scrollbars", "--dump-dom"]
     profile = f"--user-data-dir={tmp_path / 'profile'}"
-    done = subprocess.run([chromium, *words, profile, page.as_uri()], check=True, capture_output=True, text=True)
+    argv, own = [chromium, *words, profile, page.as_uri()], browser.environment(tmp_path)
+    done = subprocess.run(argv, check=True, capture_output=True, text=True, env=own)
     found = re.search(r'data-result="([^"]+)"', done.stdout)
     assert found is not None
     count = sum(len(each["marks"]) for each in document["agents"])

@@ -579,7 +579,6 @@ def test_a_grant_in_a_page_is_that_of_the_terminal(repo: Repo) -> None:
 # -- in a browser ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(browser.PROGRAM is None, reason="no Chromium")
 def test_in_a_browser(repo: Repo, tmp_path: Path) -> None:
     run_ok(repo.path, "worktree", "create", "dev-001", "--no-guard")
     id_ = _request(repo)
