@@ -23,7 +23,7 @@ def site(repo: Repo, tmp_path: Path) -> Site:
 @pytest.mark.slow
 @pytest.mark.parametrize("interval", ["0", "1h"])
 def test_a_worker(runner: Runner, site: Site, interval: str) -> None:
-    git(site.folder, "config", "--global", "agentos.fleet.liveInterval", interval)
+    site.configure("agentos.fleet.liveInterval", interval)
     steps = [{"kind": "agent", "command": "echo x >f"}, {"kind": "validate", "command": "grep -q x f"}]
     site.submit(*({"id": id_, "steps": steps} for id_ in ("on-one", "on-two", *(f"t{n}" for n in range(3000)))))
     one, two = site.machine("one"), site.machine("two")

@@ -46,10 +46,10 @@ validate = "true"
 _QUEUE = "sh -c {command} </dev/null >/dev/null 2>&1 &"
 
 
-def _environment(folder: Path) -> dict[str, str]:
+def _environment(site: Site) -> dict[str, str]:
     """What a person has, and every machine: the commands of this environment are on PATH."""
     path = os.pathsep.join((os.path.dirname(sys.executable), os.environ["PATH"]))
-    return {"PATH": path, "GREETING": "hello", "AGENTOS_FLEET_DIR": str(folder)}
+    return {**site.environment, "PATH": path, "GREETING": "hello", "AGENTOS_FLEET_DIR": str(site.folder / "machine")}
 
 
 def _results(site: Site, name: str, *options: str) -> Mapping[str, Any]:
@@ -58,7 +58,7 @@ def _results(site: Site, name: str, *options: str) -> Mapping[str, Any]:
     path.write_text(_FILE)
     words = ("fleet", "submit", str(path), "--name", name, "--pass-env", "GREETING", "--remote", "origin", *options)
     argv = [sys.executable, "-m", "git_agentos", "--json", *words]
-    environment = {**os.environ, **_environment(site.folder / "machine")}
+    environment = {**os.environ, **_environment(site)}
     done = subprocess.run(argv, cwd=site.repo.path, env=environment, capture_output=True)
     assert done.returncode == 1, done  # one task fails
     found = {}
@@ -95,14 +95,12 @@ def test_local_and_command(site: Site) -> None:
 
 
 @pytest.mark.slow
-def test_local_and_ray(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_and_ray(site: Site) -> None:
     pytest.importorskip("ray")
     from tests.support import ray_clusters
 
-    for name, value in _environment(site.folder / "machine").items():  # those of the nodes
-        if name != "GREETING":
-            monkeypatch.setenv(name, value)
-    with ray_clusters.cluster({"num_cpus": 1}, {"num_cpus": 1}) as (cluster, _):
+    of_nodes = {name: value for name, value in _environment(site).items() if name != "GREETING"}
+    with ray_clusters.variables(of_nodes), ray_clusters.cluster({"num_cpus": 1}, {"num_cpus": 1}) as (cluster, _):
         found = _results(site, "ray", "--engine", "ray", "--address", cluster.address)
 
     assert found == _expected(site)

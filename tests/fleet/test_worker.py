@@ -374,7 +374,7 @@ def _tree_with(shared: Path, tree: str, path: str, data: bytes) -> str:
 
 
 def test_an_interrupted_worker_says_how_far_it_is(site: Site) -> None:
-    git(site.folder, "config", "--global", "agentos.fleet.liveInterval", "1h")
+    site.configure("agentos.fleet.liveInterval", "1h")
     folder = site.folder
     site.submit(
         {
@@ -420,7 +420,7 @@ def test_a_remote_that_is_away_is_waited_for(site: Site) -> None:
 
 
 def test_a_result_that_could_not_be_pushed_is_pushed_by_the_next_worker(site: Site) -> None:
-    git(site.folder, "config", "--global", "agentos.fleet.remoteWait", "0")
+    site.configure("agentos.fleet.remoteWait", "0")
     folder, away, go = site.folder, site.shared.with_suffix(".away"), site.folder / "go"
     site.submit({"id": "a", "agent": f"{counted(folder, 'agent')}; echo x >f; {waits_for(go)}"})
     machine = site.machine("one")

@@ -42,6 +42,14 @@ class Site:
     def remote(self) -> Remote:
         return Remote(open_workspace(self.repo.path).context.repository, "origin")
 
+    def configure(self, key: str, value: str) -> None:
+        """Set a key of the configuration of whoever works for this site; the home folder is shared with other tests."""
+        path = self.folder / "site.gitconfig"
+        if not path.exists():
+            path.write_text(f"[include]\n\tpath = {os.environ['GIT_CONFIG_GLOBAL']}\n")
+        git(self.folder, "config", "--file", str(path), key, value)
+        self.environment["GIT_CONFIG_GLOBAL"] = str(path)
+
     def submit(self, *rows: Mapping[str, Any], fleet: str = FLEET) -> str:
         """Record tasks on the remote, as `fleet submit` does, and start nothing."""
         path = self.folder / f"{fleet}.jsonl"
@@ -166,5 +174,6 @@ def make(repo: Repo, folder: Path) -> Site:
     """A site whose remote has nothing yet but what is pushed to it; there are no pauses between two `live` pushes."""
     shared = make_bare(folder, repo)
     connect(repo, shared, "desk")
-    git(folder, "config", "--global", "agentos.fleet.liveInterval", "0")
-    return Site(repo, shared, folder)
+    site = Site(repo, shared, folder)
+    site.configure("agentos.fleet.liveInterval", "0")
+    return site
