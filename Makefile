@@ -7,6 +7,7 @@ PREFIX ?=
 PYTEST_ARGS ?=
 QUICK_SECONDS ?= 500
 CLIENTS ?=
+RUNS ?= 200
 MATRIX ?=
 MODES ?= on killed stopped
 DAEMON_TESTS ?= tests/cli tests/concurrency tests/guard/enforcement tests/hooks tests/law tests/states
@@ -44,8 +45,9 @@ test-clients: $(VENV)/.test ## real agent clients, from npm, against a model ser
 	$(BIN)/python -m tests.clients.install $(VENV)/clients $(CLIENTS)
 	$(BIN)/pytest -m clients tests/clients $(if $(CLIENTS),-k '$(subst $(space), or ,$(strip $(CLIENTS)))') $(PYTEST_ARGS)
 
-test-ray: $(VENV)/.ray $(VENV)/.compiled ## fleets on Ray clusters of several nodes on this machine; without Ray, these tests are skipped
-	$(BIN)/pytest tests/fleet/engines/test_ray.py tests/fleet/test_engines_agree.py $(PYTEST_ARGS)
+test-ray: $(VENV)/.ray $(VENV)/.compiled ## fleets on Ray clusters of several nodes on this machine; nodes are killed [RUNS=200]
+	AGENTOS_TEST_FLEET_RUNS=$(RUNS) $(BIN)/pytest tests/fleet/engines/test_ray.py tests/fleet/engines/test_ray_lost.py tests/fleet/test_engines_agree.py \
+	  tests/fleet/test_ray_fleet.py $(PYTEST_ARGS)
 
 plugins: $(VENV)/.dev ## the plugin packages of the clients, from plugins/source and the hooks of guard integrate
 	$(BIN)/python plugins/build.py

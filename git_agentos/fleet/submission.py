@@ -85,27 +85,29 @@ def submit(
     remote or the engine does not take it; nothing was started then. LockedError where another process of this clone
     submits it. SIGINT, SIGTERM and SIGHUP end the wait, and the workers of this machine, whose runs can be continued.
     """
-    prepared = _Prepared(context, request, engine, environment)
-    with _only_one(context, prepared.id):
-        found = prepared.record()
-        work = _Work(prepared, found, observer)
-        try:
-            with _raising():
-                work.do()
-            is_interrupted = False
-        except KeyboardInterrupt:
-            is_interrupted = True
-        finally:
-            engine.end()
-        if engine.name == LOCAL:
-            _clear(prepared.url, environment)
-        return Submitted(work.status(), tuple(prepared.open_tasks(found)), is_interrupted)
+    with _ending(engine):
+        prepared = _Prepared(context, request, engine, environment)
+        with _only_one(context, prepared.id):
+            found = prepared.record()
+            work = _Work(prepared, found, observer)
+            try:
+                with _raising():
+                    work.do()
+                is_interrupted = False
+            except KeyboardInterrupt:
+                is_interrupted = True
+            finally:
+                engine.end()
+            if engine.name == LOCAL:
+                _clear(prepared.url, environment)
+            return Submitted(work.status(), tuple(prepared.open_tasks(found)), is_interrupted)
 
 
 @authorize.entry("fleet", "submit")
 def plan(context: OpenWorktree, request: Request, engine: Engine, *, environment: Mapping[str, str]) -> Submitted:
     """What `submit` would do; it raises the same errors, but for what the remote says to a push. Nothing is pushed."""
-    prepared = _Prepared(context, request, engine, environment)
+    with _ending(engine):
+        prepared = _Prepared(context, request, engine, environment)
     found = prepared.found or prepared.new()
     return Submitted(prepared.reader.status(found), tuple(prepared.open_tasks(found)))
 
@@ -116,7 +118,8 @@ def detach(
 ) -> Submitted:
     """Submit a fleet, and have a process of its own wait for it; `words` are the options of that one's `fleet submit`.
     Errors as those of `submit`."""
-    prepared = _Prepared(context, request, engine, environment)
+    with _ending(engine):
+        prepared = _Prepared(context, request, engine, environment)
     with _only_one(context, prepared.id):
         found = prepared.record()
     open_tasks = tuple(prepared.open_tasks(found))
@@ -300,6 +303,15 @@ def _clear(url: str, environment: Mapping[str, str]) -> None:
 
 def _folder(context: OpenWorktree) -> str:
     return directories.make_own(context.location.shared_state_dir, "fleets")
+
+
+@contextlib.contextmanager
+def _ending(engine: Engine) -> Iterator[None]:
+    """What an engine has connected to, or started, ends with it, whatever happens."""
+    try:
+        yield
+    finally:
+        engine.end()
 
 
 @contextlib.contextmanager

@@ -107,9 +107,10 @@ def start_for_answer(argv: Sequence[str], *, cwd: str, env: Mapping[str, str]) -
     )
 
 
-def start_tied(argv: Sequence[str], *, env: Mapping[str, str], output: int) -> Child:
+def start_tied(argv: Sequence[str], *, env: Mapping[str, str], output: int, keep: Sequence[int] = ()) -> Child:
     """Start a program in a session of its own, which gets SIGTERM when this thread is gone (on Linux); the caller reaps
-    it. It works in `/`, and writes its stderr to the descriptor `output`; its stdout is discarded."""
+    it. It works in `/`, and writes its stderr to the descriptor `output`; its stdout is discarded. `keep` are
+    descriptors that it inherits."""
     return subprocess.Popen(
         argv,
         cwd="/",
@@ -118,6 +119,7 @@ def start_tied(argv: Sequence[str], *, env: Mapping[str, str], output: int) -> C
         stdout=subprocess.DEVNULL,
         stderr=output,
         start_new_session=True,
+        pass_fds=tuple(keep),
         preexec_fn=_end_with_parent(),  # noqa: PLW1509  (it only calls prctl and getppid)
     )
 

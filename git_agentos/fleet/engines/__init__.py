@@ -4,5 +4,5 @@ port            what an engine can do
 choice          which engine is meant, with which options
 local           workers on this machine, some at a time
 command         shell text that hands a worker to Slurm, Kubernetes and the like
-ray             tasks of a Ray cluster; `ray_keeper` is what is sent there
+ray             tasks of a Ray cluster; `ray_driver` is the process that talks to it, `ray_keeper` what is sent there
 """

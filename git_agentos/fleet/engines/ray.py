@@ -1,38 +1,40 @@
 """The engine `ray`: workers as tasks of a Ray cluster, which knows the resources, and starts them anew elsewhere where
-a node is lost. Nothing else of this package imports Ray, but for what is sent to the cluster (`ray_keeper.py`).
+a node is lost.
 
-A cluster that is there (`ray start`) is used; where there is none, and no address was given, one is started on this
-machine, and ended with the engine.
+Another process talks to the cluster (`ray_driver.py`). Ray takes signals for itself, writes to stderr what it likes,
+waits for minutes where nobody answers, and ends the process that it is in where its part of the cluster is lost: none
+of that may happen to who submits.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import logging
 import os
-import signal
-import socket
 import sys
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from multiprocessing import connection
 from typing import Any
 
 from git_agentos import redact_lines
-from git_agentos.errors import FleetError, UsageError, system_reason
+from git_agentos.errors import AgentosError, FleetError, UsageError, system_reason
 from git_agentos.fleet.engines import port
 from git_agentos.fleet.engines.port import Ended, Order, Unfit
+from git_agentos.process import programs
 
-_NAMESPACE = "git-agentos"
-_HEAD = {"node:__internal_head__": 0.001}  # Ray's own resource: where it is lost, so is the cluster
-_OBJECTS = 100 << 20  # bytes of memory that Ray may use for values: ours are small
-_PATIENCE = 10.0  # seconds for an address to answer
-_AUTO, _HERE = "auto", "local"
+_MODULE = "git_agentos.fleet.engines.ray_driver"
+_LONGEST_CONNECT = 120.0  # seconds; a cluster that is busy answers late, and one that is hung never
+_LONGEST_END = 60.0  # seconds; Ray waits for the processes of a cluster that it has started
+_GRACE = 5.0  # seconds between SIGTERM and SIGKILL
+_TICK = 0.5  # seconds
+_ERRORS: Mapping[str, type[AgentosError]] = {each.__name__: each for each in (FleetError, UsageError, Unfit)}
 
 
 class RayEngine:
-    """`address` is one that `ray.init` takes (None: the cluster of this machine). A worker that is lost with its node
-    is started anew `retries` times; `most` workers run at once (None: as many as there is room for)."""
+    """`address` is HOST:PORT, as `ray start` says it (None: the cluster of this machine; where there is none, one is
+    started here, and ended with the engine). A worker that is lost with its node is started anew `retries` times;
+    `most` workers run at once (None: as many as there is room for)."""
 
     name = port.RAY
     reports_ends = True
@@ -40,244 +42,134 @@ class RayEngine:
 
     def __init__(self, *, address: str | None, retries: int, most: int | None = None) -> None:
         self._address = address
-        self._retries = retries
-        self._most = most
-        self._is_ours = False
-        self._ray: Any = None  # the module, once there is a connection
-        self._keeper: Any = None
-        self._known = 0  # how many ends were seen
-        self._orders: dict[str, Order] = {}  # what runs
-        self._unsent: list[Order] = []
+        self._options = (address, retries, most)
+        self._process: _Process | None = None
+        self._running: dict[str, Order] = {}
 
     def check(self, orders: Sequence[Order], /) -> None:
-        self._connect()
-        with self._asked():
-            nodes = [_Node(each) for each in self._ray.nodes() if each["Alive"]]
-        for order in orders:
-            try:
-                self._ray.remote(lambda: None).options(**_options(order))
-            except (TypeError, ValueError) as error:
-                raise Unfit(order.task, f"Ray cannot start the task '{order.task}': {_first_line(error)}") from error
-            _check_room(order, nodes)
+        self._connected().ask("check", list(orders))
 
     def start(self, order: Order, /) -> None:
-        self._orders[order.task] = order
-        self._unsent.append(order)
+        self._connected().ask("start", order)
+        self._running[order.task] = order
 
     def poll(self, patience: float, /) -> Sequence[Ended]:
-        if not self._orders:
+        if not self._running:
             return ()
-        with self._asked():
-            found = self._ask(patience)
-        self._known += len(found)
         ended = []
-        for task, code, said in found:
-            if (order := self._orders.pop(task, None)) is not None:
+        for task, code, said in self._connected().ask("poll", patience):
+            if (order := self._running.pop(task, None)) is not None:
                 ended.append(Ended(task, code, _detail(said, order.environment)))
         return ended
 
     def cancel(self, task: str, /) -> None:
-        if task in self._orders:
-            with self._asked():
-                self._send()
-                self._ray.get(self._keeper.cancel.remote(task))
+        if task in self._running:
+            self._connected().ask("cancel", task)
 
     def end(self) -> None:
-        if self._ray is None:
+        process, self._process = self._process, None
+        if process is None:
             return
         try:
-            if self._unsent and not self._is_ours:
-                with self._asked():
-                    self._send()
+            # Where all workers have ended, the cluster may be gone as well.
+            with contextlib.nullcontext() if self._running else contextlib.suppress(FleetError):
+                process.ask("end", patience=_LONGEST_END)
         finally:
-            self._ray.shutdown()
-            self._ray = self._keeper = None
+            process.end(_LONGEST_END)
 
-    def _connect(self) -> None:
-        if self._ray is not None:
-            return
-        # Ray would report its use to its makers.
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        logging.getLogger("ray").setLevel(logging.ERROR)
-        try:
-            import ray
-        except ImportError as error:
-            raise FleetError(
-                f"the engine ray cannot be loaded: {error}", "pip install 'git-agentos[fleet]' installs it"
-            ) from error
-        if self._address is not None:
-            _require_answer(self._address)
-        options: dict[str, Any] = {"namespace": _NAMESPACE, "log_to_driver": False, "logging_level": logging.ERROR}
-        with _own_signals():
+    def _connected(self) -> _Process:
+        if self._process is None:
+            process = _Process()
             try:
-                ray.init(address=self._address or _AUTO, **options)
-            except Exception as error:  # it raises what its layers raise: gRPC's, OSError, RuntimeError
-                if self._address is not None or not isinstance(error, ConnectionError):
-                    raise _out_of_reach(self._address, _first_line(error)) from error
-                self._is_ours = True
-                with _program_on_path():
-                    ray.init(address=_HERE, include_dashboard=False, object_store_memory=_OBJECTS, **options)
-        # It would print what nodes report, which may be the logs of one that was lost.
-        with contextlib.suppress(AttributeError):
-            ray._private.worker._worker_logs_enabled = False
-        self._ray = ray
+                process.ask("load")
+                process.ask("connect", *self._options, patience=_LONGEST_CONNECT)
+            except _Silent as error:
+                process.end(0)
+                where = f" at '{self._address}'" if self._address else ""
+                raise FleetError(
+                    f"the Ray cluster{where} cannot be reached: no answer in {_LONGEST_CONNECT:g} seconds", error.hint
+                ) from error
+            except AgentosError:
+                process.end(_LONGEST_END)
+                raise
+            except BaseException:
+                process.end(0)
+                raise
+            self._process = process
+        return self._process
 
-    @contextlib.contextmanager
-    def _asked(self) -> Iterator[None]:
-        """A cluster that does not answer is a FleetError."""
+
+class _Silent(FleetError):
+    """There was no answer in time."""
+
+
+class _Process:
+    """The process that talks to the cluster. It ends when this one is gone."""
+
+    def __init__(self) -> None:
+        self._asked = 0
+        self._connection, theirs = connection.Pipe()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed in `end`
+        argv = (sys.executable or "python3", "-P", "-m", _MODULE, str(theirs.fileno()))
         try:
-            yield
-        except (self._ray.exceptions.RayError, ConnectionError, RuntimeError) as error:
-            raise FleetError(
-                f"the Ray cluster does not answer: {_first_line(error)}",
-                "what runs there goes on as long as the cluster does; submit again to wait for it",
-            ) from error
-
-    def _ask(self, patience: float) -> list[tuple[str, int | None, bytes]]:
-        """The ends of workers since the last call. Where the keeper has died, another one starts what it had."""
-        try:
-            self._send()
-            return self._ray.get(self._keeper.ended.remote(self._known, patience))  # type: ignore[no-any-return]
-        except self._ray.exceptions.ActorDiedError:
-            self._keeper = None
-            self._unsent = list(self._orders.values())
-            self._send()
-            return []
-
-    def _send(self) -> None:
-        """Hand over what the keeper has not got."""
-        is_new = self._keeper is None
-        if is_new:
-            self._keeper = self._find_keeper()
-        if is_new or self._unsent:
-            known = self._ray.get(self._keeper.add.remote([self._sent(each) for each in self._unsent]))
-            self._unsent = []
-            if is_new:
-                self._known = known
-
-    def _find_keeper(self) -> Any:
-        """The keeper of the fleet: its name is what the commands of all its workers have in common."""
-        from git_agentos.fleet.engines import ray_keeper
-        from git_agentos.process import tied
-
-        for module in (ray_keeper, tied):
-            self._ray.cloudpickle.register_pickle_by_value(module)
-        some = next(iter(self._orders.values()))
-        place = len(some.argv) - 1 - some.argv[::-1].index(some.task)
-        words = some.argv[:place] + some.argv[place + 1 :]
-        return (
-            self._ray.remote(ray_keeper.Keeper)
-            .options(
-                name=hashlib.sha256("\0".join(words).encode("utf-8", "surrogateescape")).hexdigest(),
-                get_if_exists=True,
-                lifetime="detached",
-                num_cpus=0,
-                resources=_HEAD,
-                max_concurrency=1000,
+            self._child = programs.start_tied(
+                argv, env=os.environ, output=self._errors.fileno(), keep=(theirs.fileno(),)
             )
-            .remote(self._most)
-        )
+        except OSError as error:
+            self._connection.close()
+            self._errors.close()
+            raise FleetError(f"the engine ray cannot be started: {system_reason(error)}") from error
+        finally:
+            theirs.close()
 
-    def _sent(self, order: Order) -> tuple[str, tuple[str, ...], dict[str, str], dict[str, Any]]:
-        options = _options(order) | {"max_retries": self._retries}
-        return order.task, order.argv, dict(order.environment), options
+    def ask(self, method: str, *arguments: Any, patience: float | None = None) -> Any:
+        """What a method of `ray_driver.Driver` returns, or raises. FleetError where the process has ended, and where
+        it has not answered in `patience` seconds."""
+        # An answer for which a signal has ended the wait may still come: it is that of another number.
+        self._asked += 1
+        deadline = None if patience is None else time.monotonic() + patience
+        try:
+            self._connection.send((self._asked, method, arguments))
+            while True:
+                while not self._connection.poll(_TICK):
+                    if deadline is not None and time.monotonic() >= deadline:
+                        raise _Silent(
+                            "the Ray cluster does not answer",
+                            "'ray status' on its head node says whether it is up",
+                        )
+                number, error, value = self._connection.recv()
+                if number == self._asked:
+                    break
+        except (OSError, EOFError) as broken:
+            raise FleetError(
+                f"the connection to the Ray cluster is lost{self._last_words()}",
+                "what runs there goes on as long as the cluster does; submit again to wait for it",
+            ) from broken
+        if error is not None:
+            raise _ERRORS[error](*value)
+        return value
 
+    def end(self, patience: float) -> None:
+        """Have the process end, which has so many seconds for it; then it is ended."""
+        self._connection.close()
+        for how, seconds in ((None, patience), (self._child.terminate, _GRACE), (self._child.kill, None)):
+            if how is not None:
+                how()
+            with contextlib.suppress(programs.TimeoutExpired):
+                self._child.wait(seconds)
+                break
+        self._errors.close()
 
-def _options(order: Order) -> dict[str, Any]:
-    """What a worker needs, as options of a Ray task."""
-    options: dict[str, Any] = {"name": order.task, "num_cpus": 1 if order.cpus is None else order.cpus}
-    if order.gpus is not None:
-        options["num_gpus"] = order.gpus
-    if order.memory is not None:
-        options["memory"] = order.memory
-    if order.labels:
-        options["label_selector"] = dict(order.labels)
-    return options
-
-
-class _Node:
-    """A node of the cluster, and what it has."""
-
-    def __init__(self, described: Mapping[str, Any]) -> None:
-        resources = described["Resources"]
-        self.has = {name: float(resources.get(key, 0)) for name, key in _RESOURCES.items()}
-        self.labels: Mapping[str, str] = described.get("Labels") or {}
-
-    def lacks(self, order: Order) -> bool:
-        needs = {"cpus": order.cpus or 0, "gpus": order.gpus or 0, "memory": order.memory or 0}
-        return any(self.has[name] < need for name, need in needs.items()) or any(
-            self.labels.get(key) != value for key, value in order.labels.items()
-        )
-
-
-_RESOURCES = {"cpus": "CPU", "gpus": "GPU", "memory": "memory"}
-
-
-def _check_room(order: Order, nodes: Sequence[_Node]) -> None:
-    if not all(node.lacks(order) for node in nodes):
-        return
-    needs = [f"{name} = {value:g}" for name, value in (("cpus", order.cpus), ("gpus", order.gpus)) if value]
-    needs += [f"memory = {order.memory} bytes"] if order.memory else []
-    needs += [f"label {key}={value}" for key, value in order.labels.items()]
-    most = {name: max((node.has[name] for node in nodes), default=0) for name in _RESOURCES}
-    raise Unfit(
-        order.task,
-        f"no node of the Ray cluster has what the task '{order.task}' needs: {', '.join(needs) or 'a node'}",
-        f"at most there are cpus = {most['cpus']:g}, gpus = {most['gpus']:g}, memory = {most['memory']:.0f} bytes "
-        f"on one of its {len(nodes)} nodes",
-    )
-
-
-def _require_answer(address: str) -> None:
-    """FleetError where nothing listens at an address: Ray would try it for minutes."""
-    host, _, number = address.rpartition(":")
-    if not number.isascii() or not number.isdigit() or "://" in address:
-        raise UsageError(
-            f"'{address}' is no address of a Ray cluster",
-            "HOST:PORT, as 'ray start' says it; this machine must be one of the cluster's",
-        )
-    try:
-        socket.create_connection((host.strip("[]"), int(number)), _PATIENCE).close()
-    except OSError as error:
-        raise _out_of_reach(address, system_reason(error)) from error
-
-
-def _out_of_reach(address: str | None, why: str) -> FleetError:
-    where = f" at '{address}'" if address else ""
-    return FleetError(
-        f"the Ray cluster{where} cannot be reached: {why}",
-        "'ray status' on its head node says whether it is up; Ray and Python must have the versions that it has",
-    )
-
-
-@contextlib.contextmanager
-def _own_signals() -> Iterator[None]:
-    """Ray takes SIGTERM for itself when it begins: it is given back."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-@contextlib.contextmanager
-def _program_on_path() -> Iterator[None]:
-    """Nodes that are started meanwhile find the `git-agentos` of this Python first."""
-    before = os.environ.get("PATH", os.defpath)
-    os.environ["PATH"] = os.pathsep.join((os.path.dirname(sys.executable), before))
-    try:
-        yield
-    finally:
-        os.environ["PATH"] = before
+    def _last_words(self) -> str:
+        """Why the process says it has ended."""
+        with contextlib.suppress(programs.TimeoutExpired):
+            self._child.wait(_TICK)
+        self._errors.seek(0)
+        lines = self._errors.read().decode("utf-8", "replace").splitlines()
+        known = next((line for line in reversed(lines) if "GCS" in line or "Raylet" in line), None)
+        return f": {known.partition('] ')[2] or known}" if known else ""
 
 
 def _detail(said: bytes, environment: Mapping[str, str]) -> str | None:
     lines = redact_lines.clean_lines(said.splitlines(), redact_lines.secrets_of(environment))
     return next((os.fsdecode(line).strip() for line in reversed(lines) if line.strip()), None)
-
-
-def _first_line(error: BaseException) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -192,22 +193,24 @@ def test_the_same_task_can_be_started_again_once_it_has_ended(engine: RayEngine,
     assert ends == [1, 2, 3]
 
 
-def test_what_starts_workers_is_killed(engine: RayEngine, tmp_path: Path) -> None:
+def test_what_starts_workers_is_killed(cluster: Any, engine: RayEngine, tmp_path: Path) -> None:
     """Another one is started by who waits; the worker has ended with the first, and is started once more."""
-    import ray
-
     engine.start(_shell("t", "echo $$ >>begun; test $(wc -l <begun) = 2 || sleep 1000", tmp_path))
     engine.poll(0)
     first = _pid(tmp_path / "begun")
 
-    ray.kill(engine._keeper)
+    raylet = cluster.head_node.all_processes["raylet"][0].process.pid
+    keepers = [pid for pid in table.descendants(raylet) if table.argv(pid)[0].startswith("ray::Keeper")]
+    assert keepers
+    for pid in keepers:
+        os.kill(pid, signal.SIGKILL)
 
     assert _ends(engine, 1) == {"t": Ended("t", 0)}
     wait_until(lambda: not table.is_alive(first), "the first worker goes on")
 
 
 def test_a_lost_node_s_worker_runs_elsewhere(cluster: Any, engine: RayEngine, tmp_path: Path) -> None:
-    nodes = [cluster.add_node(num_cpus=1, object_store_memory=100 << 20, labels={"zone": "lost"}) for _ in range(2)]
+    nodes = [ray_clusters.add(cluster, num_cpus=1, labels={"zone": "lost"}) for _ in range(2)]
     text = "echo $$ >>{0}; test $(wc -l <{0}) = 2 || sleep 1000"
     try:
         engine.start(_shell("again", text.format("again"), tmp_path, labels={"zone": "lost"}))
@@ -226,7 +229,7 @@ def test_a_lost_node_s_worker_runs_elsewhere(cluster: Any, engine: RayEngine, tm
 
 
 def test_a_worker_that_may_not_run_again_is_given_up(cluster: Any, tmp_path: Path) -> None:
-    node = cluster.add_node(num_cpus=1, object_store_memory=100 << 20, labels={"zone": "lost"})
+    node = ray_clusters.add(cluster, num_cpus=1, labels={"zone": "lost"})
     engine = RayEngine(address=cluster.address, retries=0)
     engine.check([])
     engine.start(_shell("t", "echo $$ >begun; sleep 1000", tmp_path, labels={"zone": "lost"}))
@@ -251,6 +254,27 @@ def _is_below(pid: int, node: Any) -> bool:
 def test_an_address_where_nothing_answers(address: str) -> None:
     with pytest.raises(FleetError, match=f"the Ray cluster at '{address}' cannot be reached: "):
         RayEngine(address=address, retries=2).check([])
+
+
+def test_an_address_where_something_else_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes connections, and says nothing."""
+    monkeypatch.setattr("git_agentos.fleet.engines.ray._LONGEST_CONNECT", 10.0)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        with pytest.raises(FleetError, match=f"the Ray cluster at '{address}' cannot be reached: "):
+            RayEngine(address=address, retries=2).check([])
+
+
+def test_another_version_of_ray(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both versions are named."""
+    import ray
+
+    (tmp_path / "sitecustomize.py").write_text("import ray\nray.__version__ = '2.0.1'\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    with pytest.raises(FleetError, match=r"cannot be reached: .*ersion") as caught:
+        RayEngine(address=cluster.address, retries=2).check([])
+    assert ray.__version__ in caught.value.message and "2.0.1" in caught.value.message
 
 
 @pytest.mark.parametrize("address", ["head", "head:", "ray://head:10001"])

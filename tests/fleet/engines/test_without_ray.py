@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,10 +12,11 @@ from git_agentos.errors import FleetError
 from git_agentos.fleet.engines.ray import RayEngine
 
 
-def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
+def test_without_ray(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "ray.py").write_text("raise ModuleNotFoundError(\"No module named 'ray'\")\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
-    with pytest.raises(FleetError, match="the engine ray cannot be loaded: ") as caught:
+    with pytest.raises(FleetError, match="the engine ray cannot be loaded: No module named 'ray'") as caught:
         RayEngine(address=None, retries=2).check([])
 
     assert caught.value.hint == "pip install 'git-agentos[fleet]' installs it"
