@@ -10,6 +10,7 @@ import contextlib
 import http.server
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import threading
@@ -22,6 +23,7 @@ import pytest
 from tests.support.json_reference import check_document
 from tests.support.repo import Repo, git
 from tests.support.tool import run_ok
+from tests.support.waiting import wait_until
 
 TIMELINES = "refs/agentos/hosts/*"
 
@@ -126,6 +128,29 @@ def ssh_server(folder: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
         server.wait()
         assert server.stderr is not None
         server.stderr.close()
+
+
+@contextlib.contextmanager
+def git_daemon(folder: Path) -> Iterator[str]:
+    """Serve what is in a folder by git's own daemon on loopback; its URL. Pushing is allowed to everybody."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    options = ("--export-all", "--enable=receive-pack", "--listen=127.0.0.1", f"--port={port}", "--max-connections=0")
+    words = ("git", "daemon", f"--base-path={folder}", "--reuseaddr", *options, str(folder))
+    server = subprocess.Popen(words, stderr=subprocess.DEVNULL, start_new_session=True)  # git starts another program
+
+    def answers() -> bool:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+            return True
+        return False
+
+    try:
+        wait_until(answers, "git daemon does not answer")
+        yield f"git://127.0.0.1:{port}"
+    finally:
+        os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
 
 
 @contextlib.contextmanager
