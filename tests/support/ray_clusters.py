@@ -20,6 +20,7 @@ _PATIENT = {
     "RAY_worker_register_timeout_seconds": "600",
     "RAY_gcs_server_port_wait_time_s": "600",
     "RAY_memory_monitor_refresh_ms": "0",  # what else runs here may take memory, too
+    "RAY_worker_niceness": "0",  # it is 15 otherwise: beside anything else, workers get next to nothing
 }
 
 

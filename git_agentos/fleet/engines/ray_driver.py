@@ -92,6 +92,8 @@ class Driver:
     def _begin(self, options: Mapping[str, Any]) -> None:
         """Start a cluster on this machine."""
         try:
+            # Ray would give workers what other programs of this machine leave: they are what it is for.
+            os.environ.setdefault("RAY_worker_niceness", "0")
             with _program_on_path():
                 self._ray.init(address=_HERE, include_dashboard=False, object_store_memory=_OBJECTS, **options)
         except Exception as error:  # as above

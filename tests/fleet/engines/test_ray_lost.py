@@ -103,12 +103,13 @@ def _submit(site: Site, agent: str) -> subprocess.Popen[bytes]:
 
 
 def test_a_cluster_for_one_submission(site: Site) -> None:
-    """It says nothing of itself, and ends."""
-    out, err = _submit(site, "echo x >x").communicate(timeout=_PATIENCE)
+    """It says nothing of itself, and ends; its workers get what this process gets of the processors."""
+    out, err = _submit(site, "nice >x").communicate(timeout=_PATIENCE)
 
     assert json.loads(out)["counts"]["passed"] == 1, err
     lines = err.decode().splitlines()
     assert all(line.startswith(("fleet f on origin: ", "t ", "t:")) for line in lines), lines
+    assert int(site.show("t", "x")) == os.nice(0)
     assert site.machine("machine").left() == {}
 
 
