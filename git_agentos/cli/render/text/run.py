@@ -63,10 +63,10 @@ def run_header(run: Run) -> str:
     )
 
 
-def _base(context: WorkspaceContext) -> str:
+def _base(context: WorkspaceContext, form: str = "{} ({})") -> str:
     """The base as it was named, and its commit; the commit alone where it was named by its id."""
     commit = abbrev(context.base_sha)
-    return commit if _is_commit(context) else f"{quote.line(context.base_ref)} ({commit})"
+    return commit if _is_commit(context) else form.format(quote.line(context.base_ref), commit)
 
 
 def _is_commit(context: WorkspaceContext) -> bool:
@@ -359,7 +359,7 @@ def _facts(run: Run, style: Style) -> list[tuple[str, str | None]]:
         ("Task", quote.line(run.task_id) if run.task_id else None),
         ("Agent", quote.line(context.agent_id) if context else None),
         ("Driven by", quote.line(run.tool) if run.is_external and run.tool else None),
-        ("Base", _base(context) if context else None),
+        ("Base", _base(context, "{} at {}") if context else None),
         ("Branch", quote.line(context.branch_name) if context else None),
         ("Worktree", quote.path(context.worktree_path) if context and run.here else None),
         ("Archived", f"in {abbrev(run.archive)}" if run.archive else None),
