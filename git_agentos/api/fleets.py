@@ -36,6 +36,7 @@ class SubmitOptions(TypedDict, total=False):
     `name` is its id, by default the name of the file; `engine` is `local` (the default), `ray` or `command`;
     `max_parallel` is how many tasks run at once, `retries` how often a worker is started again (2); `pass_env` are
     names of variables that workers get; `address` is that of a Ray cluster, `template` that of the engine `command`.
+    `accept_data_policy` is needed where tasks are workflows.
     """
 
     name: str
@@ -45,6 +46,7 @@ class SubmitOptions(TypedDict, total=False):
     pass_env: Sequence[str]
     address: str
     template: str
+    accept_data_policy: bool
 
 
 class Fleets:
@@ -77,7 +79,8 @@ class Fleets:
         if most is not None and most < 1:
             raise UsageError("'max_parallel' is a number from 1 on")
         names = tuple(_texts(options.get("pass_env", ())))
-        request = submission.Request(os.path.abspath(path), options.get("name"), remote, names, retries)
+        accepts = options.get("accept_data_policy", False)
+        request = submission.Request(os.path.abspath(path), options.get("name"), remote, names, retries, accepts)
         wanted = choice.Options(
             options.get("engine", choice.Options.engine), most, retries, options.get("address"), options.get("template")
         )

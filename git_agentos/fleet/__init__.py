@@ -15,6 +15,7 @@ verification    whether a result is what a worker has made
 collection      bringing results into this repository
 worker          does one task, in a clone of its machine (`clones`); `attempts` notes what was begun, `clearing`
                 removes it
+kinds           what a task is: commands, or a workflow of `tdd`
 evidence        what is pushed of a run, without secrets; `progress` says on the remote how far it is
 change_size     how large the change of a task is
 acceptance      merging what has passed, in the order of least conflict

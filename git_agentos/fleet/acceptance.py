@@ -204,7 +204,7 @@ class _Choice:
     def _work(self, task: Task, result: Result) -> Work | Refused:
         """The work of a result that verifies and was validated."""
         work = verification.verify(self.repository, self.known.fleet, task, result)
-        if isinstance(work, Refused) or task.tdd is not None:
+        if isinstance(work, Refused):
             return work
         try:
             validated.validations(work.run)

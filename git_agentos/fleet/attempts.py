@@ -28,12 +28,13 @@ _MOMENT = 0.3  # seconds: who removes what is left has the lock for less
 @dataclass(frozen=True)
 class Attempt:
     """What a worker has begun: `number` counts workers of the task, from 1, and `started_at` is when the first began
-    (ISO 8601, UTC)."""
+    (ISO 8601, UTC). `is_workflow` tells that there may be a workflow's state beside the run."""
 
     fleet: str
     task: str
     number: int
     started_at: str
+    is_workflow: bool = False
 
     @property
     def run_id(self) -> str:
@@ -115,7 +116,9 @@ def remove_unused(location: Location) -> None:
 def _read(path: str) -> Attempt | None:
     try:
         body = files.read_object(path, limit=_LONGEST)
-        found = Attempt(body["fleet"], body["task"], body["number"], body["started_at"])
+        found = Attempt(
+            body["fleet"], body["task"], body["number"], body["started_at"], body.get("is_workflow") is True
+        )
         names.check_fleet_id(found.fleet)
         names.check_task_id(found.task)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

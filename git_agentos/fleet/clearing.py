@@ -11,8 +11,8 @@ import os
 from collections.abc import Mapping
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.errors import AgentosError
-from git_agentos.fleet import attempts, names, records
+from git_agentos.errors import AgentosError, DatabaseError
+from git_agentos.fleet import attempts, kinds, names, records
 from git_agentos.fleet.attempts import Attempt
 from git_agentos.fleet.clones import REMOTE
 from git_agentos.fleet.remote import Remote, RemoteAway
@@ -26,15 +26,31 @@ _FOLDERS = ("fleet", "runs", "worktrees")  # where files are written beside othe
 
 
 def done(context: OpenWorktree, attempt: Attempt) -> None:
-    """Remove everything that is here of a task whose result is on the remote. Its worker calls it."""
+    """Remove everything that is here of a task whose result is on the remote. Its worker calls it. What cannot be
+    removed now stays noted, and the next worker of this clone removes it."""
+    is_forgotten = _forget(context, attempt)
     discard.everything(context, attempt.run_id)
-    _finish(context, attempt)
+    fetched(context, attempt.fleet, attempt.task)
+    if is_forgotten:
+        attempts.remove(context.location, attempt)
 
 
 def refused(context: OpenWorktree, attempt: Attempt) -> None:
     """Free the worktree of a task of which another result counts. Its timeline and its evidence stay."""
+    _forget(context, attempt)
     discard.workspace(context, attempt.run_id)
-    _finish(context, attempt)
+    fetched(context, attempt.fleet, attempt.task)
+    attempts.remove(context.location, attempt)
+
+
+def _forget(context: OpenWorktree, attempt: Attempt) -> bool:
+    """Remove the state of a workflow; whether there is none now. Its database may be away, and the result is there."""
+    try:
+        if attempt.is_workflow:
+            kinds.forget_workflow(context, attempt.run_id)
+    except DatabaseError:
+        return False
+    return True
 
 
 def fetched(context: OpenWorktree, fleet: str, task: str) -> None:
@@ -77,11 +93,6 @@ def left_by_others(context: OpenWorktree, there: Mapping[str, str], remote: Remo
     for folder in _FOLDERS:
         files.remove_unfinished(os.path.join(location.shared_state_dir, folder))
     remove_stale(location)
-
-
-def _finish(context: OpenWorktree, attempt: Attempt) -> None:
-    fetched(context, attempt.fleet, attempt.task)
-    attempts.remove(context.location, attempt)
 
 
 def _delete_live(there: Mapping[str, str], remote: Remote, attempt: Attempt) -> None:

@@ -14,13 +14,21 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Protocol
 
 from git_agentos import config
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.errors import AgentosError, FleetError, LockedError, UsageError
+from git_agentos.errors import (
+    AgentosError,
+    ContextError,
+    FleetError,
+    LockedError,
+    PolicyError,
+    TddError,
+    UsageError,
+)
 from git_agentos.fleet import cancellation, clearing, clones, contents, names, records, tasks
 from git_agentos.fleet.contents import Contents
 from git_agentos.fleet.engines.port import LOCAL, Ended, Engine, Order, Unfit
@@ -46,23 +54,25 @@ _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 class Request:
     """What is submitted: the file of tasks; the name of the fleet (None: as the file is called); the remote (None: the
     usual one); the variables that workers get, by their names; how often a worker is started again that has left no
-    result."""
+    result; whether the data policy of workflows is accepted."""
 
     path: str
     name: str | None = None
     remote: str | None = None
     pass_env: tuple[str, ...] = ()
     retries: int = 2
+    accepts_policy: bool = False
 
 
 @dataclass(frozen=True)
 class Submitted:
     """What was submitted. `started` are the tasks for which workers were started, or would be; `is_interrupted` says
-    that a signal has ended the wait."""
+    that a signal has ended the wait, `policy` is the data policy of workflows that are new."""
 
     status: Status
     started: tuple[Task, ...] = ()
     is_interrupted: bool = False
+    policy: tuple[str, ...] = ()
 
 
 class Observer(Protocol):
@@ -109,7 +119,7 @@ def plan(context: OpenWorktree, request: Request, engine: Engine, *, environment
     with _ending(engine):
         prepared = _Prepared(context, request, engine, environment)
     found = prepared.found or prepared.new()
-    return Submitted(prepared.reader.status(found), tuple(prepared.open_tasks(found)))
+    return Submitted(prepared.reader.status(found), tuple(prepared.open_tasks(found)), policy=prepared.policy)
 
 
 @authorize.entry("fleet", "submit")
@@ -156,10 +166,6 @@ class _Prepared:
         self.request = request
         self.engine = engine
         self.file: TaskFile = tasks.read_file(request.path)
-        for task in self.file.tasks:
-            if task.tdd is not None:
-                hint = "git agentos tdd run starts a workflow"
-                raise self.file.wrong(task.id, f"the task '{task.id}' is a workflow: workers cannot do these yet", hint)
         given = request.name
         self.id = usual_name(request.path) if given is None else names.check_fleet_id(given, source="--name")
         self._variables = _variables(request.pass_env, environment)
@@ -174,6 +180,7 @@ class _Prepared:
         if self.found is None:
             self._search()
         new = self.found or self.new()
+        self.policy = self._policy(new.fleet, environment) if self.found is None else ()
         self._check(new)
 
     def new(self) -> Contents:
@@ -199,7 +206,13 @@ class _Prepared:
         """The fleet as the remote has it, which records it if it has none of that name."""
         if self.found is not None:
             return self.found
+        if self.policy and not self.request.accepts_policy:
+            raise PolicyError(
+                "the data policy of its workflows was not accepted: nothing was recorded or sent",
+                "--dry-run shows it, --yes-data-policy accepts it",
+            )
         repository, fleet = self.context.repository, self.new().fleet
+        fleet = replace(fleet, tasks=tuple(map(tasks.accepted, fleet.tasks)))
         ref = names.tasks_ref(self.id)
         with repository.writer() as writer:
             oid = records.write_tasks(writer, fleet, self.context.settings.committer)
@@ -249,6 +262,23 @@ class _Prepared:
                     "give it to the workers as a variable: --pass-env NAME",
                 )
 
+    def _policy(self, fleet: Fleet, environment: Mapping[str, str]) -> tuple[str, ...]:
+        """The data policy of all workflows. UsageError, with the line of the file, for what must not be sent."""
+        found: dict[tuple[str, ...], None] = {}  # many tasks may send the same
+        for task in fleet.tasks:
+            if task.tdd is not None:
+                from git_agentos.tdd.context import source_files
+                from git_agentos.tdd.models import selection
+
+                context, lld = self.context, task.tdd.lld
+                try:
+                    agent = selection.choose(task.tdd.agent, context.settings, environment, context.location.root)
+                    documents = source_files.of_commit(context.repository, fleet.base_of(task), lld)
+                except (ContextError, TddError, UsageError) as error:
+                    raise self.file.wrong(task.sample_of or task.id, error.message, error.hint) from error
+                found[tuple(source_files.policy_lines(documents, agent.recipient))] = None
+        return tuple(line for lines in found for line in lines)
+
     def _require_same(self, fleet: Fleet) -> None:
         """UsageError where a fleet has other tasks than the file."""
         ours, theirs = self.file.tasks, fleet.tasks
@@ -268,6 +298,8 @@ def _text(task: Task) -> str:
     """What people have written into a task, a line for each command or value."""
     steps = () if task.spec is None else task.spec.steps
     written = [text for step in steps for text in (step.command, step.message) if text]
+    if task.tdd is not None:
+        written += [task.tdd.agent, task.tdd.issue, task.tdd.lld]
     return "\n".join([*written, *(f"{key}={value}" for key, value in task.labels.items())]) + "\n"
 
 

@@ -35,6 +35,7 @@ from typing import Any, cast
 from git_agentos.errors import FleetError, UsageError, system_reason
 from git_agentos.fleet import names
 from git_agentos.run.spec import AGENT, VALIDATE, RunSpec, StepSpec, duration, read_step
+from git_agentos.tdd.state import check_issue
 from git_agentos.util import files, quote
 from git_agentos.util.values import is_of_type, parse_size
 
@@ -50,12 +51,13 @@ _KEYS = (
 
 @dataclass(frozen=True)
 class Tdd:
-    """A workflow of `git agentos tdd run`: the id of its issue, the path of its design in the base (None: it is looked
-    for), and the model (None: as configured)."""
+    """A workflow of `git agentos tdd run`: the id of its issue, the path of its design document in the base, and the
+    model. `accepts_policy`: the person who has submitted it accepts the data policy."""
 
     issue: str
-    lld: str | None = None
-    agent: str | None = None
+    lld: str
+    agent: str
+    accepts_policy: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,11 @@ def read_file(path: str) -> TaskFile:
     return TaskFile(path, tuple(found.values()), {task: lines[task.lower()] for task in found})
 
 
+def accepted(task: Task) -> Task:
+    """The task, with the data policy accepted where it is a workflow."""
+    return task if task.tdd is None else replace(task, tdd=replace(task.tdd, accepts_policy=True))
+
+
 def to_lines(tasks: Iterable[Task]) -> bytes:
     """The tasks as they are recorded; the same for the same tasks."""
     return b"".join(json.dumps(_row(task), sort_keys=True).encode("ascii") + b"\n" for task in tasks)
@@ -183,9 +190,11 @@ def _from_row(row: dict[str, Any]) -> Task:
 
 def _has_types(value: Any) -> bool:
     """Whether the plain fields of a dataclass have values of their types."""
-    return all(
-        is_of_type(getattr(value, name), type_) for name, type_ in _plain_fields(cast(Any, type(value)))
-    ) and all(isinstance(each, str) for each in getattr(value, "labels", {}).values())
+    return (
+        all(is_of_type(getattr(value, name), type_) for name, type_ in _plain_fields(cast(Any, type(value))))
+        and all(isinstance(each, str) for each in getattr(value, "labels", {}).values())
+        and isinstance(getattr(value, "accepts_policy", False), bool)
+    )
 
 
 @cache
@@ -306,14 +315,19 @@ def _tdd(entry: _Entry) -> Tdd | None:
     table = given["tdd"]
     if (
         not isinstance(table, dict)
-        or not {"issue"} <= table.keys() <= {"issue", "lld"}
+        or table.keys() != {"issue", "lld"}
         or not all(_is_text(each) or (isinstance(each, int) and not isinstance(each, bool)) for each in table.values())
     ):
-        raise entry.takes("tdd", "a table with 'issue' and perhaps 'lld'")
-    lld = table.get("lld")
-    return Tdd(
-        str(table["issue"]), None if lld is None else str(lld), _text(entry, "agent") if "agent" in given else None
-    )
+        raise entry.takes("tdd", "a table with 'issue' and 'lld'")
+    if "agent" not in given:
+        raise entry.wrong(
+            "tdd", "there is no agent to write tests and code", "give 'agent': command:TEXT or model:NAME"
+        )
+    try:
+        issue = check_issue(str(table["issue"]))
+    except UsageError as error:
+        raise entry.wrong("tdd", error.message, error.hint) from None
+    return Tdd(issue, str(table["lld"]), _text(entry, "agent"))
 
 
 def _is_text(value: Any) -> bool:

@@ -23,10 +23,11 @@ from git_agentos.git.repository import Repository
 from git_agentos.redact import redact
 from git_agentos.run import evidence_copy, sealing, spec
 from git_agentos.run.context import CONTEXT
-from git_agentos.run.events import EVENTS, MANIFEST, Run, state_of
+from git_agentos.run.events import EVENTS, FLEET, MANIFEST, Run, state_of
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.journal import parse_events
 from git_agentos.run.sealing import Elsewhere
+from git_agentos.run.spec import AGENT
 from git_agentos.util.named_tuple import NamedTuple
 
 _SPEC = "spec.json"
@@ -128,6 +129,10 @@ def _differs(fleet: Fleet, task: Task, result: Result, run: Run, kept: Evidence)
         return f"its run did not begin at {base[:12]}"
     if result.state in (PASSED, FAILED, CANCELLED) and run.state != result.state:
         return f"it says that it {_SAID[result.state]}, and its run is {run.state}"
+    if task.tdd is not None:
+        asked = {step.command for step in run.steps if step.kind == AGENT}
+        if run.tool != FLEET or run.task_id != task.tdd.issue or asked - {redact(task.tdd.agent)[0]}:
+            return f"its run is not the workflow of issue '{task.tdd.issue}' with the task's agent"
     if task.spec is not None:
         wanted = [(step.kind, None if step.command is None else redact(step.command)[0]) for step in task.spec.steps]
         recorded = spec.from_json((kept.read(_SPEC) or b"").decode("utf-8", "surrogateescape"), _SPEC)

@@ -15,23 +15,22 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from git_agentos import config
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.errors import AgentosError, FleetError, GitCommandError, LockedError, RunError
-from git_agentos.fleet import attempts, change_size, clearing, clones, evidence, names, progress, records
+from git_agentos.errors import AgentosError, FleetError, GitCommandError
+from git_agentos.fleet import attempts, change_size, clearing, clones, evidence, kinds, names, progress, records
 from git_agentos.fleet.attempts import Attempt
 from git_agentos.fleet.evidence import Search
+from git_agentos.fleet.kinds import Kind
 from git_agentos.fleet.records import Fleet, Live, Result
 from git_agentos.fleet.remote import DONE, TAKEN, Remote, RemoteAway
+from git_agentos.fleet.tasks import Task
 from git_agentos.git import process, transport
 from git_agentos.git.repository import Repository
-from git_agentos.run import adoption, commands, discard, evidence_store, query
-from git_agentos.run.adoption import Begun
 from git_agentos.run.events import CANCELLED, INTERRUPTED, PASSED, Run
-from git_agentos.run.spec import RunSpec
 from git_agentos.run.step import Observer as RunObserver
 from git_agentos.sync import scanner
 from git_agentos.util import times
@@ -101,6 +100,7 @@ class _Worker:
         self._run_id = names.run_id(request.fleet, request.task)
         self._instead_of: str | None = None
         self._fleet: Fleet
+        self._kind: Kind
 
     def work(self) -> Done:
         there = self._remote.list()
@@ -110,6 +110,7 @@ class _Worker:
         if settled is not None:
             return settled
         self._fleet = self._fetch(there)
+        self._kind = kinds.of(self._context, self._fleet, self._task, self._environment)
         live_oid = there.get(names.live_ref(self._request.fleet, self._request.task))
         attempt = self._begin(live_oid)
         run, superseded = self._run(attempt, live_oid)
@@ -118,6 +119,14 @@ class _Worker:
         if run.state == INTERRUPTED:
             return self._done(STOPPED, None, run)
         return self._deliver(attempt, run)
+
+    @property
+    def _task(self) -> Task:
+        return self._fleet.task(self._request.task)
+
+    @property
+    def _base(self) -> str:
+        return self._fleet.base_of(self._task)
 
     # -- what is there -------------------------------------------------------------------------------------------------
 
@@ -188,16 +197,14 @@ class _Worker:
         if self._instead_of is not None and number == 1:
             number += records.read_result(self._context.repository, self._instead_of, fleet, task).attempts
         since = (mine.started_at if mine else None) or (live.started_at if live else None) or times.now_text()
-        attempt = Attempt(fleet, task, number, since)
+        attempt = Attempt(fleet, task, number, since, self._task.tdd is not None)
         attempts.write(self._context.location, attempt)  # before anything is here that has to be removed
-        begun = self._begun()
-        if begun is not None and (self._request.from_start or _is_behind(begun, live, mine)):
-            discard.everything(self._context, self._run_id)
-            begun = None
-        elif begun is None:
-            discard.everything(self._context, self._run_id)  # what may be left of one that was half-made
-        if begun is None and live is not None and not self._request.from_start:
-            self._adopt(live, str(live_oid))
+        begun = self._kind.begun()
+        if begun is None or self._request.from_start or _is_behind(begun, live, mine):
+            self._kind.discard()  # or what may be left of one that was half-made
+            tree = records.evidence_tree(self._context.repository, str(live_oid)) if live is not None else None
+            if live is not None and tree is not None and not self._request.from_start:
+                self._kind.adopt(live, tree)
         return attempt
 
     def _live(self, oid: str | None) -> Live | None:
@@ -215,33 +222,6 @@ class _Worker:
         except AgentosError:
             return None
 
-    def _begun(self) -> Run | None:
-        """The run as this clone has it; None where it has none that can be continued."""
-        try:
-            found = query.show(self._context, self._run_id)
-        except (AgentosError, OSError):
-            return None
-        return found if not found.problems else None
-
-    def _adopt(self, live: Live, oid: str) -> None:
-        """Go on with the run of another machine; where that is not possible, it is begun anew."""
-        tree = records.evidence_tree(self._context.repository, oid)
-        if live.timeline is None or tree is None:
-            return
-        begun = Begun(self._run_id, live.timeline, tree)
-        try:
-            adoption.adopt(self._context, begun, self._spec(), origin=live.worker)
-        except (AgentosError, OSError, KeyError, TypeError, ValueError):
-            discard.everything(self._context, self._run_id)
-
-    def _spec(self) -> RunSpec:
-        task = self._fleet.task(self._request.task)
-        if task.spec is None:
-            raise FleetError(f"task '{task.id}' is a workflow", "git agentos tdd run starts workflows")
-        return replace(
-            task.spec, run_id=self._run_id, base_ref=self._fleet.base_of(task), on_failure="keep", cleanup=False
-        )
-
     def _run(self, attempt: Attempt, live_oid: str | None) -> tuple[Run, str | None]:
         """Go on with the run until it ends; with it, the result of another worker that counts."""
         now = times.now_text()
@@ -253,36 +233,21 @@ class _Worker:
             updated_at=now,
             run_id=self._run_id,
         )
-        spec = self._spec()
-        begun = self._begun()
+        begun = self._kind.begun()
         if begun is not None and begun.state not in (INTERRUPTED, "running") and begun.final_checkpoint is not None:
             return begun, None
         quiet = Remote(Repository(self._context.location), clones.REMOTE)
-        started = progress.Attempt(attempt.fleet, said, str(spec.base_ref), live_oid, self._instead_of)
+        started = progress.Attempt(attempt.fleet, said, self._base, live_oid, self._instead_of)
         with progress.Progress(
             self._context, started, quiet, scanner.installed(self._context.location), self._observer, self._pause
         ) as telling:
-            run = self._start(spec, begun, telling)
+            run = self._kind.do(begun, telling)
         if telling.result is not None:
             return run, telling.result
         if run.state == INTERRUPTED:
             with contextlib.suppress(AgentosError, OSError):
                 telling.push_now()
         return run, None
-
-    def _start(self, spec: RunSpec, begun: Run | None, telling: progress.Progress) -> Run:
-        if begun is None:
-            return commands.begin(self._context, spec, telling, commits=True)
-        try:
-            return commands.go_on(self._context, self._run_id, telling, commits=True)
-        except LockedError:
-            raise
-        except RunError:
-            found = evidence_store.open_to_read(self._context.location, self._run_id).state()
-            if found.ended is not None and found.is_sealed:
-                return query.show(self._context, self._run_id)
-            discard.everything(self._context, self._run_id)
-            return commands.begin(self._context, spec, telling, commits=True)
 
     # -- the result ----------------------------------------------------------------------------------------------------
 
@@ -313,7 +278,7 @@ class _Worker:
     def _write_result(self, attempt: Attempt, run: Run) -> str:
         context = self._context
         work = evidence.find(context, self._run_id)
-        base = str(self._spec().base_ref)
+        base = self._base
         search = Search(
             context.repository, self._run_id, work, [base], scanner.installed(context.location), frozenset()
         )

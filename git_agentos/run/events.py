@@ -48,6 +48,7 @@ ADOPTED = "adopted"  # from here on it goes on in another clone
 # names, those without a name as the service.
 _KERNEL = "git-agentos "
 TDD = "tdd"
+FLEET = "git agentos fleet"  # a workflow that is a task of one
 SERVICE = "workspace service"
 PRE_RUN = "pre_run"  # the point where a run began
 # The states of a run.

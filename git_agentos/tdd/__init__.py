@@ -7,6 +7,8 @@
     nodes, code_nodes what each node does; `node_run` has what is common to them
     graph             the graph, in LangGraph
     workflows, query  starting, resuming and deciding; showing: what the commands call
+    inherited_work    what a model has written in another clone, taken over
+    handover          workflows about which somebody decides elsewhere: tasks of a fleet
     doctor            what `doctor` reports about workflows
     state_database    the database of the graph's state: SQLite or PostgreSQL; `signed_rows`, `state_copies`
     state_again       the state of workflows, written again with other texts in it

@@ -13,6 +13,7 @@ from dataclasses import replace
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.restore import commands
 from git_agentos.checkpoint.restore.request import RestoreOptions
+from git_agentos.tdd import inherited_work
 from git_agentos.tdd.context import prompts
 from git_agentos.tdd.gate import audit, frozen_files, gates, pytest_config
 from git_agentos.tdd.gate.pytest_run import Control
@@ -42,13 +43,13 @@ _MAX_OUTPUT = 64 << 10  # characters of test output in the state; the evidence h
 
 def scaffold_tests(session: Session, state: ImplementationState) -> Update:
     """The model writes tests, and stubs of what they call."""
-    retries = state.get("scaffold_retry_count", 0) + 1 if _last_node(state) == N2 else 0
+    retries = _retries(state, N1, "scaffold_retry_count", (N2,))
     prompt = prompts.scaffold(
         state["issue_id"], state["lld_content"], state["context_content"], feedback=state.get("feedback")
     )
 
     def work(node_run: NodeRun) -> NodeResult:
-        result = _ask_model(node_run, SCAFFOLD, prompt, ())
+        result = _write(node_run, SCAFFOLD, prompt, ())
         result.update |= {"scaffold_retry_count": retries, "red": [], "frozen": {}, "red_checkpoint": None}
         return result
 
@@ -57,7 +58,7 @@ def scaffold_tests(session: Session, state: ImplementationState) -> Update:
 
 def implement(session: Session, state: ImplementationState) -> Update:
     """The model writes code. Frozen files that the last attempt changed are restored first."""
-    retries = state.get("retry_count", 0) + 1 if _last_node(state) in (N4, N5) else 0
+    retries = _retries(state, N3, "retry_count", (N4, N5))
 
     def work(node_run: NodeRun) -> NodeResult:
         patterns = frozen_files.test_patterns(pytest_config.read_options(node_run.worktree.location.root))
@@ -72,16 +73,38 @@ def implement(session: Session, state: ImplementationState) -> Update:
             failures=state.get("test_output", ""),
             feedback=state.get("feedback"),
         )
-        result = _ask_model(node_run, IMPLEMENT, prompt, tuple(frozen_files.paths(state["frozen"])))
+        result = _write(node_run, IMPLEMENT, prompt, tuple(frozen_files.paths(state["frozen"])))
         result.update |= {"retry_count": retries}
         return result
 
     return run_node(session, state, N3, work, state["agent"])
 
 
+def _retries(state: ImplementationState, node: str, count_: str, after: Sequence[str]) -> int:
+    """How often a node will have been tried again; what was written elsewhere had its own number of tries."""
+    tries: int = state.get(count_, 0)  # type: ignore[assignment]  # the key of a number
+    if inherited_work.of_node(state, node) is not None:
+        return tries
+    return tries + 1 if _last_node(state) in after else 0
+
+
 def _last_node(state: ImplementationState) -> str | None:
     history = state.get("history") or []
     return history[-1]["node"] if history else None
+
+
+def _write(node_run: NodeRun, task: str, prompt: str, frozen: tuple[str, ...]) -> NodeResult:
+    """Take over what the model has written in another clone, or let it write."""
+    state = node_run.state
+    taken = inherited_work.take(node_run) if not node_run.violations_before else None
+    if taken is None:
+        result = _ask_model(node_run, task, prompt, frozen)
+        result.update |= inherited_work.without(state, N1, N3)  # code of another clone is not for other tests
+        return result
+    result = _model_node_result(node_run, task, ModelResult(None))
+    result.summary = f"{result.summary} ({taken})"
+    result.update |= inherited_work.without(state, node_run.node)
+    return result
 
 
 def _ask_model(node_run: NodeRun, task: str, prompt: str, frozen: tuple[str, ...]) -> NodeResult:

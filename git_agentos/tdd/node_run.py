@@ -22,7 +22,7 @@ from git_agentos.git import process, trees
 from git_agentos.run import branches as protected
 from git_agentos.run import evidence_store, preparation, rebuild
 from git_agentos.run.context import WorkspaceContext
-from git_agentos.run.events import FAILED_STEP, OK
+from git_agentos.run.events import FAILED_STEP, OK, Event
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.lock import Stop
 from git_agentos.run.rollback import rollback_and_record
@@ -350,6 +350,17 @@ def record_progress(evidence: Evidence, state: ImplementationState, kind: str = 
 def furthest_node(evidence: Evidence) -> int:
     """The number of the last node that began, by the record of the run."""
     return max((each["n"] for each in evidence.events() if each["event"] in (_BEGUN, "node", "waiting")), default=0)
+
+
+def nodes_of_steps(events: Sequence[Event]) -> dict[int, str]:
+    """The nodes that the steps of a run are, by their numbers: each was begun right before its step."""
+    found, node = {}, ""
+    for event in events:
+        if event["event"] == _BEGUN:
+            node = event["node"]
+        elif event["event"] == "step-begun":
+            found[event["n"]] = node
+    return found
 
 
 def changed_files(worktree: OpenWorktree, base: str, tree: str) -> list[str]:

@@ -18,7 +18,7 @@ from git_agentos.errors import AgentosError, LockedError, RunError, StorageError
 from git_agentos.run import accept, preparation, sealing
 from git_agentos.run import query as run_query
 from git_agentos.run.context import WorkspaceContext, worktree_id
-from git_agentos.run.events import PRE_RUN
+from git_agentos.run.events import PRE_RUN, TDD
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.journal import Tampered
 from git_agentos.run.rollback import rollback_and_record
@@ -72,7 +72,7 @@ def _prepare_run(session: Session, state: ImplementationState) -> WorkspaceConte
         guard=True,
         protected=state["protected"],
         branch=state["branch"],
-        tool="tdd",
+        tool=state.get("tool") or TDD,
         held=True,
     )
     try:
@@ -113,8 +113,8 @@ def merge(session: Session, state: ImplementationState) -> Update:
             session.context,
             accept.ValidatedWork(session.run(), worktree, before, after),
             into=state["into"],
-            message=_commit_message(session, state),
-            check=lambda: _check(evidence),
+            message=commit_message(session, state),
+            check=lambda: check_record(evidence),
         )
     except (LockedError, StorageError, Tampered):
         raise  # no decision of a person helps
@@ -136,13 +136,14 @@ def merge(session: Session, state: ImplementationState) -> Update:
     return record_node(session, state, N7, result, began, (saved, None))
 
 
-def _check(evidence: Evidence) -> None:
+def check_record(evidence: Evidence) -> None:
     """Tampered if the record of the run, or a file that it names, is not as it was written."""
     evidence.check()
     evidence.check_files()
 
 
-def _commit_message(session: Session, state: ImplementationState) -> bytes:
+def commit_message(session: Session, state: ImplementationState) -> bytes:
+    """The message of the commit of what was tested."""
     issue = " ".join(state["issue_id"].split())
     lines = [
         f"feat: issue {issue}",

@@ -42,6 +42,7 @@ from git_agentos.tdd.state import (
     Review,
     Workflow,
     branch_of,
+    id_of,
     issue_of,
     possible_decisions,
 )
@@ -56,11 +57,18 @@ _MIN_PREFIX = 4  # characters of an id
 
 
 class WorkflowRef(NamedTuple):
-    """A workflow, and the database that has its state: a file, or a URL; empty if none has it."""
+    """A workflow, and the database that has its state: a file, or a URL; empty if none has it. `thread` is its name
+    there, if that is not its id."""
 
     context: OpenWorktree
     id: str
     database: str
+    thread: str | None = None
+
+    @property
+    def thread_id(self) -> str:
+        """Its name in the database."""
+        return self.thread or self.id
 
 
 Standing = Position | Tampered  # where a workflow stands, or how it was tampered with
@@ -303,9 +311,9 @@ def _reason(at: Position) -> str | None:
 def _find(context: OpenWorktree, id_: str, environment: Mapping[str, str]) -> tuple[WorkflowRef, Standing]:
     wanted = id_.removeprefix("#")
     known = list(_read_all(context, environment, everywhere=True))
-    exact = next((each for each in known if each[0].id == wanted), None)
-    if exact is not None:
-        return exact
+    exact = [each for each in known if each[0].id == wanted]
+    if exact:
+        return next((each for each in exact if _is_here(*each)), exact[0])
     repository = database_path.repository_id(context.location, make=False)
     of_issue = [(ref, at) for ref, at in known if _is_of_issue(ref, at, wanted, repository)]
     if of_issue:
@@ -317,6 +325,11 @@ def _find(context: OpenWorktree, id_: str, environment: Mapping[str, str]) -> tu
     if beginning:
         return beginning[0]
     raise unknown(id_)
+
+
+def _is_here(ref: WorkflowRef, at: Standing) -> bool:
+    """Whether it is this clone's, of several that have one of this id."""
+    return isinstance(at, Tampered) or is_local(ref, at.state)
 
 
 def _is_of_issue(ref: WorkflowRef, at: Standing, issue: str, repository: str) -> bool:
@@ -343,7 +356,7 @@ def _read_all(
         try:
             with state_database.open_checkpointer(database) as checkpointer:
                 ids = threads(checkpointer, None if everywhere else repository)
-                standings = [(id_, _read_standing(context, checkpointer, id_)) for id_ in ids]
+                standings = [(thread, _read_standing(context, checkpointer, thread)) for thread in ids]
         except AgentosError as error:
             # A database that is locked, of a newer version, or unreachable says nothing about its content.
             is_unreadable = isinstance(error, DatabaseError) and not isinstance(error, DamagedDatabase)
@@ -351,28 +364,29 @@ def _read_all(
                 raise
             failed = error
             standings = [(id_, Tampered(id_, error.message)) for id_, path in recorded.items() if path == database]
-        for id_, at in standings:
-            if at is not None and id_ not in seen:
-                seen.add(id_)
-                yield WorkflowRef(context, id_, database), at
+        for thread, at in standings:
+            if at is not None and thread not in seen:
+                seen.add(thread)
+                yield WorkflowRef(context, id_of(thread), database, thread), at
     known = dict.fromkeys((*recorded, *state_copies.ids(context.location)))
-    missing = [id_ for id_ in known if id_ not in seen and _has_worktree(context, id_)]
+    found = {id_of(thread) for thread in seen}
+    missing = [id_ for id_ in known if id_ not in found and _has_worktree(context, id_)]
     if failed is not None and not seen and not missing:
         raise failed
     for id_ in missing:
         yield WorkflowRef(context, id_, ""), Tampered(id_, MISSING)
 
 
-def _read_standing(context: OpenWorktree, checkpointer: state_database.Checkpointer, id_: str) -> Standing | None:
+def _read_standing(context: OpenWorktree, checkpointer: state_database.Checkpointer, thread: str) -> Standing | None:
     """Where a thread stands; None if there is none. Users of other clones have other keys: theirs can be shown."""
     try:
-        return Graph(None, checkpointer).position(id_)
+        return Graph(None, checkpointer).position(thread)
     except Tampered as error:
         if not error.is_foreign:
             return error
         repository = database_path.repository_id(context.location, make=False)
         try:
-            at = Graph(None, state_database.trusting(checkpointer)).position(id_)
+            at = Graph(None, state_database.trusting(checkpointer)).position(thread)
         except Tampered as damaged:
             return damaged
         return error if at is None or at.state.get("repository") == repository else at

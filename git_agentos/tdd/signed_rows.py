@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from git_agentos.errors import TddError
 from git_agentos.guard import signing
+from git_agentos.tdd.state import id_of
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -33,7 +34,8 @@ _NO_KEY = "the user's key, which its state is signed with, cannot be read"
 class Tampered(TddError):
     """The state of a workflow is not as git-agentos wrote it. `is_foreign`: it is signed with another user's key."""
 
-    def __init__(self, id_: str, reason: str, *, is_foreign: bool = False) -> None:
+    def __init__(self, thread: str, reason: str, *, is_foreign: bool = False) -> None:
+        id_ = id_of(thread)
         super().__init__(
             f"the state of workflow '{id_}' is damaged or was tampered with: {reason}",
             f"git agentos tdd abort {id_} saves its worktree, and ends it",

@@ -53,6 +53,7 @@ APPROVE, ABORT, RETRY = "approve", "abort", "retry"
 RUNNING, WAITING, INTERRUPTED, MERGED, ABORTED = "running", "waiting", "interrupted", "merged", "aborted"
 TAMPERED = "tampered"  # its state or its record is not as it was written; it is never merged
 
+_OF_CLONE, _CLONE_DIGITS = "@", 12  # in the name of a thread: no id has an '@'
 _ISSUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}\Z")
 
 
@@ -75,6 +76,17 @@ def new_id(issue: str) -> str:
 def issue_of(id_: str) -> str:
     """The issue that the id of a workflow names."""
     return id_.rpartition("-")[0]
+
+
+def thread_of(id_: str, repository: str) -> str:
+    """The thread that has the state of a workflow in a database that others write to: there may be one of this id in
+    several clones. `repository` is `database_path.repository_id`."""
+    return f"{id_}{_OF_CLONE}{repository[:_CLONE_DIGITS]}"
+
+
+def id_of(thread: str) -> str:
+    """The id of the workflow whose state a thread has."""
+    return thread.partition(_OF_CLONE)[0]
 
 
 def branch_of(issue: str) -> str:
@@ -151,6 +163,8 @@ class ImplementationState(TypedDict, total=False):
     conflicts: list[dict[str, Any]]  # of the merge
     merge_commit: str | None
     final_checkpoint: str | None  # of the worktree, before it was removed
+    tool: str  # who drives its run, where that is not `git agentos tdd`
+    inherited: dict[str, dict[str, Any]]  # by node, what was written in another clone (`inherited_work`)
     history: Annotated[list[Record], operator.add]  # nodes that have ended
 
 

@@ -67,6 +67,12 @@ def exists(database: str) -> bool:
     return database_path.is_url(database) or os.path.isfile(database)
 
 
+def may_be_shared(database: str) -> bool:
+    """Whether other clones may have workflows in a database: it is not a worktree's own file."""
+    folder, name = os.path.split(database)
+    return name != database_path.NAME or os.path.basename(folder) != database_path.FOLDER
+
+
 @contextlib.contextmanager
 def open_checkpointer(database: str, copied: Location | None = None) -> Iterator[Checkpointer]:
     """The checkpointer of a database, ready for use; any number of processes may have one at once. Rows that are
@@ -74,9 +80,10 @@ def open_checkpointer(database: str, copied: Location | None = None) -> Iterator
 
     TddError if a library is not installed; DatabaseError if the database cannot be used, now or later.
     """
-    folder, name = os.path.split(database)
-    is_own = name == database_path.NAME and os.path.basename(folder) == database_path.FOLDER
-    opening = _postgres(database) if database_path.is_url(database) else _sqlite(database, copied if is_own else None)
+    is_shared = may_be_shared(database)
+    opening = (
+        _postgres(database) if database_path.is_url(database) else _sqlite(database, None if is_shared else copied)
+    )
     with opening as checkpointer:
         yield checkpointer
 

@@ -97,16 +97,33 @@ def start(
     setup.prepare(context, environment, timeout=spec.test_timeout, sandbox=spec.sandbox, mark=mark)
     _refuse_second(context, issue, environment)
     consent(source_files.policy_lines(documents, agent.recipient))
-    state = ImplementationState(
+    state = new_state(context, replace(spec, issue_id=issue, agent=agent.name, into=into), documents, id_, mark)
+    ref = WorkflowRef(context, id_, state_database.location_of(context.location, environment))
+    with working_on(ref, environment, observer) as worker:
+        try:
+            return worker.begin(state)
+        except (Tampered, journal.Tampered):
+            raise
+        except AgentosError:
+            # Two for the same issue at the same moment: only one can have the branch, so the second fails at N0.
+            _refuse_second(context, issue, environment)
+            raise
+
+
+def new_state(
+    context: OpenWorktree, spec: WorkflowSpec, documents: source_files.Documents, id_: str, mark: str
+) -> ImplementationState:
+    """The state in which a workflow begins; the agent and `into` of `spec` are known."""
+    return ImplementationState(
         id=id_,
-        issue_id=issue,
+        issue_id=spec.issue_id,
         repository=database_path.repository_id(context.location),
         machine=platform.node(),
         mark=mark,
         protected=branches.protected_patterns(context, None),
-        agent=agent.name,
-        into=into,
-        branch=branch_of(issue),
+        agent=spec.agent or "",
+        into=spec.into or "",
+        branch=branch_of(spec.issue_id),
         lld_path=documents.lld.path,
         lld_content=documents.lld.text,
         context_paths=[each.path for each in documents.context],
@@ -119,16 +136,6 @@ def start(
         created_at=times.now_text(),
         history=[],
     )
-    ref = WorkflowRef(context, id_, state_database.location_of(context.location, environment))
-    with _open(ref, environment, observer) as worker:
-        try:
-            return worker.begin(state)
-        except (Tampered, journal.Tampered):
-            raise
-        except AgentosError:
-            # Two for the same issue at the same moment: only one can have the branch, so the second fails at N0.
-            _refuse_second(context, issue, environment)
-            raise
 
 
 @authorize.entry("tdd", "resume")
@@ -138,7 +145,7 @@ def resume(
     """Resume an interrupted workflow, or ask again about one that waits; `retry` sends one that waits back for another
     attempt. TddError for an unknown or an ended one."""
     ref = query.find(context, id_, environment)
-    with _open(ref, environment, observer) as worker:
+    with working_on(ref, environment, observer) as worker:
         at = worker.position()
         _refuse_ended(ref, at)
         if retry and not at.waits:
@@ -156,7 +163,7 @@ def decide(
     (`guard.operator`)."""
     authorize.require(context, "tdd", decision, operands=(id_,))
     ref = query.find(context, id_, environment)
-    with _open(ref, environment, observer) as worker:
+    with working_on(ref, environment, observer) as worker:
         if decision == ABORT and (tampering := worker.tampering()) is not None:
             return worker.abandon(tampering)
         at = worker.position()
@@ -179,18 +186,18 @@ def decide(
 # -- working on a workflow ---------------------------------------------------------------------------------------------
 
 
-class _Worker:
+class Worker:
     """Works on one workflow, in a session."""
 
     def __init__(self, ref: WorkflowRef, graph: Graph, session: Session) -> None:
         self._ref = ref
         self._graph = graph
-        self._session = session
+        self.session = session
         self._observer = session.observer
 
     def position(self) -> Position:
         """Where it stands; TddError if it does not exist, Tampered if its state or record was tampered with."""
-        at = self._graph.position(self._ref.id)
+        at = self._graph.position(self._ref.thread_id)
         if at is None:
             raise query.unknown(self._ref.id) if self._ref.database else Tampered(self._ref.id, query.MISSING)
         if query.is_local(self._ref, at.state):
@@ -200,7 +207,7 @@ class _Worker:
     def _check(self, at: Position) -> None:
         """Tampered if the record of the run was tampered with, or knows of more than the state does."""
         try:
-            evidence = self._session.evidence()
+            evidence = self.session.evidence()
         except journal.Tampered:
             raise
         except RunError as error:
@@ -234,7 +241,7 @@ class _Worker:
     def abandon(self, reason: str) -> Workflow:
         """End one that was tampered with: its worktree is saved, and nothing is merged."""
         self.record_tampering(reason)
-        self._session.pinned.clear()
+        self.session.pinned.clear()
         workflow = query.describe_tampered(self._ref, reason)
         self._observer.began(workflow)
         state = ImplementationState(
@@ -251,19 +258,19 @@ class _Worker:
             error_message=reason,
             history=[],
         )
-        update = nodes.clean_up(self._session, state)
-        self._graph.replace(workflow.id, {**state, **update})  # type: ignore[typeddict-item]  # the state's keys
+        update = nodes.clean_up(self.session, state)
+        self._graph.replace(self._ref.thread_id, {**state, **update})  # type: ignore[typeddict-item]  # the state's keys
         return self._finish()
 
     def begin(self, state: ImplementationState) -> Workflow:
         """Work from the beginning. If no worktree can be created, there is no workflow, and nothing is left of it."""
-        self._observer.began(self._session.describe(state, N0))
+        self._observer.began(self.session.describe(state, N0))
         try:
-            self._run(lambda: self._graph.begin(self._ref.id, state))
+            self._run(lambda: self._graph.begin(self._ref.thread_id, state))
         except AgentosError:
-            at = self._graph.position(self._ref.id)
+            at = self._graph.position(self._ref.thread_id)
             if at is not None and at.node == N0:
-                self._graph.delete(self._ref.id)
+                self._graph.delete(self._ref.thread_id)
             raise
         return self._finish()
 
@@ -271,9 +278,9 @@ class _Worker:
         """Work from where it stands, with a decision if there is one."""
         self._observer.began(query.describe(self._ref, at, alive=True))
         if not at.waits:
-            self._run(lambda: self._graph.resume(self._ref.id))
-        if decision is not None and self._session.stop.signal is None:
-            self._run(lambda: self._graph.decide(self._ref.id, decision))
+            self._run(lambda: self._graph.resume(self._ref.thread_id))
+        if decision is not None and self.session.stop.signal is None:
+            self._run(lambda: self._graph.decide(self._ref.thread_id, decision))
         return self._finish()
 
     def abort(self, at: Position) -> Workflow:
@@ -281,24 +288,24 @@ class _Worker:
         self._observer.began(query.describe(self._ref, at, alive=True))
         marked.sweep(at.state["mark"])
         with contextlib.suppress(AgentosError):
-            node_run.unlock(self._session)
+            node_run.unlock(self.session)
         update: node_run.Update = {"human_decision": ABORT, "error_message": None}
         result = NodeResult(update, f"'{ABORT}', interrupted at {at.node}")
         record = node_run.make_record(at.state, N6, result, time.monotonic())
-        self._graph.set_decision(self._ref.id, {**update, "history": [record]})
-        self._run(lambda: self._graph.resume(self._ref.id))
+        self._graph.set_decision(self._ref.thread_id, {**update, "history": [record]})
+        self._run(lambda: self._graph.resume(self._ref.thread_id))
         return self._finish()
 
     def _finish(self) -> Workflow:
         """Ask for decisions as long as somebody answers; the workflow as it then is."""
-        stop = self._session.stop
+        stop = self.session.stop
         while stop.signal is None and (at := self.position()).waits:
-            node_run.record_progress(self._session.evidence(), at.state, "waiting")
+            node_run.record_progress(self.session.evidence(), at.state, "waiting")
             decision = self._observer.ask(query.make_review(self._ref, at, query.describe(self._ref, at, alive=True)))
             if decision is None:
                 break
             if decision in possible_decisions(at.state):
-                self._run(lambda made=decision: self._graph.decide(self._ref.id, made))  # type: ignore[misc]
+                self._run(lambda made=decision: self._graph.decide(self._ref.thread_id, made))  # type: ignore[misc]
         name = signal.Signals(stop.signal).name if stop.signal is not None else None
         return replace(query.describe(self._ref, self.position(), alive=False), interrupted_by=name)
 
@@ -309,7 +316,7 @@ class _Worker:
 
 
 @contextlib.contextmanager
-def _open(ref: WorkflowRef, environment: Mapping[str, str], observer: Observer) -> Iterator[_Worker]:
+def working_on(ref: WorkflowRef, environment: Mapping[str, str], observer: Observer) -> Iterator[Worker]:
     """Hold the lock of a workflow's run, and open its state."""
     context = ref.context
     with contextlib.ExitStack() as stack:
@@ -326,7 +333,7 @@ def _open(ref: WorkflowRef, environment: Mapping[str, str], observer: Observer) 
             return query.describe(ref, Position(state, node, False), alive=True)
 
         session = Session(context, ref.id, database, environment, stop, observer, describe, holds_lock)
-        worker = _Worker(ref, Graph(session, checkpointer), session)
+        worker = Worker(ref, Graph(session, checkpointer), session)
         try:
             yield worker
         except (Tampered, journal.Tampered) as error:

@@ -205,14 +205,16 @@ def test_what_is_wrong_is_said_before_anything_is_started(
     (tmp_path / "base.toml").write_text('[[task]]\nid = "a"\nagent = "x"\nbase = "nowhere"\n')
     with pytest.raises(UsageError, match=r"base.toml', line 1: there is no commit 'nowhere'"):
         submit(repo, engine, str(tmp_path / "base.toml"))
-    (tmp_path / "tdd.toml").write_text('[[task]]\nid = "a"\ntdd = {issue = 42}\n')
-    with pytest.raises(UsageError, match=r"tdd.toml', line 1: the task 'a' is a workflow"):
-        submit(repo, engine, str(tmp_path / "tdd.toml"))
     token = "ghp_" + "x7Qm2Lr9Tz" * 3 + "4Wv8Np"
     (tmp_path / "token.toml").write_text(f'[[task]]\nid = "a"\nagent = "GH_TOKEN={token} gh pr list"\n')
     with pytest.raises(UsageError, match=r"token.toml', line 1: the task 'a' has what looks like a secret") as raised:
         submit(repo, engine, str(tmp_path / "token.toml"))
     assert token not in raised.value.message and refs(shared) == []
+    (tmp_path / "tdd.toml").write_text(
+        f'[[task]]\nid = "a"\nagent = "command:GH_TOKEN={token} x"\ntdd = {{issue = 1, lld = "d"}}\n'
+    )
+    with pytest.raises(UsageError, match=r"tdd.toml', line 1: the task 'a' has what looks like a secret"):
+        submit(repo, engine, str(tmp_path / "tdd.toml"))
     with pytest.raises(UsageError, match="there is no remote 'nowhere'"):
         submit(repo, engine, path, remote="nowhere")
     good = tasks_file(tmp_path, "a")

@@ -55,7 +55,8 @@ class Site:
         path = self.folder / f"{fleet}.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         context = open_workspace(self.repo.path).context
-        made = Fleet(fleet, self.repo.oid("HEAD"), tasks.read_file(str(path)).tasks, times.now_text(), "local")
+        listed = tuple(map(tasks.accepted, tasks.read_file(str(path)).tasks))
+        made = Fleet(fleet, self.repo.oid("HEAD"), listed, times.now_text(), "local")
         with context.repository.writer() as writer:
             oid = records.write_tasks(writer, made, context.settings.committer)
             writer.flush()

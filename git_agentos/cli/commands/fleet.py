@@ -52,6 +52,7 @@ class Submission(NamedTuple):
     pass_env: Annotated[
         list[str] | None, Option("--pass-env", metavar="NAME", help="Pass the variable NAME to workers; repeatable.")
     ] = None
+    accepts_policy: Annotated[bool, Option("--yes-data-policy", help="Accept the data policy of workflows.")] = False
     detach: Annotated[bool, Option("--detach", help="Return when the tasks are recorded; do not wait.")] = False
     dry_run: DryRun = False
 
@@ -90,7 +91,8 @@ def submit(
     FILE is TOML with a [[task]] for each, or has one JSON object a line. Submitted again under the same name, the fleet
     goes on: what has a result is not run again. Waits until every task has a result.
 
-    The exit code is 0 if all tasks have passed, 1 if not, and 130 if the wait was interrupted.
+    The exit code is 0 if all tasks have passed, 1 if not, 3 if the data policy of its workflows was not accepted, and
+    130 if the wait was interrupted.
     """
     from git_agentos.cli.fleet_progress import FleetProgress
     from git_agentos.fleet import submission
@@ -98,7 +100,12 @@ def submit(
 
     context = ctx.workspace().context
     request = submission.Request(
-        ctx.path(file), options.name, options.remote, tuple(options.pass_env or ()), _retries(options)
+        ctx.path(file),
+        options.name,
+        options.remote,
+        tuple(options.pass_env or ()),
+        _retries(options),
+        options.accepts_policy,
     )
     engine = choice.make(_engine_options(options), context.location.root, os.environ)
     if options.dry_run:

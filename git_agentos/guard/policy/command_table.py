@@ -75,7 +75,7 @@ run show | repository | look | look | |
 run logs | repository | look | look | --step= |
 run diff | repository | look | look | --stat |
 run verify | repository | look | look | |
-fleet submit | repository | agentos-change | agentos-change | --engine= --remote= --name= --max-parallel= --retries= --address= --command= --pass-env= --detach --dry-run | --dry-run:!agentos
+fleet submit | repository | agentos-change | agentos-change | --engine= --remote= --name= --max-parallel= --retries= --address= --command= --pass-env= --yes-data-policy --detach --dry-run | --dry-run:!agentos
 fleet status | repository | agentos | agentos | --follow --remote= --no-fetch |
 fleet list | repository | agentos | agentos | --remote= --no-fetch |
 fleet logs | repository | agentos | agentos | --step= --remote= |

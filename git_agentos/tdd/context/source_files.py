@@ -18,13 +18,16 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from git_agentos.errors import ContextError, system_reason
+from git_agentos.git import trees
+from git_agentos.git.repository import Repository
 from git_agentos.secrets import file_names
 from git_agentos.tdd.context import secrets, tokens
 from git_agentos.util.values import count
@@ -64,10 +67,36 @@ class Documents:
 def load(root: str, lld: str, paths: Sequence[str]) -> Documents:
     """Read and check all files; ContextError names the file and the rule. `root` is the project's worktree, `lld` and
     `paths` are relative to it. A file that is named twice counts once."""
+    return _gather(lld, paths, functools.partial(read, root))
+
+
+def of_commit(repository: Repository, commit: str, lld: str) -> Documents:
+    """The design document alone, as a commit has it, checked by the same rules; `lld` is relative to its root."""
+
+    def read_blob(path: str) -> Text:
+        _check_form(path)
+        _check_names(path, path)
+        entry = trees.find(repository, repository.commit_tree(commit), os.fsencode(path))
+        if entry is None:
+            raise ContextError(f"'{path}' does not exist in commit {commit[:12]}", _RELATIVE)
+        mode, oid = entry
+        if mode == trees.DIRECTORY:
+            raise ContextError(f"'{path}' is a folder", "name each file of it that is needed")
+        if mode not in (trees.REGULAR, trees.EXECUTABLE):
+            raise ContextError(f"'{path}' is no regular file", _LEAVE_OUT)
+        if repository.is_large(oid, MAX_FILE_BYTES):
+            raise _too_large(path, "more")
+        data = repository.blob(oid)
+        return Text(path, decode(data, path), len(data))
+
+    return _gather(lld, (), read_blob)
+
+
+def _gather(lld: str, paths: Sequence[str], reading: Callable[[str], Text]) -> Documents:
     budget = Budget()
     taken: dict[str, Text] = {}
     for path in (lld, *paths):
-        found = read(root, path)
+        found = reading(path)
         if found.path in taken:
             continue
         secrets.check(path, found.text)

@@ -100,6 +100,7 @@ def planned(plan: Submitted, style: Style) -> Text:
     for task in plan.started:
         rows.append(f"would start  {style.paint('bold', task.id)}{_needs(task)}")
         rows += [f"    {each}" for each in _steps(task)]
+    rows += [quote.line(each) for each in plan.policy]
     return Text(lines(rows), lines(task.id for task in plan.started))
 
 
@@ -117,8 +118,8 @@ def _needs(task: Task) -> str:
 
 def _steps(task: Task) -> list[str]:
     if task.tdd is not None:
-        design = f", {quote.path(task.tdd.lld)}" if task.tdd.lld is not None else ""
-        return [f"tdd: issue {quote.line(task.tdd.issue)}{design}"]
+        tdd = task.tdd
+        return [f"tdd: issue {quote.line(tdd.issue)}, {quote.path(tdd.lld)}, agent {quote.line(tdd.agent)}"]
     assert task.spec is not None
     rows = [f"{step.kind}: {quote.line(step.command or step.to or step.message or '')}" for step in task.spec.steps]
     if all(step.kind != "validate" for step in task.spec.steps):
