@@ -66,11 +66,12 @@ class Driver:
         """Connect to the cluster, or start one; the arguments are those of `RayEngine`."""
         self._retries, self._most = retries, most
         options: dict[str, Any] = {"namespace": _NAMESPACE, "log_to_driver": False, "logging_level": logging.ERROR}
-        if address is None and (address := self._find()) is None:
+        if address is not None:
+            _require_answer(address)
+        elif (address := self._find()) is None:
             self._is_ours = True
             self._begin(options)
             return
-        _require_answer(address)
         try:
             self._ray.init(address=address, **options)
         except Exception as error:  # it raises what its layers raise: gRPC's, OSError, RuntimeError
@@ -87,7 +88,13 @@ class Driver:
                 f"this machine belongs to {len(found)} Ray clusters: {', '.join(found)}",
                 "--address says which is meant",
             )
-        return last if last in found else next(iter(found), None)
+        address = last if last in found else next(iter(found), None)
+        if address is not None:
+            try:
+                _require_answer(address)
+            except FleetError:  # some processes outlive their cluster for a while
+                return None
+        return address
 
     def _begin(self, options: Mapping[str, Any]) -> None:
         """Start a cluster on this machine."""
@@ -271,7 +278,7 @@ def _out_of_reach(address: str | None, why: str) -> FleetError:
     where = f" at '{address}'" if address else ""
     return FleetError(
         f"the Ray cluster{where} cannot be reached: {why}",
-        "'ray status' on its head node says whether it is up; Ray and Python must have the versions that it has",
+        "'ray status' on its head node says whether it is up; Ray, Python and the token must be those that it has",
     )
 
 
