@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # `__all__` says which of their names are exported
     from git_agentos.api.guard import *
     from git_agentos.api.log import *
     from git_agentos.api.remotes import *
+    from git_agentos.api.report_results import *
     from git_agentos.api.repository import *
     from git_agentos.api.results import *
     from git_agentos.api.runs import *
@@ -47,6 +48,7 @@ _MODULES = {
     "git_agentos.api.guard": "Approvals Guard",
     "git_agentos.api.log": "Log",
     "git_agentos.api.remotes": "Remotes SyncObserver",
+    "git_agentos.api.report_results": "Report ReportLane ReportMark",
     "git_agentos.api.repository": "OpenRepository open_repository",
     "git_agentos.api.results": (
         "AcceptResult ApprovalStatus ArchivedWorktree ChangeCounts CheckpointSummary CleanupResult "
@@ -90,15 +92,15 @@ __all__ = [
     "LinkedPath", "LockedError", "Log", "LogEntry", "McpError", "MergeConflict", "MergeResult", "MergeSource",
     "MergedTask", "MissingObjectsError", "NullWorkspaceService", "OpenRepository", "PolicyError", "ProcessInfo",
     "ProtectedCheckpoint", "RecoverResult", "RefusedTask", "RefusedTimeline", "RemoteWorktree", "Remotes",
-    "RemovalResult", "RepositoryError", "RepositoryStatus", "RestoreError", "RestoreResult", "RevertResult",
-    "RewrittenCheckpoint", "RollbackResult", "RuleStorage", "RunError", "RunObserver", "RunOptions", "RunResult",
-    "RunStep", "Runs", "SavedCheckpoint", "Skipped", "SkippedTask", "StorageError", "StorageResult", "SubmitOptions",
-    "SyncConflict", "SyncObserver", "SyncResult", "SyncStatus", "SyncedWorktree", "TddError", "TimelineStorage",
-    "TransferredCheckpoints", "Turn", "Turns", "UiError", "Unreadable", "UnreadableConfiguration",
-    "UnsupportedRepository", "UsageError", "VerifyResult", "WorkflowConfigurationError", "Workspace",
-    "WorkspaceContext", "WorkspaceService", "WorkspaceSnapshot", "WorktreeError", "WorktreeReason", "WorktreeStatus",
-    "WorktreeSyncResult", "Worktrees", "__version__", "ensure_agentos_dir", "get_checkpoint_db_path", "get_repo_root",
-    "open_repository", "open_workspace",
+    "RemovalResult", "Report", "ReportLane", "ReportMark", "RepositoryError", "RepositoryStatus", "RestoreError",
+    "RestoreResult", "RevertResult", "RewrittenCheckpoint", "RollbackResult", "RuleStorage", "RunError", "RunObserver",
+    "RunOptions", "RunResult", "RunStep", "Runs", "SavedCheckpoint", "Skipped", "SkippedTask", "StorageError",
+    "StorageResult", "SubmitOptions", "SyncConflict", "SyncObserver", "SyncResult", "SyncStatus", "SyncedWorktree",
+    "TddError", "TimelineStorage", "TransferredCheckpoints", "Turn", "Turns", "UiError", "Unreadable",
+    "UnreadableConfiguration", "UnsupportedRepository", "UsageError", "VerifyResult", "WorkflowConfigurationError",
+    "Workspace", "WorkspaceContext", "WorkspaceService", "WorkspaceSnapshot", "WorktreeError", "WorktreeReason",
+    "WorktreeStatus", "WorktreeSyncResult", "Worktrees", "__version__", "ensure_agentos_dir", "get_checkpoint_db_path",
+    "get_repo_root", "open_repository", "open_workspace",
 ]  # fmt: skip
 
 

@@ -16,16 +16,19 @@ from pathlib import Path
 import pytest
 
 from git_agentos import FleetStatus, RunResult, RunStep, open_repository
-from git_agentos.api import fleet_results, results
-from git_agentos.errors import CheckpointNotFound, FleetError, PolicyError, UsageError
+from git_agentos.api import fleet_results, report_results, results
+from git_agentos.errors import CheckpointNotFound, FleetError, PolicyError, UsageError, WorktreeError
+from git_agentos.util import times
 from tests.support.confirming import set_up
 from tests.support.remotes import clone, connect, make_bare
 from tests.support.repo import Repo
+from tests.support.team import Team
+from tests.support.tool import run_ok
 
 CLIENT = Path(__file__).parents[1] / "docs" / "examples" / "client.py"
 RESULTS = [
     each
-    for each in {**vars(results), **vars(fleet_results)}.values()
+    for each in {**vars(results), **vars(fleet_results), **vars(report_results)}.values()
     if isinstance(each, type) and dataclasses.is_dataclass(each)
 ]
 
@@ -292,6 +295,42 @@ def test_transfers_that_cannot_be_meant(wrong: dict[str, typing.Any], repo: Repo
     assert "--" not in caught.value.message + (caught.value.hint or "")
     with pytest.raises(UsageError, match="'worktree_id' is for 'host'"):
         open_repository(repo.path).checkpoints.find("latest", worktree_id="dev-1")
+
+
+def test_a_report_is_the_document_of_the_command(repo: Repo) -> None:
+    """As values of the API: aware times, tuples, and the API's names for what conflicts, storage and runs have."""
+    team = Team(repo)
+    opened = open_repository(repo.path)
+    found = opened.report()
+    check(found)
+    document = run_ok(repo.path, "report")
+    assert [_as_in_json(each) for each in found.agents] == document["agents"]
+    assert (found.since, found.complete) == (None, True)
+    assert (found.conflicts, found.runs) == (opened.worktrees.conflicts(), opened.runs.list())
+    assert found.storage == opened.checkpoints.storage(all_worktrees=True)
+    assert [run.id for run in found.runs] == [team.run.run_id]
+
+    [left] = opened.report(["left"]).agents
+    last = left.marks[-1].at
+    since = opened.report(["left", "idle"], since=last)
+    assert [each.id for each in since.agents] == ["idle", "left"]
+    assert (since.agents[0].marks, since.agents[0].first_at, since.agents[0].last_at) == ((), None, None)
+    assert since.agents[1].marks == tuple(each for each in left.marks if each.at >= last)
+    assert (since.since, since.conflicts, since.runs) == (last, found.conflicts, found.runs)
+    with pytest.raises(WorktreeError, match="there is no agent's worktree 'nobody'"):
+        opened.report(["nobody"])
+    with pytest.raises(UsageError, match="'agents' is a sequence of ids"):
+        opened.report("left")
+
+
+def _as_in_json(value: object) -> object:
+    if isinstance(value, datetime):
+        return times.to_text(value)
+    if isinstance(value, tuple):
+        return [_as_in_json(each) for each in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _as_in_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    return value
 
 
 @pytest.mark.slow

@@ -7,11 +7,12 @@
     repo.restore(saved.id)
     repo.undo()
 
-repository   `open_repository()`, restore, undo, recover, status, doctor
+repository   `open_repository()`, restore, undo, recover, status, report, doctor
 checkpoints, worktrees, runs, log, turns   `repo.checkpoints`, …: they do what the commands of these names do
 fleets       `repo.fleets`: tasks on many machines; `fleet_results` is what they return
 remotes      `repo.remotes`: checkpoints of other clones
 guard        `repo.guard` and `repo.approvals`
+report_results   what `repo.report()` returns
 results      what all the others return
 conversion   the domain's results as the API's
 served       what the watch daemon does for a process that stays open

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from git_agentos.api.checkpoints import Checkpoints, check_host
@@ -12,8 +13,9 @@ from git_agentos.api.fleets import Fleets
 from git_agentos.api.guard import Approvals, Guard
 from git_agentos.api.log import Log
 from git_agentos.api.remotes import Remotes
+from git_agentos.api.report_results import Report
 from git_agentos.api.results import ExplainedLine, RecoverResult, RepositoryStatus, RestoreResult
-from git_agentos.api.runs import Runs
+from git_agentos.api.runs import Runs, run_result
 from git_agentos.api.turns import Turns
 from git_agentos.api.worktrees import Worktrees
 from git_agentos.errors import UsageError
@@ -149,6 +151,16 @@ class OpenRepository:
             open_workflows=found.open_workflows,
             guard_problems=found.guard_problems,
         )
+
+    def report(self, agents: Sequence[str] = (), *, since: datetime | None = None) -> Report:
+        """What all agents did, or these, with the conflicts, the storage and the runs of all. `since` leaves out what
+        happened before. WorktreeError if one of `agents` has no worktree."""
+        from git_agentos.report import collection
+
+        if isinstance(agents, str):
+            raise UsageError("'agents' is a sequence of ids")
+        found = collection.collect(self._workspace.context, agents, since=since)
+        return convert(Report, found, runs=tuple(map(run_result, found.runs)))
 
     def doctor(self, *, fix: bool = False) -> tuple[Finding, ...]:
         """The problems of the repository; with `fix`, those are fixed that can be fixed safely."""

@@ -72,19 +72,19 @@ class Runs:
 
         given: dict[str, Any] = {_NAMES.get(name, name): value for name, value in options.items()}
         wanted = spec.from_options(_texts(agents), _texts(validations), **given)
-        return _run(commands.start(self._workspace.context, wanted, _observer(observer)))
+        return run_result(commands.start(self._workspace.context, wanted, _observer(observer)))
 
     def resume(self, run_id: str, *, observer: RunObserver | None = None) -> RunResult:
         """Continue an interrupted run at its current step."""
         from git_agentos.run import commands
 
-        return _run(commands.resume(self._workspace.context, run_id, _observer(observer)))
+        return run_result(commands.resume(self._workspace.context, run_id, _observer(observer)))
 
     def cancel(self, run_id: str) -> RunResult:
         """End a run permanently that is running (in another process) or interrupted."""
         from git_agentos.run import commands
 
-        return _run(commands.cancel(self._workspace.context, run_id))
+        return run_result(commands.cancel(self._workspace.context, run_id))
 
     def rollback(self, run_id: str, to: str = "pre_run", *, dry_run: bool = False) -> RollbackResult:
         """Reset a run's worktree to a point: `pre_run`, `step:N`, or a checkpoint of it. The state before is saved."""
@@ -101,19 +101,19 @@ class Runs:
         from git_agentos.run import accept
 
         done = accept.accept(self._workspace.context, run_id, into=into, squash=squash)
-        return AcceptResult(_run(done.run), convert(MergeResult, done.merge))
+        return AcceptResult(run_result(done.run), convert(MergeResult, done.merge))
 
     def list(self) -> tuple[RunResult, ...]:
         """All runs, newest first."""
         from git_agentos.run import query
 
-        return tuple(map(_run, query.list_runs(self._workspace.context)))
+        return tuple(map(run_result, query.list_runs(self._workspace.context)))
 
     def show(self, run_id: str) -> RunResult:
         """One run. RunError if there is none with that id."""
         from git_agentos.run import query
 
-        return _run(query.show(self._workspace.context, run_id))
+        return run_result(query.show(self._workspace.context, run_id))
 
     def diff(self, run_id: str) -> bytes:
         """The changes of the run since its base, as a patch."""
@@ -135,16 +135,16 @@ class _ObserverOfResults:
         self._observer = observer
 
     def prepared(self, run: Run) -> None:
-        self._observer.prepared(_run(run))
+        self._observer.prepared(run_result(run))
 
     def step_begins(self, run: Run, step: Step) -> None:
-        self._observer.step_begins(_run(run), convert(RunStep, step))
+        self._observer.step_begins(run_result(run), convert(RunStep, step))
 
     def output(self, line: bytes) -> None:
         self._observer.output(line)
 
     def step_ended(self, run: Run, step: Step) -> None:
-        self._observer.step_ended(_run(run), convert(RunStep, step))
+        self._observer.step_ended(run_result(run), convert(RunStep, step))
 
 
 def _observer(observer: RunObserver | None) -> _ObserverOfResults | None:
@@ -156,7 +156,8 @@ def _texts(commands: Sequence[str]) -> Sequence[str]:
     return [commands] if isinstance(commands, str) else commands
 
 
-def _run(run: Run) -> RunResult:
+def run_result(run: Run) -> RunResult:
+    """A run of the domain as the API's."""
     workspace = run.context
     return convert(
         RunResult,

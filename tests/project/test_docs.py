@@ -21,7 +21,7 @@ import pytest
 
 import git_agentos
 from git_agentos import config, errors, run, workspace
-from git_agentos.api import fleet_results, results
+from git_agentos.api import fleet_results, report_results, results
 from git_agentos.guard.configuration import settings
 from tests.support.documents import (
     DATA,
@@ -297,7 +297,7 @@ def test_api_lists_every_field() -> None:
     documented = {_code(name)[0]: _code(fields) for name, fields in table(API, "Results")}
     for name, names in documented.items():
         assert names == _field_names(getattr(git_agentos, name)), name
-    returned = {**vars(results), **vars(fleet_results)}.items()
+    returned = {**vars(results), **vars(fleet_results), **vars(report_results)}.items()
     assert {name for name, each in returned if dataclasses.is_dataclass(each)} <= documented.keys()
 
 
