@@ -4,8 +4,9 @@ One JSON file for each, `<our folder in the user's configuration>/integrations/<
 
     path      the settings file
     before    its bytes, Base64; null where there was no file
-    after     the SHA-256 of what we wrote; null where that is not known
-    harness   the harness that reads it; null for `info/exclude`
+    after     the SHA-256 of what we wrote; null where that is not known, and for a file with a
+              block of ours (`own_block`)
+    harness   the harness that reads it; null for a file with a block of ours
     users     the worktrees (or the home folder) that need our hooks in it
 """
 
@@ -29,7 +30,7 @@ class Backup(NamedTuple):
     """The backup of one file; the module describes the fields."""
 
     before: bytes | None
-    after: str | None
+    after: str | None = None
     harness: str | None = None
     users: tuple[str, ...] = ()
 

@@ -80,7 +80,7 @@ def _write(location: Location, entries: Sequence[str], environment: Mapping[str,
     original = _BLOCK.original(backup.load(path, environment), before)
     patterns = sorted({each.partition(_SEPARATOR)[0].encode() for each in entries})
     after = _BLOCK.append(original, b"".join(each + b"\n" for each in patterns)) if patterns else original
-    kept = Backup(original, backup.digest(after), None, tuple(entries)) if patterns else None
+    kept = Backup(original, users=tuple(entries)) if patterns else None
     if after is None:  # before the backup is dropped, so that it is tried again after a kill
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)

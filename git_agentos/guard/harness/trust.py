@@ -112,7 +112,7 @@ def _write(users: Sequence[str], environment: Mapping[str, str]) -> None:
     }
     after = _with_block(original, ours)
     _check(path, original, ours, after)
-    kept = Backup(original, backup.digest(after), None, tuple(users)) if users else None
+    kept = Backup(original, users=tuple(users)) if users else None
     own_block.write(path, before, after, kept, environment)
 
 
