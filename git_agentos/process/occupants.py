@@ -10,7 +10,7 @@ import contextlib
 import os
 import re
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from git_agentos.process import mounts, ps, table
 from git_agentos.process.table import Process
@@ -84,40 +84,46 @@ def _only_looks(pid: int) -> bool:
     return os.getpid() in above or any(table.argv(each)[-len(DAEMON) :] == DAEMON for each in above)
 
 
-def written_files(folder: str) -> dict[str, int]:
-    """The files below `folder` that processes may be writing to: by how many descriptors, and by how many shared
-    mappings together. Empty where there is no /proc."""
-    found: dict[str, int] = {}
+class Written(NamedTuple):
+    """Files that processes may be writing to, by a descriptor or by a shared mapping: those below a folder, each with
+    the number of its descriptors and mappings; and the inode numbers of those anywhere, if they were asked for."""
+
+    paths: dict[str, int]
+    inodes: set[int]
+
+
+def written_files(folder: str, *, inodes: bool = False) -> Written:
+    """The files below `folder` that processes may be writing to, and with `inodes` the inode numbers of all such files:
+    a process of another mount namespace has other paths for them. All processes are read once. Empty where there is no
+    /proc."""
+    found = Written({}, set())
     top = os.path.realpath(folder)
     for pid in table.pids() if table.has_proc() else ():
-        paths = [path for number, path in table.open_files(pid) if is_below(path, top) and _is_for_writing(pid, number)]
+        paths = []
+        for number, path in table.open_files(pid):
+            if (inodes or is_below(path, top)) and _is_for_writing(pid, number):
+                paths.append(path)
+                if inodes:
+                    with contextlib.suppress(OSError):
+                        found.inodes.add(os.stat(f"/proc/{pid}/fd/{number}").st_ino)
         maps = table.read(pid, "maps") or b""
-        if b" " + os.fsencode(top) + b"/" in maps:
-            # ADDRESSES MODE OFFSET DEVICE INODE PATH (proc(5))
-            rows = (line.split(None, 5) for line in maps.splitlines())
-            paths += [
-                os.fsdecode(row[5]) for row in rows if len(row) == 6 and row[1][1:2] == b"w" and row[1][3:4] == b"s"
-            ]
+        if inodes or b" " + os.fsencode(top) + b"/" in maps:
+            for inode, path in _written_mappings(maps):
+                paths.append(path)
+                if inodes:
+                    found.inodes.add(inode)
         for path in paths:
             if is_below(path, top):
-                found[path] = found.get(path, 0) + 1
+                found.paths[path] = found.paths.get(path, 0) + 1
     return found
 
 
-def written_inodes() -> set[int]:
-    """The inode numbers of the files, wherever they are, that processes may be writing to: by a descriptor or by a
-    shared mapping. A process of another mount namespace has other paths for them. Empty where there is no /proc."""
-    found: set[int] = set()
-    for pid in table.pids() if table.has_proc() else ():
-        for number, _ in table.open_files(pid):
-            if _is_for_writing(pid, number):
-                with contextlib.suppress(OSError):
-                    found.add(os.stat(f"/proc/{pid}/fd/{number}").st_ino)
-        for line in (table.read(pid, "maps") or b"").splitlines():
-            row = line.split(None, 5)
-            if len(row) == 6 and row[1][1:2] == b"w" and row[1][3:4] == b"s":
-                found.add(int(row[4]))
-    return found
+def _written_mappings(maps: bytes) -> Iterator[tuple[int, str]]:
+    """The inode numbers and paths of the shared mappings in a process's table of them that can be written to."""
+    for line in maps.splitlines():
+        row = line.split(None, 5)  # ADDRESSES MODE OFFSET DEVICE INODE PATH (proc(5))
+        if len(row) == 6 and row[1][1:2] == b"w" and row[1][3:4] == b"s":
+            yield int(row[4]), os.fsdecode(row[5])
 
 
 def _is_for_writing(pid: int, descriptor: str) -> bool:

@@ -1,7 +1,8 @@
 """Worktrees that a process watches for itself while no daemon does it for all.
 
 A thread takes the events as they come, since the system remembers only so many, and lists the folders of worktrees that
-begin to be watched.
+begin to be watched. Where more happens at once than the system remembers, nothing is known of any worktree for a while:
+whoever asks then may be the one who causes it, by a `git status` that opens thousands of files.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from git_agentos.watch.watcher import Watcher
 _PAUSE = 0.02  # seconds in which events are gathered
 _QUIET = 1.0  # seconds without an event
 _LONGEST = 0.3  # seconds of one call in which worktrees begin to be watched
+_LOST = 30.0  # seconds until worktrees are watched again after events were lost; twice as many after the next time
+_LOST_OFTEN = 1800.0  # seconds that this grows to; after as many without a loss it begins anew
 
 
 class InProcess:
@@ -29,6 +32,8 @@ class InProcess:
         self._ended = False
         self._wanted: list[str] = []
         self._last_event = 0.0
+        self._losses = 0
+        self._lost, self._pause = -_LOST_OFTEN, 0.0  # when events were lost, and for how long nothing is tried then
         self._waking, self._wake = os.pipe()
         threading.Thread(target=self._follow, name="watch", daemon=True).start()
 
@@ -57,11 +62,19 @@ class InProcess:
                 os.close(self._wake)  # the thread is told by it
 
     def _read(self) -> None:
+        now = time.monotonic()
         if self._repository.read():
-            self._last_event = time.monotonic()
+            self._last_event = now
+        if self._repository.losses > self._losses:
+            self._losses = self._repository.losses
+            is_again = now < self._lost + self._pause + _LOST_OFTEN
+            self._pause = min(2 * self._pause, _LOST_OFTEN) if is_again and self._pause else _LOST
+            self._lost = now
 
     def _retry(self) -> None:
         self._repository.forget_gone()
+        if time.monotonic() < self._lost + self._pause:
+            return
         end = time.monotonic() + _LONGEST
         for each in self._repository.worktrees.values():
             if time.monotonic() < end:

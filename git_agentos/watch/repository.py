@@ -19,6 +19,7 @@ class WatchedRepository:
     def __init__(self, common_dir: str, watcher: Watcher) -> None:
         self.common_dir = common_dir
         self.worktrees: dict[str, WatchedWorktree] = {}
+        self.losses = 0  # how often more happened at once than the system remembers
         self._watcher = _Shared(watcher)
         self._identity = _identity(common_dir)
 
@@ -34,6 +35,7 @@ class WatchedRepository:
         """Note what has happened until now; how many events there were."""
         events = self._watcher.read()
         if any(event.kind is Kind.LOST for event in events):
+            self.losses += 1
             for each in self.worktrees.values():
                 each.end("more happened at once than the system remembers")
         else:

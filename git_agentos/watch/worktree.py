@@ -16,7 +16,7 @@ import contextlib
 import os
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from git_agentos.errors import AgentosError, RepositoryError
 from git_agentos.git import index_entries
@@ -161,9 +161,10 @@ class WatchedWorktree:
             return False
         self._pruned = time.monotonic()
         # A process of another mount namespace has other paths, and some file systems tell other inodes.
-        named, written = self._written(), occupants.written_inodes()
+        found = occupants.written_files(self.location.root, inodes=True)
+        named = self._below(found.paths)
         self._open = {
-            path: count for path, count in self._open.items() if path in named or self._inode(path) in written
+            path: count for path, count in self._open.items() if path in named or self._inode(path) in found.inodes
         }
         return True
 
@@ -319,11 +320,11 @@ class WatchedWorktree:
     def _find_open(self) -> None:
         """Files that were opened before their folder was watched. One whose opening is an event as well counts twice,
         and so is looked at for longer than it has to be."""
-        for path, count in self._written().items():
+        for path, count in self._below(occupants.written_files(self.location.root).paths).items():
             self._open[path] = self._open.get(path, 0) + count
 
-    def _written(self) -> dict[bytes, int]:
-        found = occupants.written_files(self.location.root)
+    def _below(self, found: Mapping[str, int]) -> dict[bytes, int]:
+        """Files of the worktree, by their paths in it."""
         paths = {os.fsencode(path)[len(self._root) + 1 :]: count for path, count in found.items()}
         return {path: count for path, count in paths.items() if not path.startswith(b".git/")}
 

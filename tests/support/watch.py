@@ -14,7 +14,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
+
+from inotify_simple import Event, flags
 
 from git_agentos import __version__
 from git_agentos.watch import client, place
@@ -30,6 +32,26 @@ FOLDERS = ("", "a/", "a/b/", "c/", "c/d/e/", "x/")
 _NAMES = 30
 _HELD = 3
 _MOST_TOUCHED = 20
+QUEUE = 200
+"""Events that a `SmallQueue` remembers."""
+
+
+class SmallQueue:
+    """An inotify instance that remembers only so many events: of those that are too many, it tells that they were."""
+
+    def __init__(self, inotify: Any) -> None:
+        self._inotify = inotify
+        self.overflows = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inotify, name)
+
+    def read(self, timeout: int) -> list[Event]:
+        found = list(self._inotify.read(timeout=timeout))
+        if len(found) <= QUEUE:
+            return found
+        self.overflows += 1
+        return [*found[:QUEUE], Event(-1, flags.Q_OVERFLOW, 0, "")]
 
 
 class Watch:

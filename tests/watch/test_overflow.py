@@ -4,49 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from inotify_simple import Event, flags
 
 from git_agentos.watch.inotify import InotifyWatcher
 from git_agentos.watch.repository import WatchedRepository
 from git_agentos.watch.worktree import WatchedWorktree
 from tests.support.repo import Repo
 from tests.support.waiting import wait_until
-from tests.support.watch import covers
+from tests.support.watch import QUEUE, SmallQueue, covers
 
-_QUEUE = 200  # events
 _FOLDERS = 35  # of a worktree; to list one is four events
 
 
-class _SmallQueue:
-    """An inotify instance that remembers only so many events: of those that are too many, it tells that they were."""
-
-    def __init__(self, inotify: Any) -> None:
-        self._inotify = inotify
-        self.overflows = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inotify, name)
-
-    def read(self, timeout: int) -> list[Event]:
-        found = list(self._inotify.read(timeout=timeout))
-        if len(found) <= _QUEUE:
-            return found
-        self.overflows += 1
-        return [*found[:_QUEUE], Event(-1, flags.Q_OVERFLOW, 0, "")]
-
-
 @pytest.fixture
-def several(repo: Repo) -> Iterator[tuple[WatchedRepository, _SmallQueue]]:
+def several(repo: Repo) -> Iterator[tuple[WatchedRepository, SmallQueue]]:
     """Three worktrees that are watched. The queue has room for the listing of one, but not for that of all."""
     for number in range(_FOLDERS):
         repo.write(f"many/d{number}/f", "1\n")
     repo.add("many")
     repo.commit("many folders")
     watcher = InotifyWatcher()
-    queue = watcher._inotify = _SmallQueue(watcher._inotify)
+    queue = watcher._inotify = SmallQueue(watcher._inotify)
     repository = WatchedRepository(str(repo.git_dir), watcher)
     for name in ("repo", "ada", "bob"):
         if name != "repo":
@@ -76,12 +55,12 @@ def _wait_until_watched(repository: WatchedRepository) -> None:
 
 
 def test_no_worktree_has_a_stale_answer_and_all_are_watched_again(
-    several: tuple[WatchedRepository, _SmallQueue],
+    several: tuple[WatchedRepository, SmallQueue],
 ) -> None:
     repository, queue = several
     worktrees = list(repository.worktrees.values())
     tokens = [each.answer("").token for each in worktrees]
-    for number in range(_QUEUE):
+    for number in range(QUEUE):
         Path(worktrees[0].location.root, f"n{number}").touch()
     for each in worktrees:  # after the queue was full
         Path(each.location.root, "readme.txt").write_text("2\n")
@@ -103,17 +82,17 @@ def test_no_worktree_has_a_stale_answer_and_all_are_watched_again(
         assert _asked(repository, each, now) == frozenset({b"many/d3/f"})
 
 
-def test_a_worktree_that_appears_at_once(several: tuple[WatchedRepository, _SmallQueue]) -> None:
+def test_a_worktree_that_appears_at_once(several: tuple[WatchedRepository, SmallQueue]) -> None:
     """A folder with more in it than the queue has room for: `cp -r`, `git checkout`."""
     repository, queue = several
     worktree = next(iter(repository.worktrees.values()))
     token = worktree.answer("").token
     top = Path(worktree.location.root, "new")
-    for number in range(3 * _QUEUE):
+    for number in range(3 * QUEUE):
         (top / f"d{number}").mkdir(parents=True)
         (top / f"d{number}" / "f").touch()
     paths = _asked(repository, worktree, token)
-    assert covers(paths, f"new/d{3 * _QUEUE - 1}/f")
+    assert covers(paths, f"new/d{3 * QUEUE - 1}/f")
     assert queue.overflows <= 1
     _wait_until_watched(repository)
     token = worktree.answer("").token

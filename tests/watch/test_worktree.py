@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from git_agentos.process import table
 from git_agentos.watch.changes import Changes
 from git_agentos.watch.inotify import InotifyWatcher
 from git_agentos.watch.repository import WatchedRepository
@@ -475,6 +476,27 @@ def test_a_file_that_only_seems_to_be_open_is_forgotten(repo: Repo, watch: Watch
     with open(repo.path / "notes.txt", "a"):
         watch.repository.read()
         assert watch.repository.moments()[root] is None
+
+
+def test_processes_are_read_once_for_files_that_seem_to_be_open(
+    repo: Repo, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By their paths and by their inodes."""
+    for name in ("open", "closed"):
+        repo.write(name, "text\n")
+        watch.worktree._open[os.fsencode(name)] = 1
+    read: list[int] = []
+    open_files = table.open_files
+
+    def noted(pid: int) -> Iterator[tuple[str, str]]:
+        read.append(pid)
+        return open_files(pid)
+
+    monkeypatch.setattr(table, "open_files", noted)
+    with open(repo.path / "open", "a"):
+        assert watch.worktree.check_open()
+    assert watch.worktree._open.keys() == {b"open"}
+    assert read.count(os.getpid()) == 1
 
 
 def test_a_file_of_an_ignored_folder_that_is_added_makes_another_moment(repo: Repo, watch: Watch) -> None:
