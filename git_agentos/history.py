@@ -24,6 +24,7 @@ from git_agentos.git.repository import Repository
 from git_agentos.log import Entry
 from git_agentos.util import times
 from git_agentos.util.named_tuple import NamedTuple
+from git_agentos.util.progress import counted, phase
 from git_agentos.worktree import agent_branch, record
 
 COMMIT, CHECKPOINT, RESTORE, ENTRY = "commit", "checkpoint", "restore", "entry"
@@ -158,11 +159,12 @@ def collect_all(context: OpenWorktree, agents: Iterable[str]) -> dict[str, Histo
     found = {agent: History(_range(context, agent)) for agent in agents}
     for each in found.values():
         each.commits = list(_commits(context, each.range, None))
-    for name in timeline.all_names(context.location):
+    for name in counted(context.progress, "Reading timelines", timeline.all_names(context.location)):
         for checkpoint in _checkpoints(context.repository, name, {}):
             for agent in {checkpoint.event.agent, name} & found.keys():
                 found[agent].checkpoints.append(checkpoint)
-    read = log.read(context, every=True)
+    with phase(context.progress, "Reading the log"):
+        read = log.read(context, every=True)
     read.report(empty=False)
     for entry in read.rows:
         for agent in {entry.agent_id, entry.worktree} & found.keys():

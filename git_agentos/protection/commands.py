@@ -27,6 +27,7 @@ from git_agentos.protection.layers import Layer
 from git_agentos.protection.suggestions import Suggestion
 from git_agentos.util import directories, files, locks
 from git_agentos.util.named_tuple import NamedTuple
+from git_agentos.util.progress import counted, phase
 from git_agentos.watch import automatic, control
 from git_agentos.worktree import pool
 from git_agentos.worktree import record as records
@@ -72,13 +73,12 @@ def set_up(context: OpenWorktree, environment: Mapping[str, str], wishes: Wishes
         done = _SetUp(context, environment, dry_run=dry_run)
         done.begin(names, watch=wishes.watch)
         done.install_hooks()
-        for name in names:
-            done.integrate(name)
+        done.integrate(names)
         done.tell_harnesses(names, wishes.consents)
         if wishes.watch:
             done.watch()
         return Protection(
-            layers.examine(context, environment, done.problems),
+            _examine(context, environment, done.problems),
             written=list(dict.fromkeys(done.written)),
             not_written=done.not_written,
             suggestions=suggestions.find(context),
@@ -102,7 +102,7 @@ def take_back(context: OpenWorktree, environment: Mapping[str, str], *, dry_run:
             if not dry_run:
                 init_record.remove(location.common_dir)
         return Protection(
-            layers.examine(context, environment, {}),
+            _examine(context, environment, {}),
             removed=list(dict.fromkeys(removed)),
             edited=list(dict.fromkeys(edited)),
             is_set_up=init_record.read(location.common_dir) is not None,
@@ -163,10 +163,13 @@ class _SetUp:
         if not _are_hooks_as_wanted(location):
             self.written += repository_hooks.settings_files(location)
             if not self._dry_run:
-                repository_hooks.install(location, save=True)
+                with phase(self._context.progress, "Installing hooks"):
+                    repository_hooks.install(location, save=True)
 
-    def integrate(self, name: str) -> None:
-        for each in _worktrees(self._context):
+    def integrate(self, names: Sequence[str]) -> None:
+        """Add our hooks to the settings of these harnesses in each worktree."""
+        every = [(name, each) for name in names for each in _worktrees(self._context)]
+        for name, each in counted(self._context.progress, "Integrating agent programs", every):
             try:
                 integration.require_inside(name, each.root)
                 paths = settings_files.paths(name, each.root)
@@ -211,7 +214,8 @@ class _SetUp:
             if config.watch(values) == "false":
                 self.problems[layers.FILES] = "'agentos.watch' is false"
             elif not self._dry_run:
-                control.start(self._location)
+                with phase(self._context.progress, "Starting the watch daemon"):
+                    control.start(self._location)
         except AgentosError as error:
             self.problems[layers.FILES] = error.message
 
@@ -243,7 +247,7 @@ class _TakeBack:
                 self._note(path, edited=integration.is_edited(path, self._environment))
             had, edited = exclude.patterns(location), exclude.is_edited(location, self._environment)
             if not self._dry_run:
-                for root in roots:
+                for root in counted(self._context.progress, "Removing hooks from settings", roots):
                     integration.remove(name, root, self._environment)
             if had and (self._dry_run or exclude.patterns(location) != had):
                 self._note(exclude.path_of(location), edited=edited)
@@ -251,7 +255,8 @@ class _TakeBack:
     def hooks(self) -> None:
         location = self._context.location
         if not self._dry_run and self._record.watch is False:
-            control.stop(location)
+            with phase(self._context.progress, "Stopping the watch daemon"):
+                control.stop(location)
         if self._record.hooks == init_record.SAVE or not _is_installed(location):
             return
         if self._record.hooks == init_record.RECORD:
@@ -262,12 +267,18 @@ class _TakeBack:
         for path in repository_hooks.settings_files(location):
             self._note(path, edited=path in edited)
         if not self._dry_run:
-            repository_hooks.uninstall(location)
+            with phase(self._context.progress, "Removing hooks"):
+                repository_hooks.uninstall(location)
 
     def _note(self, path: str, *, edited: bool) -> None:
         self.removed.append(path)
         if edited:
             self.edited.append(path)
+
+
+def _examine(context: OpenWorktree, environment: Mapping[str, str], problems: Mapping[str, str]) -> list[Layer]:
+    with phase(context.progress, "Checking what is protected"):
+        return layers.examine(context, environment, problems)
 
 
 def _worktrees(context: OpenWorktree) -> list[Location]:

@@ -197,6 +197,16 @@ def _doctor(repo: Repo) -> list[str]:
     return ["doctor"]
 
 
+def _init(repo: Repo) -> list[str]:
+    _created(repo)
+    return ["init", "--harness=claude-code", "--no-watch"]
+
+
+def _init_remove(repo: Repo) -> list[str]:
+    run_ok(repo.path, *_init(repo))
+    return ["init", "--remove"]
+
+
 _SAVING = {"Looking for changes", "Saving files", "Writing the checkpoint"}
 _RESTORING = {*_SAVING, "Comparing files", "Preparing files", "Updating files", "Refreshing index"}
 _DELETING = {"Looking for objects that nothing needs", "Deleting objects", "Repacking objects"}
@@ -226,6 +236,8 @@ COMMANDS: dict[str, tuple[Callable[[Repo], list[str]], set[str]]] = {
     "storage upkeep": (_retention, {"Looking for checkpoints to forget", "Rewriting timelines", *_DELETING}),
     "forget --path": (_forget_path, {"Searching objects", "Rewriting timelines", *_DELETING}),
     "sync": (_sync, {"Asking 'origin' what it has", "Searching what is new for secrets", "Pushing 4 checkpoints of 1"}),
+    "init": (_init, {"Installing hooks", "Integrating agent programs", "Checking what is protected"}),
+    "init --remove": (_init_remove, {"Removing hooks from settings", "Removing hooks", "Checking what is protected"}),
     "sync status": (_sync_status, {"Asking 'origin' what it has"}),
 }
 

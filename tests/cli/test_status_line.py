@@ -74,6 +74,22 @@ def test_it_appears_after_a_second_of_the_command(screen: Screen) -> None:
         assert screen.shown == "Saving files:   0% (0/3)", "the command has taken its second"
 
 
+def test_the_second_is_one_of_the_command_and_not_of_its_progress(screen: Screen) -> None:
+    """What it did before it had any progress counts as well."""
+    screen.clock.now = 0.6
+    screen.progress = OperationProgress(screen.output)
+    with phase(screen.progress, "Opening"):
+        assert screen.shown == ""
+    with phase(screen.progress, "Looking for changes"):
+        assert screen.at(0.99) == ""
+        assert screen.at(1.0) == "Looking for changes (0:00)"
+    screen.progress.close()
+    screen.clock.now = 7
+    screen.progress = OperationProgress(screen.output)
+    with phase(screen.progress, "Saving files", 3):
+        assert screen.shown == "Saving files:   0% (0/3)"
+
+
 def test_what_is_in_it(screen: Screen) -> None:
     screen.clock.now = 100
     with phase(screen.progress, "Saving files", 1000) as files:

@@ -15,6 +15,7 @@ from tests.support import patient
 from tests.support.fake_home import FakeHome
 from tests.support.repo import Repo, git_run
 from tests.support.sessions import ClaudeSession
+from tests.support.terminal import at_terminal
 from tests.support.tool import run_ok
 from tests.support.waiting import wait_until
 
@@ -205,6 +206,13 @@ def test_files_are_saved_by_the_daemon(watched: Repo) -> None:
     assert patient.run_ok(watched.path, "watch", "status")["running"] is False
     assert files_row(patient.run_ok(watched.path, "init", "--dry-run"))["acts"] is False
     assert patient.run_ok(watched.path, "watch", "status")["running"] is False  # none is wanted any more
+
+
+def test_who_waits_for_the_daemon_sees_it(watched: Repo) -> None:
+    began = at_terminal(watched.path, "init", "--no-harness")
+    ended = at_terminal(watched.path, "init", "--remove")
+    assert (began.code, ended.code) == (0, 0)
+    assert "Starting the watch daemon" in began.phases and "Stopping the watch daemon" in ended.phases
 
 
 def test_a_daemon_that_was_there_before_stays(watched: Repo) -> None:
