@@ -8,6 +8,8 @@ interface; the server is our own, because whoever can use it can do what its use
 * The `Host` of a request has to be this server's address, so that no other site's name can be bound to it (DNS
   rebinding), and its `Origin`, if there is one, too. A websocket has to have one: browsers always send it.
 * Whatever else is asked for gets 403 and nothing in it.
+* A connection that has not shown the token is closed after some seconds, and there are never many of them: whoever
+  opens more, closes the oldest. All users of the machine can connect to loopback.
 
 The page asks no other host: it is our own (`page.html`, `page.js`), and its content security policy says so.
 """
@@ -27,7 +29,7 @@ import signal
 import socket
 import string
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from aiohttp import WSMsgType, web
@@ -44,6 +46,8 @@ DECIDING = "allowing decisions in the browser"
 _TOKEN_BYTES = 32
 _MOST_PORT = 65535
 _MOST_PAGES = 16
+_MOST_STRANGERS = 64  # connections that have not shown the token
+_STRANGER = 10.0  # seconds that such a connection may last
 _LONGEST_MESSAGE = 1 << 20
 _PATIENCE = 5.0  # seconds
 _SIGNALLED = 128
@@ -154,9 +158,11 @@ class Site:
             return _forbidden()
         first, _, rest = request.raw_path.removeprefix("/").partition("/")
         if not rest and self._is_token(first.removeprefix("?token=")) and first.startswith("?"):
+            _recognize(request)
             return _found(self._page(host), "text/html", host)
         if not self._is_token(first):
             return _forbidden()
+        _recognize(request)
         name, _, query = rest.partition("?")
         if name == "ws":
             return await self._open_page(request, query)
@@ -237,13 +243,44 @@ class _Page:
 
 
 class _Server(web.Server):
-    """A server whose answer to what is no request is 403, too."""
+    """A server whose answer to what is no request is 403, too. `strangers` are the connections that have not shown the
+    token, the oldest first."""
+
+    def __init__(self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], **options: Any) -> None:
+        super().__init__(handler, **options)
+        self.strangers: dict[web.RequestHandler, asyncio.TimerHandle] = {}
 
     def __call__(self) -> web.RequestHandler:
         return _Connection(self, loop=self._loop, **self._kwargs)
 
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        super().connection_made(handler, transport)
+        self.strangers[handler] = self._loop.call_later(_STRANGER, transport.abort)
+        if len(self.strangers) > _MOST_STRANGERS:
+            oldest = next(iter(self.strangers))
+            self.recognize(oldest)
+            self._connections[oldest].abort()
+
+    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
+        self.recognize(handler)
+        super().connection_lost(handler, exc)
+
+    def recognize(self, handler: web.RequestHandler) -> None:
+        """A connection is no stranger's any more."""
+        timer = self.strangers.pop(handler, None)
+        if timer is not None:
+            timer.cancel()
+
 
 class _Connection(web.RequestHandler):
+    def __init__(self, server: _Server, **options: Any) -> None:
+        super().__init__(server, **options)
+        self._server = server
+
+    def recognize(self) -> None:
+        """A request has shown the token."""
+        self._server.recognize(self)
+
     def handle_error(
         self,
         request: web.BaseRequest,
@@ -256,6 +293,12 @@ class _Connection(web.RequestHandler):
         if request.writer.output_size > 0:
             raise ConnectionError("the answer has begun")
         return _forbidden()
+
+
+def _recognize(request: web.BaseRequest) -> None:
+    """A request has shown the token."""
+    if isinstance(request.protocol, _Connection):
+        request.protocol.recognize()
 
 
 def _end(ended: asyncio.Future[int], number: int) -> None:

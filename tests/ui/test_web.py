@@ -412,16 +412,26 @@ def test_keys_are_typed_and_q_ends_it(served: Served) -> None:
     asyncio.run(go())
 
 
+NewPage = Callable[[], contextlib.AbstractAsyncContextManager[Page]]
+
+
 @contextlib.asynccontextmanager
-async def _small_pages() -> AsyncIterator[Callable[[], contextlib.AbstractAsyncContextManager[Page]]]:
+async def _small_pages() -> AsyncIterator[NewPage]:
+    async with _small_site() as (_, new_page):
+        yield new_page
+
+
+@contextlib.asynccontextmanager
+async def _small_site() -> AsyncIterator[tuple[tuple[str, int], NewPage]]:
     """A server in this process, whose pages have small processes that end when they are told something. It is ended by
-    a signal, and none of them is left then."""
+    a signal, and none of them is left then. Its address, and what opens a page."""
     announced: asyncio.Queue[str] = asyncio.Queue()
     before = _children()
     with web.listen(0) as listener:
         serving = asyncio.create_task(web.Site(["head", "-c", "1"], {}).serve(listener, announced.put_nowait))
         parts = urlsplit(await announced.get())
-        yield lambda: _page(f"http://{parts.netloc}", parts.query.removeprefix("token="))
+        token = parts.query.removeprefix("token=")
+        yield (str(parts.hostname), int(parts.port or 0)), lambda: _page(f"http://{parts.netloc}", token)
         os.kill(os.getpid(), signal.SIGTERM)
         assert await serving == 128 + signal.SIGTERM
         assert _children() == before
@@ -456,6 +466,73 @@ def test_pages_have_processes_of_their_own_up_to_a_limit() -> None:
             assert len(_children() - before) == 16
 
     asyncio.run(go())
+
+
+def test_whoever_does_not_show_the_token_uses_nothing_up() -> None:
+    """Connections that say nothing, or half of something: the oldest make room for the next, and none is left of those
+    who have the token."""
+
+    async def go() -> None:
+        async with _small_site() as (address, new_page), contextlib.AsyncExitStack() as stack, new_page() as found:
+            strangers = []
+            for number in range(3 * web._MOST_STRANGERS):
+                reader, writer = await asyncio.open_connection(*address)
+                stack.callback(writer.close)
+                writer.write(b"GET / HTTP/1.1\r\n" if number % 2 else b"")
+                strangers.append(reader)
+            async with asyncio.timeout(PATIENCE):
+                for reader in strangers[: -web._MOST_STRANGERS]:
+                    assert await _rest(reader) == b""
+            assert not any(reader.at_eof() for reader in strangers[-web._MOST_STRANGERS :])
+            async with new_page() as another:  # there is room for it
+                await another.type("x")
+                await another.closed()
+            assert not found.connection.closed
+
+    asyncio.run(go())
+
+
+def test_who_does_not_show_the_token_has_some_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web, "_STRANGER", 0.0)
+
+    async def go() -> None:
+        async with _small_site() as (address, _):
+            for said in (b"", b"GET", b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 9"):
+                reader, writer = await asyncio.open_connection(*address)
+                writer.write(said)
+                async with asyncio.timeout(PATIENCE):
+                    assert await _rest(reader) == b""
+                writer.close()
+
+    asyncio.run(go())
+
+
+def test_who_has_shown_the_token_may_be_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of a stranger is over only after its first request has been answered."""
+    timers: list[asyncio.TimerHandle] = []
+    recognize = web._Server.recognize
+
+    def noted(server: web._Server, handler: aiohttp.web.RequestHandler) -> None:
+        timers.extend([server.strangers[handler]] if handler in server.strangers else [])
+        recognize(server, handler)
+
+    monkeypatch.setattr(web._Server, "recognize", noted)
+
+    async def go() -> None:
+        async with _small_site() as (_, new_page), new_page() as found:
+            await asyncio.sleep(0)
+            assert [timer.cancelled() for timer in timers] == [True]
+            assert not found.connection.closed
+
+    asyncio.run(go())
+
+
+async def _rest(reader: asyncio.StreamReader) -> bytes:
+    """What still comes until the server closes the connection."""
+    try:
+        return await reader.read()
+    except ConnectionError:
+        return b""
 
 
 def _children() -> set[int]:
