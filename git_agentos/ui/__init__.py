@@ -5,6 +5,7 @@ web         serves it to a browser: who is answered, its pages; page.html and pa
 page_process  the process of a page
 app         the application: the lines above and below, keys of all views, `perform`
 view        what all views have
+search      a view in which `/` searches
 host        what views need of the application
 views       the views, a module each, in the order of their numbers
 screens     what lies over a view: help, a question, the commands that were run
@@ -17,6 +18,7 @@ commands    the commands that actions are, each in a process of its own
 stream      the events of one agent, read again only if something has come to them
 changes     what is shown of an event
 patches     a comparison as lines, and their colours
+known_conflicts   who conflicts with whom, looked for once for all views
 roster      the agents, kept up to date at little cost
 texts       how values are written in a column
 

@@ -20,9 +20,12 @@ from textual.driver import Driver
 from textual.message import Message
 from textual.widgets import ContentSwitcher
 
+from git_agentos.checkpoint import journal
+from git_agentos.checkpoint.journal import LastRestore
 from git_agentos.errors import AgentosError
-from git_agentos.ui.background import Background
+from git_agentos.ui.background import Background, Problem
 from git_agentos.ui.commands import Command, Commands, Ran, explain_restore
+from git_agentos.ui.known_conflicts import KnownConflicts
 from git_agentos.ui.lines import OneLine
 from git_agentos.ui.screens.commands import CommandLog
 from git_agentos.ui.screens.help import Help
@@ -92,6 +95,7 @@ class Interface(App[None]):
         self._directory, self._agent = directory, agent
         self.commands = Commands(directory, agent, terminal)
         self.background = Background(self._deliver)
+        self.conflicts = KnownConflicts()
         self.views: tuple[View, ...] = tuple(kind() for kind in VIEWS)
         self._message, self._said = ("", ""), 0.0
         self._numbers = itertools.count()
@@ -267,10 +271,20 @@ class Interface(App[None]):
         except AgentosError as error:
             self.say(f"error: {error}", "red")
             return
-        what = "Undo the undo?" if again else "Undo the last restore?"
-        self.perform(
-            Command(("undo",), folder), what, plan=Command(("undo", "--dry-run"), folder), explain=explain_restore
-        )
+
+        def asked(last: LastRestore | Problem | None) -> None:
+            if isinstance(last, Problem):
+                self.say(f"error: {last.message}", "red")
+                return
+            done = last.command if last is not None else "restore"
+            if again and last is not None and done != "undo":
+                self.say(f"there is no undo to undo here: the last was a {done}, which z undoes", "yellow")
+                return
+            what = "Undo the undo?" if again else f"Undo the last {done}?"
+            plan = Command(("undo", "--dry-run"), folder)
+            self.perform(Command(("undo",), folder), what, plan=plan, explain=explain_restore)
+
+        self.background.request("undo", lambda: journal.read_last(self.open_workspace(folder).context.location), asked)
 
     def action_commands(self) -> None:
         self.push_screen(CommandLog(self.commands.ran))

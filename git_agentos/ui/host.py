@@ -7,6 +7,7 @@ from typing import Protocol
 
 from git_agentos.ui.background import Background
 from git_agentos.ui.commands import Command, Commands, Ran
+from git_agentos.ui.known_conflicts import KnownConflicts
 from git_agentos.workspace import Workspace
 
 
@@ -15,6 +16,7 @@ class Host(Protocol):
 
     background: Background
     commands: Commands
+    conflicts: KnownConflicts
 
     def open_workspace(self, folder: str | None = None) -> Workspace:
         """Open the worktree in a folder (by default where the interface was started). A thread uses its own."""

@@ -18,7 +18,7 @@ from git_agentos.ui.commands import Command
 from git_agentos.ui.host import Host
 from git_agentos.ui.lines import Lines, OneLine
 from git_agentos.ui.rows import Rows
-from git_agentos.ui.view import View
+from git_agentos.ui.search import SearchedView
 from git_agentos.util.named_tuple import NamedTuple
 
 Item = TypeVar("Item")
@@ -123,13 +123,19 @@ class Pages(Vertical):
             lines.action_jump(-1)
 
 
-class PagedView(View, Generic[Item]):
+class PagedView(SearchedView, Generic[Item]):
     """A view that has a list, and below it the pages of the item under the cursor."""
 
     DEFAULT_CSS = """
     PagedView Rows { height: 2fr; }
     PagedView Pages { height: 3fr; }
     """
+
+    nothing: ClassVar[str] = ""  # what is said where there is no item
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._found: Sequence[Item] = ()
 
     def make_rows(self) -> Rows[Item]:
         """The list, while nothing is in it."""
@@ -143,6 +149,7 @@ class PagedView(View, Generic[Item]):
         with Vertical():
             yield self.make_rows()
             yield Pages(lambda: self.ui)
+        yield from self.compose_search()
 
     @property
     def rows(self) -> Rows[Item]:
@@ -153,7 +160,13 @@ class PagedView(View, Generic[Item]):
         return self.query_one(Pages)
 
     def show(self, found: Sequence[Item]) -> None:
-        self.rows.replace(found)
+        self._found = found
+        self.filter()
+
+    def filter(self) -> None:
+        rows = self.rows
+        rows.empty = "nothing found" if self._found else self.nothing
+        rows.replace([each for each in self._found if self.matches(*rows.cells(each))])
 
     def show_pages(self) -> None:
         """Show what there is to see now of the item under the cursor."""
@@ -162,6 +175,10 @@ class PagedView(View, Generic[Item]):
 
     def on_rows_moved(self) -> None:
         self.show_pages()
+
+    def on_rows_chosen(self, message: Rows.Chosen) -> None:
+        message.stop()
+        self.pages.lines.focus()
 
     def turn(self, by: int) -> None:
         self.pages.turn(by)

@@ -3,7 +3,8 @@
 Everything but the files of a worktree is known by the times of a few files: HEAD, index, the worktree's record, the
 refs that count. Files are counted by `git status`, as in `worktree list`. The watch daemon tells in which worktrees
 something has changed; while none runs, they are watched here in the same way. Of which nobody can tell, each is scanned
-again after `_ROUND` seconds.
+again after `_ROUND` seconds. While a daemon runs, that is only for some of them (in one a file is open, another cannot
+be watched), which are scanned more often if that costs little.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ from git_agentos.process import occupants
 from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.watch import control, in_process
 from git_agentos.watch.in_process import InProcess
-from git_agentos.worktree import base, conflicts, layout, record, status
+from git_agentos.worktree import base, layout, record, status
 from git_agentos.worktree.status import Dirty, LastCheckpoint, Source
 
 _ROUND = 10.0  # seconds
+_OFTEN = 1.5  # seconds until the same with a daemon
+_SHARE = 20.0  # so many times as long as these scans take is at least between them
 _THREADS = 3  # a scan opens all files of a worktree that is new, and of more at once the system would lose events
-_WATCHED = 2  # worktrees that the daemon is asked to watch in one look; it lists all folders of each
+_ASKING = 0.2  # seconds of one look in which the daemon is asked to watch worktrees; it lists all folders of each
 _AGAIN = 60.0  # seconds until that is asked again
 _LONGEST = 0.5  # seconds of one look for scans that are the first of a worktree
 
@@ -68,10 +71,12 @@ class _Known(NamedTuple):
 
 
 class _Count(NamedTuple):
-    """What `git status` has counted, when (`time.monotonic`), the index by which it was, and the daemon's moment."""
+    """What `git status` has counted, when (`time.monotonic`), how long that took (seconds), the index by which it was,
+    and the daemon's moment."""
 
     changes: Dirty | None
     at: float
+    seconds: float
     stamp: Stamp
     moment: str | None
 
@@ -93,7 +98,7 @@ class Roster:
         self._ended = threading.Event()
         self._moments: tuple[float, dict[str, str | None] | None] = (0.0, None)  # the daemon's last answer, and when
         self.is_whole = False  # whether each worktree has been scanned
-        self.conflicts: dict[str, int] | None = None  # `count_conflicts`; None until it is known
+        self.conflicts: dict[str, int] | None = None  # those of each; None until they are known
 
     @property
     def heads(self) -> tuple[tuple[str, str], ...]:
@@ -230,8 +235,11 @@ class Roster:
             elif moment is None:
                 old.append((count.at, id_, location, index))
         old.sort(key=lambda each: each[:2])
+        round_ = _ROUND
+        if moments is not None and self._own is None:
+            round_ = min(_ROUND, max(_OFTEN, _SHARE * sum(self._counts[id_].seconds for _, id_, _, _ in old)))
         # Those that were scanned long ago, spread over the looks.
-        due += [(id_, location, index, None) for at, id_, location, index in old if now - at >= _ROUND]
+        due += [(id_, location, index, None) for at, id_, location, index in old if now - at >= round_]
         due.sort(key=lambda each: each[0] in self._counts)  # first those of which nothing is known
         self._scan(due)
         self.is_whole = self._counts.keys() >= places.keys()
@@ -249,8 +257,8 @@ class Roster:
                 if now > end and some[-1][0] not in self._counts:
                     break
                 scans = pool.map(_scan, (each[1] for each in some))
-                for (id_, _, index, moment), changes in zip(some, scans, strict=True):
-                    self._counts[id_] = _Count(changes, now, index, moment)
+                for (id_, _, index, moment), (changes, seconds) in zip(some, scans, strict=True):
+                    self._counts[id_] = _Count(changes, now, seconds, index, moment)
                 if len(due) > _THREADS:
                     self._find_moments()  # whoever watches reads the events of these scans before the next ones begin
 
@@ -286,8 +294,8 @@ class Roster:
         left = [
             each for each in places if each.root not in moments and now >= self._asked.get(each.root, -_AGAIN) + _AGAIN
         ]
-        for number, each in enumerate(left):
-            if own is None and number >= _WATCHED:
+        for each in left:
+            if own is None and time.monotonic() > now + _ASKING:
                 break
             self._asked[each.root] = now
             if own is not None:
@@ -306,16 +314,6 @@ class Roster:
                 number[each.agent_id] = number.get(each.agent_id, 0) + 1
             self._waiting = (stamp, number)
         return self._waiting[1]
-
-
-def count_conflicts(context: OpenWorktree) -> dict[str, int]:
-    """With how many others each agent's branch conflicts: by merges in memory, so it may take seconds."""
-    found = conflicts.conflicts(context)
-    number = dict.fromkeys((each.id for each in found.agents), 0)
-    for pair in found.pairs:
-        for id_ in (pair.a, pair.b):
-            number[id_] = number.get(id_, 0) + 1
-    return number
 
 
 _PLACES = ("worktrees", "refs/agentos/timelines", "packed-refs", "reftable/tables.list", "agentos/worktrees")
@@ -343,8 +341,11 @@ def _stamp(paths: Iterable[str]) -> Stamp:
     return tuple(found)
 
 
-def _scan(location: Location) -> Dirty | None:
+def _scan(location: Location) -> tuple[Dirty | None, float]:
+    """What has changed in a worktree, and how long it took to find out (seconds)."""
+    began = time.monotonic()
     try:
-        return status.count_changes(location)
+        found = status.count_changes(location)
     except (AgentosError, OSError):  # it vanishes, or its index is being written
-        return None
+        found = None
+    return found, time.monotonic() - began

@@ -87,7 +87,7 @@ class Rows(ScrollView, Generic[Item], can_focus=True):
         id: str | None = None,  # noqa: A002 (Textual's name)
     ) -> None:
         super().__init__(id=id)
-        self._columns, self._key, self._cells = tuple(columns), key, cells
+        self._columns, self._key, self.cells = tuple(columns), key, cells
         self.empty = empty
         self._items: Sequence[Item] = ()
         self.cursor = 0
@@ -208,12 +208,12 @@ class Rows(ScrollView, Generic[Item], can_focus=True):
         number = self.scroll_offset.y + y - 1
         if number >= len(self._items):
             text = f"  {self.empty}" if not self._items and y == 1 else ""
-            return Strip([Segment(set_cell_size(text, width), Style())], width)
+            return Strip([Segment(fitted(text, width), Style())], width)
         item = self._items[number]
         is_current = number == self.cursor
         gutter = (_CURSOR if is_current else _NONE) + (_MARK if self._key(item) in self.marks else _NONE)
         style = Style(reverse=True) if is_current and self.has_focus else Style(bold=True) if is_current else Style()
-        return self._strip(gutter, self._cells(item), width, style)
+        return self._strip(gutter, self.cells(item), width, style)
 
     def _strip(self, gutter: str, cells: Sequence[Cell], width: int, style: Style) -> Strip:
         segments = [Segment(gutter, style)]

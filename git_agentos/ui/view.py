@@ -33,7 +33,7 @@ class View(Container):
     title: ClassVar[str] = ""
     command: ClassVar[str] = ""  # that prints the same
     hints: ClassVar[tuple[Hint, ...]] = ()
-    every: ClassVar[float] = 3.0  # seconds between two looks
+    every: ClassVar[float] = 3.0  # seconds between two looks; what changes is to be on the screen within 5
 
     def __init__(self) -> None:
         super().__init__(id=self.title.lower())

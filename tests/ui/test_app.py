@@ -55,6 +55,24 @@ def test_undo_shows_its_plan_and_its_command_and_asks(repo: Repo) -> None:
     drive(repo.path, user)
 
 
+def test_what_is_undone_is_named(repo: Repo) -> None:
+    """`z` after an undo undoes that, and ctrl-z undoes nothing but an undo."""
+    dev = _restored(repo)
+
+    async def user(ui: Driver) -> None:
+        await ui.press("j", "j", "ctrl+z")
+        assert "there is no undo to undo here: the last was a restore, which z undoes" in ui.screen
+        assert len(ui.app.screen_stack) == 1 and not ui.app.commands.ran
+        await ui.press("z", "y", "z")
+        assert "Undo the last undo?" in ui.screen
+        await ui.press("n", "ctrl+z")
+        assert "Undo the undo?" in ui.screen
+        await ui.press("n")
+        assert dev.read("notes.txt") == b"second\n"
+
+    drive(repo.path, user)
+
+
 def test_a_line_of_the_log_can_be_typed(repo: Repo, tmp_path: Path) -> None:
     """The shell makes the words of it that were run."""
     dev = _restored(repo)

@@ -18,6 +18,7 @@ _KEYS = {
     "search": ("j", "j", "enter", "slash", "f", "i", "r"),
     "question": ("j", "j", "enter", "r"),
     "files": ("j", "j", "enter", "j", "f", "j", "j"),
+    "conflicts": ("3",),
     "help": ("question_mark",),
 }
 

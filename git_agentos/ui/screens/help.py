@@ -21,7 +21,7 @@ EVERYWHERE = (
     Hint("[ ]", "what the pane shows: the one before, the next"),
     Hint("enter", "open"),
     Hint("space", "mark"),
-    Hint("/", "search; escape leaves it"),
+    Hint("/", "search: only what has the text is shown; escape leaves it"),
     Hint("z", "undo the last restore"),
     Hint("ctrl-z", "undo the undo"),
     Hint("@", "the commands that were run"),

@@ -11,6 +11,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from git_agentos.ui.lines import Lines
+from git_agentos.util import quote
 
 
 class Question(ModalScreen[bool]):
@@ -39,7 +40,7 @@ class Question(ModalScreen[bool]):
 
     def compose(self) -> ComposeResult:
         with Vertical():
-            yield Static(self._question, markup=False)
+            yield Static(quote.block(self._question), markup=False)
             yield Static(f"$ {self.line}", id="command", markup=False)
             if self._plan:
                 yield Lines(self._plan.splitlines())

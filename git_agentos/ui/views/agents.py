@@ -10,10 +10,13 @@ from textual.app import ComposeResult
 from git_agentos.errors import WorktreeError
 from git_agentos.ui import texts
 from git_agentos.ui.background import Problem
-from git_agentos.ui.roster import Agent, Roster, count_conflicts
+from git_agentos.ui.known_conflicts import number_of_each
+from git_agentos.ui.roster import Agent, Roster
 from git_agentos.ui.rows import Cell, Column, Rows
-from git_agentos.ui.view import Hint, View
+from git_agentos.ui.search import SearchedView
+from git_agentos.ui.view import Hint
 from git_agentos.workspace import Workspace
+from git_agentos.worktree.conflicts import Conflicts
 from git_agentos.worktree.status import Dirty
 
 _STATES = {"active": "green", "complete": "cyan", "archived": "yellow", "broken": "red"}
@@ -33,22 +36,24 @@ _COLUMNS = (
 )
 
 
-class Agents(View):
+class Agents(SearchedView):
     """A row for each agent, archived ones too. Enter: its timeline."""
 
     title = "Agents"
     command = "worktree list"
-    hints: ClassVar[tuple[Hint, ...]] = (Hint("enter", "timeline"),)
+    hints: ClassVar[tuple[Hint, ...]] = (Hint("enter", "timeline"), Hint("/", "search"))
     every = 2.0
 
     def __init__(self) -> None:
         super().__init__()
         self._roster: Roster | None = None
         self._opened: Workspace | None = None  # what the roster is of
+        self._found: Sequence[Agent] = ()
         self._heads: object = None  # the commits by which conflicts are looked for
 
     def compose(self) -> ComposeResult:
         yield Rows[Agent](_COLUMNS, lambda each: each.id, cells, empty="reading …")
+        yield from self.compose_search()
 
     def on_unmount(self) -> None:
         if self._roster is not None:
@@ -74,8 +79,13 @@ class Agents(View):
         return self._roster.look(scan=False)  # all rows are shown first, and then what has changed in each
 
     def show(self, found: Sequence[Agent]) -> None:
-        self.rows.empty = "no agents' worktrees: 'git agentos worktree create ID' creates one"
-        self.rows.replace(found)
+        self._found = found
+        self.filter()
+
+    def filter(self) -> None:
+        nobody = "no agents' worktrees: 'git agentos worktree create ID' creates one"
+        self.rows.empty = "nothing found" if self._found else nobody
+        self.rows.replace([each for each in self._found if self.matches(*cells(each))])
 
     def on_rows_chosen(self, message: Rows.Chosen) -> None:
         message.stop()
@@ -93,16 +103,15 @@ class Agents(View):
             return
         self._heads = roster.heads
 
-        def counted(found: dict[str, int] | Problem) -> None:
+        def looked(found: Conflicts | Problem) -> None:
             if isinstance(found, Problem):
                 self._heads = None  # tried again with the next look
                 return
-            roster.conflicts = found
+            roster.conflicts = number_of_each(found)
             self.look(now=True)
 
-        self.ui.background.request(
-            "conflicts of agents", lambda: count_conflicts(self.ui.open_workspace().context), counted
-        )
+        known = self.ui.conflicts
+        self.ui.background.request("conflicts of agents", lambda: known.find(self.ui.open_workspace().context), looked)
 
 
 def cells(agent: Agent) -> list[Cell]:

@@ -33,8 +33,14 @@ class Approvals(PagedView[Approval]):
 
     title = "Approvals"
     command = "approvals list"
-    hints: ClassVar[tuple[Hint, ...]] = (Hint("g", "grant"), Hint("d", "deny"), Hint("[ ]", "pages"))
+    hints: ClassVar[tuple[Hint, ...]] = (
+        Hint("g", "grant"),
+        Hint("d", "deny"),
+        Hint("[ ]", "pages"),
+        Hint("/", "search"),
+    )
     every = 2.0
+    nothing = "nobody waits for an approval"
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("g", "grant", show=False),
@@ -42,7 +48,7 @@ class Approvals(PagedView[Approval]):
     ]
 
     def make_rows(self) -> Rows[Approval]:
-        return Rows(_COLUMNS, lambda each: each.id, cells, empty="nobody waits for an approval")
+        return Rows(_COLUMNS, lambda each: each.id, cells, empty="reading …")
 
     def pages_of(self, item: Approval) -> Sequence[Page]:
         return pages(item)

@@ -10,14 +10,15 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 
 from git_agentos.ui.commands import Command, Ran
+from git_agentos.ui.known_conflicts import number_of_each
 from git_agentos.ui.lines import Lines
 from git_agentos.ui.matrix import Matrix
 from git_agentos.ui.rows import Cell, Column, Rows
-from git_agentos.ui.view import Hint, View
+from git_agentos.ui.search import SearchedView
+from git_agentos.ui.view import Hint
 from git_agentos.util import quote
 from git_agentos.util.named_tuple import NamedTuple
 from git_agentos.util.values import count
-from git_agentos.worktree import agent_branch, conflicts
 from git_agentos.worktree.conflicts import Conflict, Conflicts
 
 _COLUMNS = (Column("MERGE", 5), Column("AGENT", 14, grow=1), Column("CONFLICTS WITH", 14))
@@ -31,13 +32,13 @@ class InOrder(NamedTuple):
     conflicts: int
 
 
-class ConflictsView(View):
+class ConflictsView(SearchedView):
     """The matrix on the left; the files of the pair under the cursor and the order on the right."""
 
     title = "Conflicts"
     command = "worktree conflicts"
-    hints: ClassVar[tuple[Hint, ...]] = (Hint("m", "merge"),)
-    every = 5.0
+    hints: ClassVar[tuple[Hint, ...]] = (Hint("m", "merge"), Hint("/", "search"))
+    every = 3.0
 
     DEFAULT_CSS = """
     ConflictsView Matrix { width: 3fr; }
@@ -48,7 +49,6 @@ class ConflictsView(View):
 
     def __init__(self) -> None:
         super().__init__()
-        self._heads: object = None
         self._found: Conflicts | None = None
 
     def compose(self) -> ComposeResult:
@@ -56,26 +56,29 @@ class ConflictsView(View):
             yield Matrix()
             with Vertical():
                 yield Lines()
-                yield Rows[InOrder](_COLUMNS, lambda each: each.id, _cells, empty="nothing to merge")
+                yield Rows[InOrder](_COLUMNS, lambda each: each.id, _cells, empty="reading …")
+        yield from self.compose_search()
 
     def read(self) -> Conflicts:
-        """The conflicts; they are looked for again once a commit or an agent is another."""
-        context = self.open().context
-        agents, left_out = agent_branch.readable_agents(context)
-        heads = ({each.id: each.commit for each in agents}, tuple(left_out))
-        if self._found is None or heads != self._heads:
-            self._found, self._heads = conflicts.conflicts(context), heads
-        return self._found
+        return self.ui.conflicts.find(self.open().context)
 
     def show(self, found: Conflicts) -> None:
-        agents = [each.id for each in found.agents]
+        self._found = found
+        self.filter()
+
+    def filter(self) -> None:
+        """Those that match, and those that conflict with them."""
+        found = self._found
+        if found is None:
+            return
+        shown = {each.id for each in found.agents if self.matches(each.id)}
+        shown |= {id_ for each in found.pairs if not shown.isdisjoint((each.a, each.b)) for id_ in (each.a, each.b)}
+        agents = [each.id for each in found.agents if each.id in shown]
         self.query_one(Matrix).replace(agents, {frozenset((each.a, each.b)): each.files for each in found.pairs})
-        self.query_one(Rows).replace(
-            [
-                InOrder(place, id_, sum(id_ in (each.a, each.b) for each in found.pairs))
-                for place, id_ in enumerate(found.order, 1)
-            ]
-        )
+        number, rows = number_of_each(found), self.query_one(Rows)
+        rows.empty = "nothing found" if found.agents else "nothing to merge"
+        places = [InOrder(place, id_, number.get(id_, 0)) for place, id_ in enumerate(found.order, 1)]
+        rows.replace([each for each in places if each.id in shown])
         self._tell_pair()
 
     def on_matrix_moved(self) -> None:
@@ -87,7 +90,7 @@ class ConflictsView(View):
             return
         lines = [f"{each.id} is left out: {each.reason}" for each in found.left_out]
         if pair is None:
-            lines += ["There are no two agents to compare."] if len(found.agents) < 2 else []
+            lines += ["There are no two agents to compare."]
         else:
             both = {*pair}
             conflict = next((each for each in found.pairs if {each.a, each.b} == both), None)
@@ -101,7 +104,7 @@ class ConflictsView(View):
         if at is not None:
             words = ("worktree", "merge", at)
             plan = Command((*words, "--dry-run"))
-            self.ui.perform(Command(words), f"Merge '{at}'?", plan=plan, explain=explain_merge)
+            self.ui.perform(Command(words), f"Merge '{quote.line(at)}'?", plan=plan, explain=explain_merge)
 
 
 def explain_merge(plan: Ran) -> str:

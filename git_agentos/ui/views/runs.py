@@ -75,8 +75,10 @@ class Runs(PagedView[Shown]):
         Hint("t", "retry"),
         Hint("v", "verify"),
         Hint("[ ]", "pages"),
+        Hint("/", "search"),
     )
     every = 2.0
+    nothing = "no runs: 'git agentos run start' starts one"
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "accept", show=False),
@@ -89,10 +91,10 @@ class Runs(PagedView[Shown]):
     def __init__(self) -> None:
         super().__init__()
         self._seen: object = None  # what the files of all runs were like when they were read
-        self._found: tuple[Shown, ...] = ()
+        self._known: tuple[Shown, ...] = ()
 
     def make_rows(self) -> Rows[Shown]:
-        return Rows(_COLUMNS, lambda each: each.run.run_id, cells, empty="no runs: 'git agentos run start'")
+        return Rows(_COLUMNS, lambda each: each.run.run_id, cells, empty="reading …")
 
     def pages_of(self, item: Shown) -> Sequence[Page]:
         return pages(item)
@@ -102,9 +104,9 @@ class Runs(PagedView[Shown]):
         elsewhere: it is read again until it has ended."""
         context = self.open().context
         seen = _files(context)
-        if seen != self._seen or any(each.may_change for each in self._found):
-            self._found, self._seen = _read(context), seen
-        return self._found
+        if seen != self._seen or any(each.may_change for each in self._known):
+            self._known, self._seen = _read(context), seen
+        return self._known
 
     def took(self) -> None:
         """What a running one prints is read again."""

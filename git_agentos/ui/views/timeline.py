@@ -23,8 +23,10 @@ from git_agentos.ui.lines import Lines, OneLine
 from git_agentos.ui.patches import Line
 from git_agentos.ui.rows import Cell, Column, Rows
 from git_agentos.ui.screens.files import Files
+from git_agentos.ui.search import SearchedView
 from git_agentos.ui.stream import Item, Reader, Stream, density
-from git_agentos.ui.view import Hint, View
+from git_agentos.ui.view import Hint
+from git_agentos.util import quote
 from git_agentos.workspace import Workspace
 
 _KINDS = {"commit": "yellow", "restore": "cyan"}
@@ -39,7 +41,7 @@ _WIDE = 100
 _MODES = ("what it changed", "what differs now")
 
 
-class Timeline(View):
+class Timeline(SearchedView):
     """The events on the left, newest first; on the right what the event under the cursor changed."""
 
     DEFAULT_CSS = """
@@ -47,8 +49,6 @@ class Timeline(View):
     Timeline #preview { border-top: solid ansi_blue; }
     Timeline.wide #panes { layout: horizontal; }
     Timeline.wide #preview { border-top: none; border-left: solid ansi_blue; }
-    Timeline Input { height: 1; border: none; padding: 0; background: ansi_default; display: none; }
-    Timeline Input:focus { border: none; }
     """
 
     title = "Timeline"
@@ -67,8 +67,6 @@ class Timeline(View):
         Binding("r", "restore", show=False),
         Binding("f", "files", show=False),
         Binding("w", "worktree", show=False),
-        Binding("slash", "search", show=False),
-        Binding("escape", "leave_search", show=False),
     ]
 
     def __init__(self) -> None:
@@ -76,7 +74,6 @@ class Timeline(View):
         self._agent: str | None = None
         self._reader: tuple[Workspace, str | None, Reader] | None = None
         self._stream: Stream | None = None
-        self._query = ""
         self._mode = 0
         self._previewed: object = None
 
@@ -85,7 +82,7 @@ class Timeline(View):
         with Container(id="panes"):
             yield Rows[Item](_COLUMNS, lambda each: each.key, cells, empty="reading …")
             yield Lines(id="preview")
-        yield Input(id="search", placeholder="search", select_on_focus=False)
+        yield from self.compose_search()
 
     # -- what is shown -------------------------------------------------------------------------------------------------
 
@@ -113,17 +110,16 @@ class Timeline(View):
         if self._agent is not None and found.agent != self._agent:
             return  # another agent has been chosen meanwhile
         self._stream = found
-        self._filter()
+        self.filter()
 
     def took(self) -> None:
         if self._stream is not None and not self._stream.is_whole:
             self.look(now=True)
 
-    def _filter(self) -> None:
-        items = self._stream.items if self._stream is not None else ()
-        query = self._query.casefold()
-        self.rows.empty = "nothing found" if query else "no events yet"
-        self.rows.replace([each for each in items if query in each.text] if query else items)
+    def filter(self) -> None:
+        items, text = self._stream.items if self._stream is not None else (), self.searched
+        self.rows.empty = "nothing found" if text else "no events yet"
+        self.rows.replace([each for each in items if text in each.text] if text else items)
         self._draw_day()
 
     def find_folder(self) -> str | None:
@@ -202,29 +198,10 @@ class Timeline(View):
 
         self.query_one("#preview", Lines).replace([each.text for each in lines], paint)
 
-    # -- search --------------------------------------------------------------------------------------------------------
-
-    def action_search(self) -> None:
-        box = self.query_one(Input)
-        box.display = True
-        box.focus()
-
-    def on_input_changed(self, event: Input.Changed) -> None:
-        event.stop()
-        self._query = event.value
-        self._filter()
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        event.stop()
-        self.rows.focus()
-
     def action_leave_search(self) -> None:
-        box = self.query_one(Input)
-        if box.display:
-            box.display, box.value = False, ""
-            self.rows.focus()
-        elif self.rows.marks:
+        if not self.query_one(Input).display:
             self.rows.unmark()
+        super().action_leave_search()
 
     # -- actions -------------------------------------------------------------------------------------------------------
 
@@ -236,7 +213,7 @@ class Timeline(View):
         words = ("restore", *spec(item, stream))
         self.ui.perform(
             Command(words, stream.folder),
-            f"Restore the state of {_when(item)} ({item.event.summary}) in '{stream.agent}'?",
+            f"Restore the state of {_when(item)} ({_first_line(item)}) in '{stream.agent}'?",
             plan=Command((*words, "--dry-run"), stream.folder),
             explain=explain_restore,
         )
@@ -295,10 +272,14 @@ def cells(item: Item) -> list[Cell]:
     is_entry = event.kind == "entry"
     kind = event.type if is_entry else event.kind
     style = _KINDS.get(event.kind) or _TYPES.get(event.type or "", "") if is_entry or event.kind in _KINDS else ""
-    summary = event.summary.split("\n", 1)[0]
+    summary = _first_line(item)
     if event.kind == "checkpoint":
         summary = f"{summary} ({event.type})" if summary else f"({event.type})"
     return [_when(item), (_WORDS.get(kind, kind), style), "" if is_entry else event.id[:8], summary]
+
+
+def _first_line(item: Item) -> str:
+    return quote.line(item.event.summary.split("\n", 1)[0])
 
 
 def _when(item: Item) -> str:

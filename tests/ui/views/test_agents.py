@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from pathlib import Path
@@ -12,9 +13,14 @@ from git_agentos import open_workspace
 from git_agentos.git.location import Location
 from git_agentos.guard.approval import approvals
 from git_agentos.guard.approval.approvals import ApprovalRequest
-from git_agentos.ui import roster
+from git_agentos.ui import app, roster
 from git_agentos.ui.roster import Roster
-from git_agentos.watch import control
+from git_agentos.ui.view import View
+from git_agentos.ui.views import VIEWS
+from git_agentos.ui.views.agents import Agents
+from git_agentos.watch import control, in_process
+from git_agentos.watch.in_process import InProcess
+from git_agentos.watch.inotify import InotifyWatcher
 from git_agentos.worktree import status
 from git_agentos.worktree.status import Dirty
 from tests.support.agents import agent_worktree
@@ -22,6 +28,7 @@ from tests.support.repo import Repo
 from tests.support.tool import run_ok
 from tests.support.ui import NARROW, Driver, drive, five_agents
 from tests.support.waiting import running_process, wait_until
+from tests.support.watch import QUEUE, SmallQueue
 
 _HEAD = "AGENT STATE WORK BRANCH TASK BASE CHANGES SAVED APPROVALS CONFLICTS"
 
@@ -201,14 +208,17 @@ def test_only_what_may_have_changed_is_scanned_with_the_daemon(repo: Repo, monke
         run_ok(repo.path, "watch", "stop")
 
 
-def _note_scans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the worktrees that are scanned from now on."""
+def _note_scans(
+    monkeypatch: pytest.MonkeyPatch, lock: contextlib.AbstractContextManager[object] | None = None
+) -> list[str]:
+    """The names of the worktrees that are scanned from now on; `lock` is held while one is."""
     scanned: list[str] = []
     count_changes = status.count_changes
 
     def noted(location: Location) -> Dirty:
         scanned.append(Path(location.root).name)
-        return count_changes(location)
+        with lock or contextlib.nullcontext():
+            return count_changes(location)
 
     monkeypatch.setattr(status, "count_changes", noted)
     return scanned
@@ -281,3 +291,119 @@ def test_a_repository_without_agents(repo: Repo) -> None:
         assert "error: there is nothing to undo" in ui.screen
 
     drive(repo.path, user)
+
+
+# -- how soon --------------------------------------------------------------------------------------------------------
+
+
+class Clock:
+    """`time` for the roster: it goes on only when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+_LONGEST_LOOK = Agents.every + app._TICK  # seconds between the beginnings of two looks
+
+
+def _seconds_until(found: Roster, clock: Clock, id_: str, changes: Dirty) -> float:
+    """How long it takes until a look sees these changes, if nothing but the pauses between looks takes time and the
+    worktree was changed just after one."""
+    began = clock.now
+    for _ in range(100):
+        clock.now += _LONGEST_LOOK
+        if {each.id: each.changes for each in found.look()}[id_] == changes:
+            return clock.now - began
+    raise AssertionError(f"{changes} of {id_} are never seen")
+
+
+@pytest.mark.parametrize(
+    ("moment", "limit"),
+    [("no daemon", 15), ("it watches", 5), ("it cannot tell", 5), ("it does not watch this one", 5)],
+)
+def test_a_change_is_seen_in_time(repo: Repo, monkeypatch: pytest.MonkeyPatch, moment: str, limit: float) -> None:
+    """5 seconds with the daemon, 15 without, where nobody watches."""
+    agents, clock, answers = five_agents(repo), Clock(), {"token": "one"}
+
+    def moments(_: Location) -> dict[str, str | None] | None:
+        of = {"it watches": answers["token"], "it cannot tell": None}
+        return None if moment == "no daemon" else {str(agents["dev-5"].path): of[moment]} if moment in of else {}
+
+    monkeypatch.setattr(roster, "time", clock)
+    monkeypatch.setattr(control, "moments", moments)
+    monkeypatch.setattr(control, "watch", lambda _: None)
+    monkeypatch.setattr(in_process, "begin", lambda _: None)
+    found = Roster(open_workspace(repo.path).context)
+    found.look()
+    clock.now += 100
+    found.look()
+    (agents["dev-5"].path / "file.txt").write_text("new\n")
+    answers["token"] = "two"
+    assert _seconds_until(found, clock, "dev-5", Dirty(0, 0, 1, 0)) < limit
+
+
+def test_what_costs_much_is_scanned_less_often(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Worktrees of which the daemon cannot tell: the time between scans grows with what they take, up to that without a
+    daemon."""
+    agents, clock = five_agents(repo), Clock()
+    monkeypatch.setattr(roster, "time", clock)
+    monkeypatch.setattr(control, "moments", lambda _: {})
+    monkeypatch.setattr(control, "watch", lambda _: None)
+    count_changes = status.count_changes
+
+    def slow(location: Location) -> Dirty:
+        clock.now += 0.01 if Path(location.root).name != "dev-5" else 1.0
+        return count_changes(location)
+
+    monkeypatch.setattr(status, "count_changes", slow)
+    monkeypatch.setattr(roster, "_THREADS", 1)
+    found = Roster(open_workspace(repo.path).context)
+    while not found.is_whole:
+        found.look()
+    clock.now += 100
+    found.look()
+    agents["dev-5"].write("file.txt", "new\n")
+    assert 10 <= _seconds_until(found, clock, "dev-5", Dirty(0, 0, 1, 0)) < 15
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_each_view_looks_often_enough(view: type[View]) -> None:
+    """A change comes with the look that follows it."""
+    assert view.every + app._TICK < 5
+
+
+def test_more_at_once_than_the_system_remembers(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scan of our own opens so many files of a new worktree that events are lost. Then nothing is known, so all
+    worktrees are scanned from time to time, and what they say is right; it does not go on like this for ever."""
+    for number in range(QUEUE):
+        repo.write(f"many/{number}", "1\n")
+    repo.add("many")
+    repo.commit("many files")
+    agents = {id_: agent_worktree(repo, id_) for id_ in ("dev-1", "dev-2")}
+    for each in agents.values():
+        os.utime(each.git_dir / "index", (0, 0))  # every file may have changed since: its content is read each time
+    watcher = InotifyWatcher()
+    queue = watcher._inotify = SmallQueue(watcher._inotify)
+    own = InProcess(str(repo.git_dir), watcher)
+    monkeypatch.setattr(in_process, "begin", lambda _: own)
+    clock = Clock()
+    monkeypatch.setattr(roster, "time", clock)
+    scanned = _note_scans(monkeypatch, lock=own._lock)  # nobody reads events meanwhile
+    found = Roster(open_workspace(repo.path).context)
+    try:
+        found.look()
+        wait_until(lambda: found.look() and queue.overflows, "events are lost")
+        assert set(own.moments().values()) == {None}
+        scanned.clear()
+        found.look()
+        assert scanned == [], "it is not scanned all the time"
+        for n, each in enumerate(agents.values(), 1):
+            (each.path / "many" / "7").write_text(f"{n}{n}\n")
+            (each.path / "new.txt").write_text("\n")
+        clock.now += 10
+        assert {each.id: each.changes for each in found.look()} == dict.fromkeys(agents, Dirty(0, 1, 1, 0))
+    finally:
+        found.close()

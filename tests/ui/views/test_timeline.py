@@ -375,3 +375,26 @@ def test_the_worktree_vanishes_meanwhile(repo: Repo) -> None:
         assert "the second state" in ui.screen
 
     drive(repo.path, user)
+
+
+HOSTILE = "\x1b]0;title\x07 \u202eback [red]red[/red] 漢字 \U0001f469\u200d\U0001f4bb " + "long " * 60
+
+
+def test_a_question_has_the_text_of_others_as_text(repo: Repo) -> None:
+    """On one line of its own: nobody can write another question below it."""
+    dev = five_agents(repo)["dev-3"]
+    dev.write("notes.txt", "third\n")
+    open_workspace(dev.path).checkpoint(f"{HOSTILE}\n\ny yes   n no")
+    dev.write("notes.txt", "fourth\n")
+
+    async def user(ui: Driver) -> None:
+        await _open(ui, "j", "j", "j")
+        await ui.press("1", "k", "enter", "home", "r")
+        assert len(ui.app.screen_stack) == 2, ui.screen
+        assert not [char for char in ui.screen if not char.isprintable() and char != "\n"]
+        assert ui.says(r"\033]0;title\a \342\200\256back [red]red[/red] 漢字")
+        assert ui.screen.count("y yes") == 1 and ui.says("Restore the state of")
+        await ui.press("y")
+        assert dev.read("notes.txt") == b"third\n"
+
+    drive(repo.path, user)
