@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import select
+import signal
 import sys
 import threading
 import warnings
@@ -40,6 +42,7 @@ def run(directory: str, agent: str | None) -> int:
     sys.setswitchinterval(_SWITCH)
     gc.enable()  # a command switches it off, since it ends soon
     app = Interface(directory, agent, driver=_Driver)
+    threading.Thread(target=_end_with_terminal, args=(sys.stdin.fileno(),), daemon=True).start()
     with warnings.catch_warnings():
         app.run()
     if app.ended_by is not None:
@@ -49,3 +52,12 @@ def run(directory: str, agent: str | None) -> int:
         timer.start()
         return _SIGNALLED + app.ended_by
     return app.return_code or 0
+
+
+def _end_with_terminal(number: int) -> None:
+    """End when the terminal is gone. Only the processes that it controls get a signal then, and who reads from it reads
+    nothing, again and again."""
+    gone = select.poll()
+    gone.register(number, 0)  # a hangup is always told
+    gone.poll()
+    os.kill(os.getpid(), signal.SIGHUP)

@@ -16,7 +16,7 @@ from tests.support.own_terminal import ALTERNATE, Terminal
 from tests.support.repo import Repo
 from tests.support.tool import run
 from tests.support.ui import five_agents
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -55,6 +55,13 @@ def test_it_ends_with_its_terminal(shown: Terminal) -> None:
     os.close(shown.ours)
     os.killpg(shown.process.pid, signal.SIGHUP)
     wait_until(lambda: shown.process.poll() is not None, "the end")
+
+
+def test_it_ends_where_no_signal_tells_that_its_terminal_is_gone(shown: Terminal) -> None:
+    """The terminal of another process, say one that has recorded or driven it, and was killed."""
+    os.close(shown.theirs)
+    os.close(shown.ours)
+    assert shown.process.wait(PATIENCE) == 128 + signal.SIGHUP
 
 
 def test_without_a_terminal(repo: Repo) -> None:
