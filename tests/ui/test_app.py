@@ -126,7 +126,7 @@ def test_help_names_the_keys_and_the_command(repo: Repo) -> None:
             assert text in ui.screen
         await ui.press("escape")
         assert "Everywhere" not in ui.screen
-        assert "? keys  enter timeline  @ commands  q quit" in ui.screen
+        assert "? keys  enter timeline  / search  @ commands  q quit" in ui.screen
 
     drive(repo.path, user)
 

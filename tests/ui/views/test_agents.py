@@ -384,7 +384,7 @@ def test_more_at_once_than_the_system_remembers(repo: Repo, monkeypatch: pytest.
     repo.commit("many files")
     agents = {id_: agent_worktree(repo, id_) for id_ in ("dev-1", "dev-2")}
     for each in agents.values():
-        os.utime(each.git_dir / "index", (0, 0))  # every file may have changed since: its content is read each time
+        os.utime(each.git_dir / "index", (1, 1))  # every file may have changed since: its content is read each time
     watcher = InotifyWatcher()
     queue = watcher._inotify = SmallQueue(watcher._inotify)
     own = InProcess(str(repo.git_dir), watcher)
