@@ -106,24 +106,29 @@ class Machine:
         return self.site.folder / self.name
 
     @property
-    def environment(self) -> dict[str, str]:
-        return {**os.environ, **self.site.environment, clones.FOLDER: str(self.folder)}
+    def variables(self) -> dict[str, str]:
+        """What the environment of a worker has more than that of the tests."""
+        return {**self.site.environment, clones.FOLDER: str(self.folder)}
 
-    def words(self, task: str, *options: str) -> list[str]:
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, **self.variables}
+
+    def words(self, task: str, *options: str, fleet: str = FLEET) -> list[str]:
         """The command line of a worker."""
-        words = [sys.executable, "-P", "-m", "git_agentos", "fleet", "worker", FLEET, task]
+        words = [sys.executable, "-P", "-m", "git_agentos", "fleet", "worker", fleet, task]
         return [*words, "--remote", self.site.url, *options]
 
-    def work(self, task: str, *options: str) -> Ended:
+    def work(self, task: str, *options: str, fleet: str = FLEET) -> Ended:
         """A worker, to its end."""
-        with self.begin(task, *options) as child:
+        with self.begin(task, *options, fleet=fleet) as child:
             out, err = child.communicate(timeout=PATIENCE)
         return Ended((task, *options), child.returncode, out, err)
 
-    def begin(self, task: str, *options: str) -> subprocess.Popen[bytes]:
+    def begin(self, task: str, *options: str, fleet: str = FLEET) -> subprocess.Popen[bytes]:
         """A worker that goes on by itself, in a process group of its own."""
         return subprocess.Popen(
-            self.words(task, *options),
+            self.words(task, *options, fleet=fleet),
             cwd=self.site.folder,
             env=self.environment,
             stdout=subprocess.PIPE,
