@@ -5,6 +5,7 @@ names           ids of fleets and tasks, and the refs that they have on the remo
 tasks           the file of tasks, and the form in which it is recorded
 records         what the refs lead to: the tasks, what a task that runs has reached, its result
 remote          refs of the remote: fetched, created and replaced by compare-and-swap, settled in one atomic push
+fetches         fetches into one repository, and git's lock files that killed ones have left there
 folded          the results of a fleet that was ended, in one chain
 contents        what a fleet has, by what was fetched
 submission      tasks recorded on the remote, and workers started until each has a result

@@ -11,8 +11,8 @@ import os
 from collections.abc import Mapping
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.errors import AgentosError, DatabaseError
-from git_agentos.fleet import attempts, kinds, names, records
+from git_agentos.errors import AgentosError, DatabaseError, LockedError
+from git_agentos.fleet import attempts, clones, kinds, names, records
 from git_agentos.fleet.attempts import Attempt
 from git_agentos.fleet.clones import REMOTE
 from git_agentos.fleet.remote import Remote, RemoteAway
@@ -93,6 +93,29 @@ def left_by_others(context: OpenWorktree, there: Mapping[str, str], remote: Remo
     for folder in _FOLDERS:
         files.remove_unfinished(os.path.join(location.shared_state_dir, folder))
     remove_stale(location)
+    _ended_fleets(context, there)
+
+
+def _ended_fleets(context: OpenWorktree, there: Mapping[str, str]) -> None:
+    """Remove the refs here of fleets whose tasks the remote has no more, and of which nothing was begun here."""
+    location = context.location
+    begun = {each.fleet for each in attempts.listed(location)}
+    gone = {
+        ref: (oid, found[1].fleet)
+        for ref, oid in refs.list_refs(location, f"{names.FETCHED}{REMOTE}/", skip_broken=True).items()
+        if (found := names.parse_fetched(ref)) is not None
+        and found[1].fleet not in begun
+        and names.tasks_ref(found[1].fleet) not in there
+    }
+    if not gone:
+        return
+    with clones.fetching(context), contextlib.suppress(RemoteAway):
+        # Another worker may have fetched a fleet that was submitted after the remote was asked.
+        now = Remote(context.repository, REMOTE).list()
+        for ref, (oid, fleet) in gone.items():
+            if names.tasks_ref(fleet) not in now:
+                with contextlib.suppress(refs.RefMoved, LockedError):
+                    refs.drop(location, ref, oid)
 
 
 def _delete_live(there: Mapping[str, str], remote: Remote, attempt: Attempt) -> None:

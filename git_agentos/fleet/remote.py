@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from git_agentos.errors import FleetError, GitCommandError
-from git_agentos.fleet import names
+from git_agentos.errors import FleetError, GitCommandError, LockedError
+from git_agentos.fleet import fetches, names
 from git_agentos.git import refs, transport
 from git_agentos.git.repository import Repository
 from git_agentos.git.transport import Swap
@@ -72,6 +72,7 @@ class Remote:
     """A remote, by the name that it has in the configuration of `repository`.
 
     Every method that asks it raises RemoteAway where it cannot be reached for `wait` seconds; with 0, it is tried once.
+    One that fetches raises LockedError where a lock file of git's is in the way here, and stays.
     `away` is told why it cannot be reached, before each pause. `clock` and `pause` are those of `time`.
     """
 
@@ -108,7 +109,7 @@ class Remote:
         """Fetch the tasks of a fleet, which exist, with as much of the history as `transport.fetch_into` takes."""
         ref = names.tasks_ref(fleet)
         into = {ref: names.fetched_ref(self.name, ref)}
-        self._patiently(lambda: transport.fetch_into(self.repository.location, self.name, into, _silent, depth))
+        self._patiently(lambda: self._fetch_into(into, depth))
 
     def fetch_result(self, fleet: str, task: str) -> str | None:
         """Fetch the result of a task; its id, None where it has none. No other ref is asked for: the answer is as
@@ -236,7 +237,7 @@ class Remote:
         found = {ref: there[ref] for ref in wanted if ref in there}
         missing = {ref: names.fetched_ref(self.name, ref) for ref, oid in found.items() if self.tracked(ref) != oid}
         if missing:
-            transport.fetch_into(self.repository.location, self.name, missing, _silent)
+            self._fetch_into(missing)
         for ref in wanted:
             if ref not in there:
                 self._track(ref, None)
@@ -246,18 +247,26 @@ class Remote:
     def _fetch_one(self, ref: str) -> str | None:
         here = names.fetched_ref(self.name, ref)
         try:
-            transport.fetch_into(self.repository.location, self.name, {ref: here}, _silent)
+            self._fetch_into({ref: here})
         except GitCommandError as error:
             if _GONE not in error.stderr:
                 raise
             return None
         return self.tracked(ref)
 
-    def _mirror(self, folder: str) -> None:
-        ours = names.fetched_ref(self.name, folder)
-        self._patiently(
-            lambda: transport.mirror(self.repository.location, self.name, {folder: ours}, _silent),
+    def _fetch_into(self, into: Mapping[str, str], depth: int | None = None) -> None:
+        location = self.repository.location
+        fetches.fetch(
+            location, lambda: transport.fetch_into(location, self.name, into, _silent, depth), wait=self._wait
         )
+
+    def _mirror(self, folder: str) -> None:
+        location, ours = self.repository.location, names.fetched_ref(self.name, folder)
+
+        def mirror() -> None:
+            transport.mirror(location, self.name, {folder: ours}, _silent)
+
+        self._patiently(lambda: fetches.fetch(location, mirror, wait=self._wait))
 
     def _fetched(self, folder: str) -> dict[str, FleetRefs]:
         tasks: dict[str, dict[str, dict[str, str]]] = {}
@@ -308,10 +317,10 @@ class Remote:
         return Answer(DONE, next(iter(changes.values()))[0])
 
     def _track(self, ref: str, oid: str | None) -> None:
-        """Set the ref here for one of the remote; a later fetch does it if another process has moved it."""
+        """Set the ref here for one of the remote; a later fetch does it if another process moves or locks it."""
         location, here = self.repository.location, names.fetched_ref(self.name, ref)
         old = refs.resolve(location, here)
-        with contextlib.suppress(refs.RefMoved):
+        with contextlib.suppress(refs.RefMoved, LockedError):
             if oid is None:
                 if old is not None:
                     refs.drop(location, here, old)

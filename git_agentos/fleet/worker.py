@@ -20,8 +20,19 @@ from typing import Protocol
 
 from git_agentos import config
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.errors import AgentosError, FleetError, GitCommandError
-from git_agentos.fleet import attempts, change_size, clearing, clones, evidence, kinds, names, progress, records
+from git_agentos.errors import AgentosError, FleetError, GitCommandError, LockedError
+from git_agentos.fleet import (
+    attempts,
+    change_size,
+    clearing,
+    clones,
+    evidence,
+    fetches,
+    kinds,
+    names,
+    progress,
+    records,
+)
 from git_agentos.fleet.attempts import Attempt
 from git_agentos.fleet.evidence import Search
 from git_agentos.fleet.kinds import Kind
@@ -103,6 +114,7 @@ class _Worker:
         self._kind: Kind
 
     def work(self) -> Done:
+        fetches.remove_left(self._context.location, patience=0.0)
         there = self._remote.list()
         self._fetch_tasks(there)  # first: a result is fetched with what leads to its base, not with all of the history
         clearing.left_by_others(self._context, there, self._remote, but=self._run_id)
@@ -217,7 +229,7 @@ class _Worker:
             if found is None:
                 return None
             return records.read_live(self._context.repository, found, self._request.fleet, self._request.task)
-        except RemoteAway:
+        except (RemoteAway, LockedError):
             raise
         except AgentosError:
             return None
@@ -253,6 +265,7 @@ class _Worker:
 
     def _deliver(self, attempt: Attempt, run: Run) -> Done:
         """Push the result; where another one is there, keep the evidence."""
+        fetches.remove_left(self._context.location, patience=0.0)  # of workers that were killed meanwhile
         oid = self._write_result(attempt, run)
         answer = self._remote.settle(attempt.fleet, attempt.task, oid, instead_of=self._instead_of)
         while answer.state == TAKEN and answer.at is not None and self._is_lost(answer.at):

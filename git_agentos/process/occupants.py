@@ -256,11 +256,11 @@ def _is_path_only(pid: int, descriptor: str) -> bool:
 
 def _makes_no_lock(pid: int) -> bool:
     """Whether a git makes no lock of its own: it waits for a git-agentos command, as the git of `git agentos …` does,
-    watches files, or reads objects for this process."""
+    watches files, or reads objects for a process of ours."""
     argv = table.argv(pid)
     command = git_command_line.parse(argv).command or ""
     if command == "cat-file":
-        return "--batch-command" in argv and os.getpid() in table.parents(pid)
+        return "--batch-command" in argv
     return command in ("agentos", "fsmonitor--daemon") or command.startswith("agentos-")
 
 

@@ -15,16 +15,16 @@ _PAUSE = 0.005  # seconds between two attempts
 
 
 @contextlib.contextmanager
-def hold(path: str, *, shared: bool = False, wait: bool = True) -> Iterator[None]:
+def hold(path: str, *, shared: bool = False, wait: bool = True, patience: float = 0.0) -> Iterator[None]:
     """Hold the lock on the file at `path`, which is created if it is missing and stays.
 
-    With `wait=False`, LockedError where another process holds it.
+    With `wait=False`, LockedError where another process holds it for more than `patience` seconds.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     try:
         if wait:
             acquire(descriptor, shared=shared)
-        elif not try_acquire(descriptor, shared=shared):
+        elif not try_acquire(descriptor, shared=shared, patience=patience):
             raise LockedError(
                 "another git-agentos command is at work in this worktree", "try again when it has finished"
             )

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support import fleets
 from tests.support.fleets import Site
+from tests.support.remotes import ssh_server
 from tests.support.repo import Repo, git
 
 OLD = 5  # commits before the base
@@ -83,6 +84,26 @@ def test_an_unknown_value(site: Site) -> None:
     done = site.machine("one").work("a")
     assert done.code == 1
     assert b"give shallow or full" in done.err
+
+
+def test_over_ssh(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server is asked for as much of the history as by any other way, also by a clone that is shallow already."""
+    site.submit({"id": "a", "agent": f"{count(site)}; git add f; git commit -qm f", "validate": "test -f f"})
+    machine = site.machine("one")
+    with ssh_server(site.folder, site.shared, monkeypatch) as url:
+        for fleet, base in ((fleets.FLEET, "HEAD"), ("older", "HEAD~2")):
+            site.repo.git("checkout", "-q", "--detach", base)
+            before = site.repo.oid("HEAD~1")
+            if fleet != fleets.FLEET:
+                site.submit({"id": "a", "agent": count(site), "validate": "test -f f"}, fleet=fleet)
+            words = [url if word == site.url else word for word in machine.words("a", fleet=fleet)]
+            done = subprocess.run(words, cwd=site.folder, env=machine.environment, capture_output=True, check=False)
+            assert done.returncode == 0, done
+            assert counted(site) == 1
+            assert before not in objects(machine.clone)
+    assert not (site.shared / "shallow").exists()
+    git(site.shared, "fsck", "--strict")
+    assert machine.left() == {}
 
 
 def test_bases_before_and_after_the_boundary(site: Site) -> None:
