@@ -48,6 +48,10 @@ class DamagedRecord(FleetError):
     """A ref leads to something else than it should."""
 
 
+class _Wrong(ValueError):
+    """What is wrong with a record, as a sentence."""
+
+
 @dataclass(frozen=True)
 class Fleet:
     """A fleet: `base` is a commit id, `bases` the commits of other bases by how tasks have written them; `created_at`
@@ -147,7 +151,7 @@ def _read_tasks(repository: Repository, oid: str, fleet: str, task: str | None) 
         body = _read_document(repository, commit, _FLEET, FLEET_SCHEMA)
         text = {key: body[key] for key in ("id", "base", "created_at", "engine")}
         bases = body["bases"]
-        times.to_seconds(text["created_at"])
+        _check_time("created_at", text["created_at"])
         data = _read_file(repository, commit, _TASKS, _LARGEST_TASKS)
         listed = tasks.from_lines(data if task is None else tasks.lines_of(data, task), source)
         if (
@@ -157,7 +161,7 @@ def _read_tasks(repository: Repository, oid: str, fleet: str, task: str | None) 
             or list(commit.parents) != list(dict.fromkeys((text["base"], *bases.values())))
             or not {each.base for each in listed} - {None} <= bases.keys()
         ):
-            raise ValueError(f"'{_FLEET.decode()}'")
+            raise _Wrong(f"'{_FLEET.decode()}' does not fit the commit, or the tasks")
         return Fleet(**text, tasks=listed, bases=bases)
 
 
@@ -176,7 +180,7 @@ def read_live(repository: Repository, oid: str, fleet: str, task: str) -> Live:
         commit = repository.commit(oid)
         found = Live(**_fields(Live, _read_document(repository, commit, _LIVE, LIVE_SCHEMA), commit, fleet, task))
         if found.run_id != names.run_id(fleet, task):
-            raise ValueError(f"'{_LIVE.decode()}'")
+            raise _Wrong("it is of another run")
         return found
 
 
@@ -196,9 +200,9 @@ def read_result(repository: Repository, oid: str, fleet: str, task: str) -> Resu
         commit = repository.commit(oid)
         found = _fields(Result, _read_document(repository, commit, _RESULT, RESULT_SCHEMA), commit, fleet, task)
         if found["state"] not in (PASSED, FAILED, CANCELLED, LOST):
-            raise ValueError("the state")
+            raise _Wrong("its state is not one of a result")
         if found["run_id"] not in (None, names.run_id(fleet, task)):
-            raise ValueError("the run")
+            raise _Wrong("it is of another run")
         return Result(**found | {"held_back": tuple(found["held_back"]), "result": oid})
 
 
@@ -235,8 +239,17 @@ def _reading(ref: str) -> Iterator[str]:
     except FleetError as error:
         raise DamagedRecord(error.message, error.hint) from error
     except (AgentosError, ValueError, KeyError, TypeError, IndexError, RecursionError, OverflowError, OSError) as error:
-        reason = error.message if isinstance(error, AgentosError) else f"{error} is not what it should be"
-        raise DamagedRecord(f"'{ref}' is damaged: {reason}", _HINT) from error
+        raise DamagedRecord(f"'{ref}' is damaged: {_reason(error)}", _HINT) from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, AgentosError):
+        return error.message
+    if isinstance(error, KeyError):
+        return f"'{error.args[0]}' is missing"
+    if isinstance(error, _Wrong):
+        return str(error)
+    return "it has another form than git-agentos writes"
 
 
 def _read_file(repository: Repository, commit: CommitData, name: bytes, limit: int) -> bytes:
@@ -245,14 +258,24 @@ def _read_file(repository: Repository, commit: CommitData, name: bytes, limit: i
         kind, data = repository.read(oid)
         if kind == "blob":
             return data
-    raise ValueError(f"'{name.decode()}'")
+    raise _Wrong(f"it has no file '{name.decode()}', or one that is too large")
 
 
 def _read_document(repository: Repository, commit: CommitData, name: bytes, schema: str) -> dict[str, Any]:
-    body = json.loads(_read_file(repository, commit, name, _LARGEST))
+    try:
+        body = json.loads(_read_file(repository, commit, name, _LARGEST))
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _Wrong(f"'{name.decode()}' is no JSON that can be read") from error
     if not isinstance(body, dict) or body.get("schema") != schema:
-        raise ValueError(f"'{name.decode()}'")
+        raise _Wrong(f"'{name.decode()}' has not the schema '{schema}'")
     return body
+
+
+def _check_time(name: str, value: str) -> None:
+    try:
+        times.to_seconds(value)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise _Wrong(f"'{name}' is no time") from error
 
 
 def _fields(
@@ -260,21 +283,21 @@ def _fields(
 ) -> dict[str, Any]:
     """The fields of a record, each of the type that it has, with the parents."""
     if body["fleet"] != fleet or body["task"] != task:
-        raise ValueError("the task")
+        raise _Wrong("it is of another task")
     parents = body["parents"]
     if (
         not isinstance(parents, list)
         or len(parents) != len(commit.parents)
         or [*filter(parents.count, _PARENTS)] != parents
     ):
-        raise ValueError("the number of parents")
+        raise _Wrong("the commit has other parents than it says")
     found: dict[str, Any] = dict(zip(parents, commit.parents, strict=True))
     for name, type_ in _written_fields(cast(Any, kind)):
         value = body[name]
         if not values.is_of_type(value, type_) or (isinstance(value, int) and not 0 <= value < _LARGEST_NUMBER):
-            raise ValueError(f"'{name}'")
+            raise _Wrong(f"'{name}' has a value that it cannot have")
         if name.endswith("_at") and value is not None:
-            times.to_seconds(value)
+            _check_time(name, value)
         found[name] = value
     return found
 

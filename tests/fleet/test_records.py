@@ -144,6 +144,43 @@ def test_tasks_are_not_trusted(repo: Repo, fields: dict[str, object]) -> None:
         records.read_tasks(opened(repo), changed(oid, repo, "fleet.json", **fields), "f")
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"", "'live.json' is no JSON that can be read"),
+        (b"{", "'live.json' is no JSON that can be read"),
+        (b"\xff", "'live.json' is no JSON that can be read"),
+        (b"[" * 100_000, "'live.json' is no JSON that can be read"),
+        (b"[]", "'live.json' has not the schema 'agentos.fleet-live.v1'"),
+        (b'{"schema": "agentos.fleet-live.v1"}', "'fleet' is missing"),
+        (None, "it has no file 'live.json', or one that is too large"),
+    ],
+)
+def test_what_is_wrong_is_a_sentence(repo: Repo, text: bytes | None, said: str) -> None:
+    files = {"other": b""} if text is None else {"live.json": text}
+    with pytest.raises(DamagedRecord) as raised:
+        records.read_live(opened(repo), commit_of(repo, files), "f", "a")
+    assert raised.value.message == f"'refs/agentos/fleet/f/live/a' is damaged: {said}"
+
+
+def test_a_value_that_is_wrong_is_named(repo: Repo) -> None:
+    with opened(repo).writer() as writer:
+        oid = records.write_result(writer, "f", RESULT, WHO)
+        writer.flush()
+    for field, value, said in (
+        ("task", "b", "it is of another task"),
+        ("run_id", "g-a", "it is of another run"),
+        ("state", "running", "its state is not one of a result"),
+        ("lines", "1", "'lines' has a value that it cannot have"),
+        ("ended_at", "yesterday", "'ended_at' is no time"),
+        ("parents", ["commit"], "the commit has other parents than it says"),
+        ("outcome", "gone", "'outcome' is missing"),
+    ):
+        with pytest.raises(DamagedRecord) as raised:
+            records.read_result(opened(repo), changed(oid, repo, "result.json", **{field: value}), "f", "a")
+        assert raised.value.message == f"'refs/agentos/fleet/f/results/a' is damaged: {said}"
+
+
 def test_something_else_is_an_error_that_names_the_ref(repo: Repo) -> None:
     repository = opened(repo)
     head, tree, missing = repo.oid(), repo.oid("HEAD^{tree}"), "1" * repository.hash.hex_length
