@@ -10,7 +10,7 @@ from tests.support import fleets
 from tests.support.faults.server import Runner
 from tests.support.fleets import Site
 from tests.support.repo import Repo, git
-from tests.support.sampling import budget, evenly
+from tests.support.sampling import EXHAUSTIVE, budget, evenly
 
 _BUDGET = 16
 
@@ -31,11 +31,11 @@ def test_a_worker(runner: Runner, site: Site, interval: str) -> None:
     def words(task: str) -> tuple[str, ...]:
         return ("fleet", "worker", fleets.FLEET, task, "--remote", site.url)
 
-    environment = {"AGENTOS_FLEET_DIR": str(one.folder)}
+    environment = one.variables
     for machine in (one, two):  # the clones are made, and there are prepared worktrees
-        runner.run_ok(site.folder, *words(f"on-{machine.name}"), env={"AGENTOS_FLEET_DIR": str(machine.folder)})
+        runner.run_ok(site.folder, *words(f"on-{machine.name}"), env=machine.variables)
     total = len(runner.run_ok(site.folder, *words("t0"), env=environment).steps)
-    for step in evenly(list(range(1, total + 1)), budget(_BUDGET)):
+    for step in evenly(list(range(1, total + 1)), total if EXHAUSTIVE else budget(_BUDGET)):
         task = f"t{step + 10}"
         mode = "kill-group" if step % 2 else "kill"
         done = runner.run(site.folder, *words(task), step=step, mode=mode, env=environment)
@@ -44,7 +44,7 @@ def test_a_worker(runner: Runner, site: Site, interval: str) -> None:
             continue
         assert done.code == -9, f"{what}\n{done}"
         next_one = two if step % 3 == 0 else one
-        again = runner.run(site.folder, *words(task), env={"AGENTOS_FLEET_DIR": str(next_one.folder)})
+        again = runner.run(site.folder, *words(task), env=next_one.variables)
         assert again.code == 0, f"{what}\n{again}"
         if next_one is two:
             runner.run_ok(site.folder, *words("t0"), env=environment)  # any worker of the first machine
