@@ -9,7 +9,7 @@ import pickle
 import subprocess
 import sys
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -201,6 +201,9 @@ class Recorder:
 
     def away(self, reason: str) -> None:
         self.seen.append(reason)
+
+    def not_begun(self, tasks: Sequence[str], seconds: float, command: str) -> None:
+        self.seen.append((tasks, seconds, command))
 
 
 # Made up, and put together here: no scanner of this project's own files is to find it.

@@ -27,7 +27,8 @@ class FleetTask:
 
 @dataclass(frozen=True)
 class FleetStatus:
-    """A fleet: `base` is the commit at which its tasks begin; `counts` has the number of tasks of every state."""
+    """A fleet: `base` is the commit at which its tasks begin; `counts` has the number of tasks of every state;
+    `created_at` is when it was first submitted."""
 
     id: str
     engine: str
@@ -35,6 +36,7 @@ class FleetStatus:
     base: str
     tasks: tuple[FleetTask, ...]
     counts: Mapping[str, int]
+    created_at: datetime
 
     @property
     def passed(self) -> bool:

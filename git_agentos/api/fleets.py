@@ -29,6 +29,10 @@ class FleetObserver(Protocol):
     def away(self, reason: str) -> None:
         """The remote cannot be reached, and is tried again."""
 
+    def not_begun(self, tasks: Sequence[str], seconds: float, command: str) -> None:
+        """No worker of these tasks has said that it has begun, so many seconds after they were handed over, the first
+        one by `command`. Only with the engine `command`; told again after twice the time."""
+
 
 class SubmitOptions(TypedDict, total=False):
     """Options of a fleet that is submitted.
@@ -165,6 +169,10 @@ class _Observer:
     def away(self, reason: str) -> None:
         if self._observer is not None:
             self._observer.away(reason)
+
+    def not_begun(self, tasks: Sequence[str], seconds: float, command: str) -> None:
+        if self._observer is not None:
+            self._observer.not_begun(tasks, seconds, command)
 
 
 def _texts(given: Sequence[str]) -> Sequence[str]:

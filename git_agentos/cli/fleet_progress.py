@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from git_agentos.cli.render.text import fleet as render
@@ -32,3 +33,6 @@ class FleetProgress(StatusLine):
 
     def away(self, reason: str) -> None:
         self.print(f"the remote cannot be reached, and is tried again: {quote.line(reason)}")
+
+    def not_begun(self, tasks: Sequence[str], seconds: float, command: str) -> None:
+        self.print(render.not_begun(tasks, seconds, command))

@@ -61,6 +61,17 @@ def working(location: Location, fleet: str, task: str) -> Iterator[None]:
         os.close(descriptor)
 
 
+def is_taken(location: Location, fleet: str, task: str) -> bool:
+    """Whether a process is the worker of a task in this clone."""
+    try:
+        descriptor = locks.try_open(_path(location, names.run_id(fleet, task), "turn"))
+    except FileNotFoundError:
+        return False
+    if descriptor is not None:
+        os.close(descriptor)
+    return descriptor is None
+
+
 def _take(path: str) -> int | None:
     """The lock on a file; None where another process has it. One that its holder removes is made again."""
     while True:

@@ -35,7 +35,8 @@ class TaskStatus:
 
 @dataclass(frozen=True)
 class Status:
-    """A fleet; the fields are the keys of the JSON kind `fleet`. `base` is a commit id; `counts` has every state."""
+    """A fleet; the fields are the keys of the JSON kind `fleet`. `base` is a commit id; `counts` has every state;
+    `created_at` is when it was first submitted (ISO 8601, UTC)."""
 
     id: str
     engine: str
@@ -43,6 +44,7 @@ class Status:
     base: str
     tasks: tuple[TaskStatus, ...]
     counts: Mapping[str, int]
+    created_at: str
 
     @property
     def is_over(self) -> bool:
@@ -85,7 +87,7 @@ class Reader:
         counts = dict.fromkeys(STATES, 0)
         for each in tasks:
             counts[each.state] += 1
-        return Status(fleet.id, fleet.engine, self._remote, fleet.base, tasks, counts)
+        return Status(fleet.id, fleet.engine, self._remote, fleet.base, tasks, counts, fleet.created_at)
 
     def _task(self, fleet: str, task: str, result: str | None, live: str | None) -> TaskStatus:
         ended = None if result is None else self._read(self._result, fleet, task, result)

@@ -29,7 +29,7 @@ from git_agentos.errors import (
     TddError,
     UsageError,
 )
-from git_agentos.fleet import cancellation, clearing, clones, contents, names, records, tasks
+from git_agentos.fleet import attempts, cancellation, clearing, clones, contents, names, records, tasks
 from git_agentos.fleet.contents import Contents
 from git_agentos.fleet.engines.port import LOCAL, Ended, Engine, Order, Unfit
 from git_agentos.fleet.records import CANCELLED, LOST, Fleet
@@ -47,6 +47,8 @@ _PATIENCE = 0.5  # seconds that an engine waits for a worker to end
 _LOOK = 2.0  # seconds between two looks at the remote, at least
 _SHARE = 20  # a look takes at most one part in so many of the time
 _PAUSE = 2.0  # seconds before a worker is started again, for the first time; then twice as long, and so on
+_NOT_BEGUN = 900.0  # seconds after which it is said that nothing is known of a task; then twice as many, and so on
+_BUSY = 10.0  # seconds between two workers of a task that another one of this machine still has
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -83,6 +85,10 @@ class Observer(Protocol):
 
     def away(self, reason: str) -> None:
         """The remote cannot be reached, and is tried again."""
+
+    def not_begun(self, tasks: Sequence[str], seconds: float, command: str) -> None:
+        """No worker of these tasks has said that it has begun, so many seconds after they were handed over, the first
+        one by `command`. Told again after twice the time."""
 
 
 @authorize.entry("fleet", "submit")
@@ -165,6 +171,7 @@ class _Prepared:
         self.context = context
         self.request = request
         self.engine = engine
+        self.environment = environment
         self.file: TaskFile = tasks.read_file(request.path)
         given = request.name
         self.id = usual_name(request.path) if given is None else names.check_fleet_id(given, source="--name")
@@ -237,6 +244,12 @@ class _Prepared:
         for task, at in zip(found.fleet.tasks, status.tasks, strict=True):
             if at.result is None or at.state == LOST:
                 yield task
+
+    def is_worked_on(self, task: str) -> bool:
+        """Whether a worker of this machine has a task: one of a `submit` that was killed, which has not ended yet."""
+        if not clones.is_made(self.url, self.environment):
+            return False
+        return attempts.is_taken(clones.open_clone(self.url, self.environment).location, self.id, task)
 
     def order(self, task: Task) -> Order:
         """The order for a worker of a task."""
@@ -385,11 +398,12 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 @dataclass
 class _Try:
-    """A task for which a worker was started: the result that it had then (one that is lost); how often a worker was
-    started again; how the last one has ended, and when the next one is started."""
+    """A task for which a worker was started: the result that it had then (one that is lost); when the first worker was
+    started; how often one was started again; how the last one has ended, and when the next one is started."""
 
     order: Order
     lost: str | None
+    began: float
     retries: int = 0
     ended: Ended | None = None
     due: float | None = None
@@ -406,6 +420,7 @@ class _Work:
     running: set[str] = field(default_factory=set)  # tasks whose workers the engine has not reported
     shown: Status | None = None
     refs: FleetRefs | None = None
+    patience: float = field(default_factory=lambda: _NOT_BEGUN)  # for tasks of which nothing is known
 
     def __post_init__(self) -> None:
         given = self.prepared
@@ -421,7 +436,7 @@ class _Work:
         """Start workers, and wait until every task has a result."""
         for task in self.prepared.open_tasks(self.found):
             order = self.prepared.order(task)
-            self.tries[task.id] = _Try(order, self.found.results.get(task.id))
+            self.tries[task.id] = _Try(order, self.found.results.get(task.id), time.monotonic())
             self._start(order)
         self._show()
         next_look = time.monotonic() + _LOOK
@@ -437,6 +452,7 @@ class _Work:
                 took = time.monotonic() - now
                 next_look = time.monotonic() + max(_LOOK, _SHARE * took)
             self._start_again()
+            self._tell_not_begun()
         for at in self.status().tasks:
             # A worker that was killed just when it had begun, and met a result, leaves it.
             if at.result is not None and at.state != LOST:
@@ -468,7 +484,9 @@ class _Work:
                 if task in self.running and states[task] == CANCELLED:
                     self._engine.cancel(task)
             elif at.ended is not None and at.due is None:
-                if at.ended.code is not None and at.retries < self.prepared.request.retries:
+                if self._engine.name == LOCAL and self.prepared.is_worked_on(task):
+                    at.due = time.monotonic() + _BUSY
+                elif at.ended.code is not None and at.retries < self.prepared.request.retries:
                     at.due = time.monotonic() + _PAUSE * 2**at.retries
                     at.retries += 1
                 else:
@@ -488,6 +506,15 @@ class _Work:
             if at.due is not None and now >= at.due:
                 at.due = at.ended = None
                 self._start(at.order)
+
+    def _tell_not_begun(self) -> None:
+        """Tell of tasks that were handed over long ago, to an engine that does not know what becomes of its workers."""
+        due = time.monotonic() - self.patience
+        silent = [task for task, at in self.tries.items() if at.began <= due and task not in self.found.live]
+        command = self._engine.describe(silent[0]) if silent else None
+        if command is not None:
+            self.observer.not_begun(silent, self.patience, command)
+            self.patience *= 2
 
     def _show(self) -> None:
         status = self.status()

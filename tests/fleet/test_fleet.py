@@ -98,6 +98,27 @@ def test_a_submitter_that_is_killed(site: Site, machine: Machine, tmp_path: Path
         assert times_run(tmp_path, "a") == 1
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere workers outlive a process that is killed")
+def test_a_worker_that_takes_its_time_to_end_loses_no_task(site: Site, machine: Machine, tmp_path: Path) -> None:
+    """Its submitter was killed; the next one is sooner, and starts workers that meet it."""
+    gate = tmp_path / "gate"
+    agent = f"trap '' TERM; touch '{tmp_path}/at'; {waits_for(gate)}; echo a >a.txt"
+    path = tasks_file(tmp_path, {"id": "a", "agent": agent, "validate": "test -s a.txt"})
+    with begin(site, machine, path) as child:
+        wait_until((tmp_path / "at").exists, "its agent runs")
+        child.send_signal(signal.SIGKILL)
+        child.communicate(timeout=PATIENCE)
+    (first,) = workers(site)
+    with begin(site, machine, path, "--retries", "0") as child:
+        wait_until(lambda: first not in workers(site), "its worker has ended")
+        gate.touch()
+        out, err = child.communicate(timeout=PATIENCE)
+    assert child.returncode == 0, err
+    assert states(json.loads(out)) == {"a": "passed"}
+    assert sorted(site.refs()) == ["results/a", "tasks"]
+    assert machine.left() == {}
+
+
 def test_an_interrupted_fleet_is_gone_on_with(site: Site, machine: Machine, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     path = tasks_file(

@@ -71,7 +71,7 @@ def test_each_task_has_a_state(repo: Repo, shared: Path, other: Repo) -> None:
     )
     counts = {"waiting": 1, "running": 2, "passed": 1, "failed": 1, "lost": 1, "cancelled": 0}
     assert found.tasks[:-1] == wanted
-    assert found == Status("f", "local", "origin", repo.oid(), found.tasks, counts)
+    assert found == Status("f", "local", "origin", repo.oid(), found.tasks, counts, NOW)
     damaged = found.tasks[-1]
     assert (damaged.state, damaged.result) == ("failed", oids["damaged"])
     assert damaged.detail is not None and damaged.detail.startswith(f"'{ref}damaged' is damaged")

@@ -52,6 +52,9 @@ class Seen:
     def away(self, reason: str) -> None:
         raise AssertionError(reason)
 
+    def not_begun(self, tasks: Sequence[str], seconds: float, command: str) -> None:
+        raise AssertionError(tasks)
+
 
 def submit(repo: Repo, engine: ScriptedEngine, path: str, **fields: object) -> Submitted:
     request = Request(path, **fields)  # type: ignore[arg-type]
@@ -159,6 +162,40 @@ def test_an_interrupted_wait(repo: Repo, worker: Repo, tmp_path: Path) -> None:
     again = ScriptedEngine(worker)
     assert states(submit(repo, again, path)) == {"a": "passed", "b": "passed"}
     assert [order.task for order in again.started] == ["a"]
+
+
+def test_tasks_that_no_worker_begins_are_told_of(
+    repo: Repo, shared: Path, worker: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With an engine that does not know what becomes of its workers; more and more seldom."""
+    told: list[tuple[list[str], float, str]] = []
+
+    class Queue(ScriptedEngine):
+        """Its worker of `a` begins once `a` and `b` were told of, and all end later."""
+
+        reports_ends = False
+
+        def start(self, order: Order, /) -> None:
+            self.started.append(order)
+
+        def poll(self, _patience: float, /) -> Sequence[Ended]:
+            if len(told) == 1:
+                put_live(self.remote, "f", "a")
+            elif len(told) == 3:
+                for order in self.started:
+                    passes(self, order)
+            return ()
+
+    class Listening(Seen):
+        def not_begun(self, tasks: Sequence[str], seconds: float, command: str) -> None:
+            told.append((list(tasks), seconds, command))
+
+    monkeypatch.setattr(submission, "_NOT_BEGUN", 0.125)
+    request = Request(tasks_file(tmp_path, "a", "b"))
+    done = submission.submit(context_of(repo), request, Queue(worker), Listening(), environment={})
+    assert states(done) == {"a": "passed", "b": "passed"}
+    assert told == [(["a", "b"], 0.125, "run a"), (["b"], 0.25, "run b"), (["b"], 0.5, "run b")]
+    assert refs(shared) == ["f/results/a", "f/results/b", "f/tasks"]
 
 
 def test_two_who_submit_at_once(repo: Repo, shared: Path, worker: Repo, tmp_path: Path) -> None:

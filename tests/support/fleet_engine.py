@@ -71,7 +71,7 @@ class ScriptedEngine:
 
     name = "scripted"
     program = ("git", "agentos")
-    reports_ends = True
+    reports_ends: bool = True
 
     def __init__(self, worker: Repo, deeds: Mapping[str, Sequence[Deed]] | None = None, *, unfit: str = "") -> None:
         self.remote = remote_of(worker)
@@ -101,6 +101,9 @@ class ScriptedEngine:
     def poll(self, _patience: float, /) -> Sequence[Ended]:
         found, self._ended = self._ended, []
         return found
+
+    def describe(self, task: str, /) -> str | None:
+        return f"run {task}" if not self.reports_ends else None
 
     def cancel(self, task: str, /) -> None:
         self.cancelled.append(task)

@@ -19,6 +19,7 @@ import hashlib
 import os
 import re
 import shlex
+import time
 from collections.abc import Mapping, Sequence
 
 from git_agentos import redact_lines
@@ -45,6 +46,7 @@ class CommandEngine:
         self._template = template
         self._folder = folder
         self._environment = environment
+        self._orders: dict[str, Order] = {}  # for which the text has run
 
     def check(self, _orders: Sequence[Order], /) -> None:
         if not any(found[1] == "command" for found in _PLACE.finditer(self._template)):
@@ -61,6 +63,7 @@ class CommandEngine:
         text = expand(self._template, order)
         ended = programs.run_shell(text, cwd=self._folder, env=environment, timeout=_PATIENCE)
         if ended.code == 0:
+            self._orders[order.task] = order
             return
         what = f"exit code {ended.code}"
         if ended.timed_out:
@@ -72,9 +75,17 @@ class CommandEngine:
             "it must end with 0 as soon as the worker is queued; submit again when it does",
         )
 
-    def poll(self, _patience: float, /) -> Sequence[Ended]:
+    def poll(self, patience: float, /) -> Sequence[Ended]:
         """What runs the workers reports nothing here: what becomes of them is seen by the fleet's refs."""
+        time.sleep(patience)
         return ()
+
+    def describe(self, task: str, /) -> str | None:
+        order = self._orders.get(task)
+        if order is None:
+            return None
+        text = expand(self._template, order).encode("utf-8", "surrogateescape")
+        return os.fsdecode(b"\n".join(_clean(text.splitlines(), order.environment)))
 
     def cancel(self, _task: str, /) -> None:
         """Nothing: the worker ends when it sees that its task has a result."""
@@ -107,5 +118,10 @@ def _number(value: float | None, default: float) -> str:
 
 
 def _last_line(output: bytes, environment: Mapping[str, str]) -> str:
-    lines = redact_lines.clean_lines(output.splitlines(), redact_lines.secrets_of(environment))
+    lines = _clean(output.splitlines(), environment)
     return next((os.fsdecode(line).strip() for line in reversed(lines) if line.strip()), "")
+
+
+def _clean(lines: list[bytes], environment: Mapping[str, str]) -> Sequence[bytes]:
+    """Lines without secrets, of which some are values of variables."""
+    return redact_lines.clean_lines(lines, redact_lines.secrets_of(environment))

@@ -85,6 +85,9 @@ class LocalEngine:
         found, self._ended = self._ended, []
         return found
 
+    def describe(self, _task: str, /) -> None:
+        """Nothing: `poll` reports each."""
+
     def cancel(self, task: str, /) -> None:
         for order in [order for order in self._waiting if order.task == task]:
             self._waiting.remove(order)

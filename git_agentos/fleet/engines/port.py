@@ -74,6 +74,10 @@ class Engine(Protocol):
         """The workers that have ended since the last call, each once; where none has, wait up to `patience` seconds
         for one."""
 
+    def describe(self, task: str, /) -> str | None:
+        """What was run to hand over the worker of a task, without secrets; None where the engine knows itself what
+        becomes of its workers."""
+
     def cancel(self, task: str, /) -> None:
         """End the worker of a task with SIGTERM, or never start it; nothing where there is none. `poll` reports it."""
 

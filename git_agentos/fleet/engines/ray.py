@@ -62,6 +62,9 @@ class RayEngine:
                 ended.append(Ended(task, code, _detail(said, order.environment)))
         return ended
 
+    def describe(self, _task: str, /) -> None:
+        """Nothing: `poll` reports each."""
+
     def cancel(self, task: str, /) -> None:
         if task in self._running:
             self._connected().ask("cancel", task)

@@ -10,6 +10,7 @@ from tests.support.fleet_engine import NOW, put_result, remote_of, tasks_file
 from tests.support.json_reference import check_document
 from tests.support.repo import Repo, git
 from tests.support.tool import run, run_ok
+from tests.support.waiting import wait_until
 
 
 def test_a_fleet_of_which_nothing_runs_here(repo: Repo, shared: Path, tmp_path: Path) -> None:
@@ -24,12 +25,17 @@ def test_a_fleet_of_which_nothing_runs_here(repo: Repo, shared: Path, tmp_path: 
     assert dry["counts"]["waiting"] == 2
     assert not (tmp_path / "started").exists()
     assert run_ok(repo.path, *words, "--detach")["counts"]["waiting"] == 2
+    rows = run(repo.path, "fleet", "status", "f").out.decode().splitlines()[-2:]
+    assert [line.split(maxsplit=2)[:2] for line in rows] == [["a", "waiting"], ["b", "waiting"]]
+    assert all("not begun, submitted " in line and line.endswith((" ago", " now")) for line in rows)
     assert git(shared, "for-each-ref", "--format=%(refname)").decode().split() == [names.tasks_ref("f")]
     remote = remote_of(repo)
     for task in ("a", "b"):
         put_result(
             remote, "f", Result(task, "passed", 1, "ok", "machine", NOW, NOW, commit=repo.oid(), run_id=f"f-{task}")
         )
+    log = repo.git_dir / "agentos/fleets/f.log"
+    wait_until(lambda: log.exists() and b"2 passed" in log.read_bytes(), "the process in the background has ended")
     done = run_ok(repo.path, "fleet", "submit", path)
     assert check_document(done) == "fleet"
     assert done["counts"]["passed"] == 2

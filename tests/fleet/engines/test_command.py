@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import time
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,22 @@ def test_a_template_that_fails_is_reported_without_secrets(tmp_path: Path) -> No
         engine.start(Order("t", _WORDS, environment={"MY_TOKEN": "abcdefghijkl"}))
 
     assert str(caught.value) == ("the template has failed for the task 't': no [redacted] for you (exit code 7)")
+
+
+def test_what_was_run_is_told_without_secrets(tmp_path: Path) -> None:
+    engine = _engine("echo abcdefghijkl {name} : {command}", tmp_path)
+    order = Order("t", _WORDS, environment={"MY_TOKEN": "abcdefghijkl"})
+    assert engine.describe("t") is None
+    engine.start(order)
+    assert engine.describe("t") == expand("echo [redacted] {name} : {command}", order)
+
+
+def test_it_takes_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits for such workers asks again and again."""
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    assert _engine("{command}", tmp_path).poll(0.5) == ()
+    assert slept == [0.5]
 
 
 def test_what_it_leaves_running_goes_on_and_nothing_is_reported(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from git_agentos.cli.render.text.layout import abbrev, limited, lines, relative_time, table
+from git_agentos.cli.render.text.layout import abbrev, duration, limited, lines, relative_time, table
 from git_agentos.cli.render.text.layout import counts as counted
 from git_agentos.cli.text import Style, Text
 from git_agentos.util import quote
@@ -26,6 +26,9 @@ _COLUMNS = ("TASK", "STATE", "ATTEMPTS", "WORKER", "COMMIT", "DETAIL")
 _MOST_FILES = 10
 _MOST_SKIPPED = 20
 _LONGEST = 100  # characters of a detail in a table
+_LONGEST_COMMAND = 300
+_MOST_SILENT = 5
+_COMMAND = "command"  # the engine that does not know what becomes of its workers
 
 
 def counts(status: Status | ListedFleet) -> str:
@@ -51,22 +54,45 @@ def task_line(task: TaskStatus, style: Style) -> str:
     return f"{task.id}: {state}{where}{detail}"
 
 
+def not_begun(tasks: Sequence[str], seconds: float, command: str) -> str:
+    """What is said of tasks that were handed over so many seconds ago, and of which nothing is known since."""
+    more = len(tasks) - _MOST_SILENT
+    listed = ", ".join(tasks[:_MOST_SILENT]) + (f" and {more} more" if more > 0 else "")
+    who = "it was" if len(tasks) == 1 else "they were"
+    run = _cut(quote.line(command), _LONGEST_COMMAND)
+    return f"not begun {duration(int(seconds))} after {who} handed over: {listed}; for '{tasks[0]}' this was run: {run}"
+
+
 def status(found: Status, style: Style) -> Text:
     """`fleet status`."""
-    rows = [header(found), counts(found), "", *table([_row(task) for task in found.tasks], style, _COLUMNS)]
+    table_ = table([_row(task, _since(found, style)) for task in found.tasks], style, _COLUMNS)
+    rows = [header(found), counts(found), "", *table_]
     return Text(lines(rows), lines(task.id for task in found.tasks))
 
 
-def _row(task: TaskStatus) -> tuple[str | tuple[str, str | None], ...]:
+def _since(found: Status, style: Style) -> str:
+    """What is said of a task that waits: nothing, where the engine starts one after the other."""
+    if found.engine != _COMMAND:
+        return ""
+    return f"not begun, submitted {relative_time(found.created_at, style.now)}"
+
+
+def _row(task: TaskStatus, since: str) -> tuple[str | tuple[str, str | None], ...]:
     detail = quote.line(task.detail or (task.outcome if task.outcome != "ok" else None) or "")
+    if task.state == "waiting":
+        detail = detail or since
     return (
         task.id,
         (task.state, _COLOURS[task.state]),
         str(task.attempts or ""),
         quote.line(task.worker or ""),
         abbrev(task.commit) if task.commit else "",
-        detail if len(detail) <= _LONGEST else f"{detail[:_LONGEST]}...",
+        _cut(detail, _LONGEST),
     )
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}..."
 
 
 def submitted(done: Submitted, style: Style) -> Text:
