@@ -71,13 +71,18 @@ class _Machine(Machine):
         return {**super().environment, "PATH": path, "GIT_CONFIG_GLOBAL": str(self._config)}
 
     def heal(self) -> None:
-        self._config.write_bytes(Path(os.environ["GIT_CONFIG_GLOBAL"]).read_bytes())
+        self._configure("")
+
+    def _configure(self, more: str) -> None:
+        """Replace the configuration, which git reads meanwhile."""
+        new = self._config.with_suffix(".new")
+        new.write_text(Path(os.environ["GIT_CONFIG_GLOBAL"]).read_text() + more)
+        new.replace(self._config)
 
     def cut_off(self) -> None:
         """From now on, nothing answers where the remote is."""
         base = self.site.url.rpartition("/")[0]
-        with self._config.open("a") as file:
-            file.write(f'[url "git://127.0.0.1:1"]\n\tinsteadOf = {base}\n')
+        self._configure(f'[url "git://127.0.0.1:1"]\n\tinsteadOf = {base}\n')
 
     def may_go_on(self) -> None:
         self.folder.with_name(self.folder.name + ".go").touch()
