@@ -468,9 +468,10 @@ def test_pages_have_processes_of_their_own_up_to_a_limit() -> None:
     asyncio.run(go())
 
 
-def test_whoever_does_not_show_the_token_uses_nothing_up() -> None:
-    """Connections that say nothing, or half of something: the oldest make room for the next, and none is left of those
-    who have the token."""
+def test_whoever_does_not_show_the_token_uses_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections that say nothing, or half of something: the oldest make room for the next, and those that have shown
+    the token stay."""
+    monkeypatch.setattr(web, "_STRANGER", 1e6)
 
     async def go() -> None:
         async with _small_site() as (address, new_page), contextlib.AsyncExitStack() as stack, new_page() as found:
