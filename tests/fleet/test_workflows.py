@@ -24,9 +24,11 @@ from tests.support import fleets, postgres, tdd_project
 from tests.support.fleet_engine import ScriptedEngine
 from tests.support.fleets import FLEET, Machine, Site, waits_for
 from tests.support.repo import Repo, git
+from tests.support.sampling import EXHAUSTIVE
 from tests.support.waiting import PATIENCE, wait_until
 
 RUN = names.run_id(FLEET, "a")
+long = pytest.mark.skipif(not EXHAUSTIVE, reason="make soak runs it")  # each of these has many workers
 # `git-agentos`, whose process is killed when a function is called for the nth time, or stops there until it is killed.
 STRIKE = """
 import functools, importlib, os, signal, sys, threading
@@ -127,6 +129,7 @@ def details(site: Site) -> list[str]:
     return [each["detail"] for each in site.evidence("a") if each["event"] == "step-ended"]
 
 
+@pytest.mark.sampled(one_in=2)
 def test_a_workflow_is_a_task_and_accepting_it_is_the_decision(site: Site, database: str) -> None:
     site.submit(task(tdd_project.script(site.folder)))
     machine = site.machine("one")
@@ -178,7 +181,7 @@ STRIKES = [
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=6)
+@pytest.mark.sampled(one_in=24)
 @pytest.mark.parametrize(("module", "path", "number"), STRIKES)
 def test_killed_anywhere_it_is_continued(site: Site, database: str, module: str, path: str, number: int) -> None:
     site.submit(task(agent(site.folder)))
@@ -196,6 +199,8 @@ def test_killed_anywhere_it_is_continued(site: Site, database: str, module: str,
     assert collected.run_id == RUN
 
 
+@pytest.mark.sampled(one_in=2)
+@pytest.mark.parametrize("database", ["postgres", "file"], indirect=True)
 def test_on_another_machine_it_goes_on_and_the_first_to_arrive_counts(site: Site, database: str) -> None:
     folder, go = site.folder, site.folder / "go"
     site.submit(task(agent(folder, implement=f"[ -e '{folder}/second' ] || {waits_for(go)}")))
@@ -221,7 +226,7 @@ def test_on_another_machine_it_goes_on_and_the_first_to_arrive_counts(site: Site
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=8)
 @pytest.mark.parametrize("step", [1, 2, 3, 4])
 def test_what_a_lost_machine_has_written_is_judged_anew(site: Site, database: str, step: int) -> None:
     """The model is asked for what is missing; every gate is this machine's."""
@@ -244,7 +249,7 @@ def test_what_a_lost_machine_has_written_is_judged_anew(site: Site, database: st
     assert collected.run_id == RUN
 
 
-@pytest.mark.slow
+@long
 def test_wrong_code_of_a_lost_machine_is_written_again(site: Site) -> None:
     folder = site.folder
     (folder / "wrong.txt").write_text(tdd_project.WRONG)
@@ -275,6 +280,7 @@ def test_tests_of_another_machine_that_do_not_fail_here_do_not_count(site: Site)
     assert site.show("a", "tests/test_more.py") == tdd_project.TESTS.encode()
 
 
+@long
 def test_from_the_start_nothing_is_taken_over(site: Site) -> None:
     site.submit(task(agent(site.folder)))
     lost_after(site.machine("one"), 1)
@@ -311,6 +317,7 @@ def test_interrupted_it_is_continued(site: Site) -> None:
     assert machine.left() == {}
 
 
+@long
 def test_samples_of_one_issue_run_in_one_clone(site: Site) -> None:
     site.submit(task(tdd_project.script(site.folder), samples=2))
     machine = site.machine("one")

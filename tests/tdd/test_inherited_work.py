@@ -92,6 +92,9 @@ def test_what_is_taken_over(repo: Repo, there: Elsewhere) -> None:
     assert find(changed(repo, there, lambda events: _failing(until(1)(events), 1))) == {}
     only_tests = find(changed(repo, there, lambda events: _failing(until(3)(events), 3)))
     assert only_tests["inherited"].keys() == {N1}
+    for what, at in _bad(repo, there, base).items():
+        assert find(at) == {}, what
+    assert find(there, base=repo.text("rev-parse", "HEAD~1")) == {}
 
 
 def _failing(events: Events, n: int) -> Events:
@@ -99,10 +102,9 @@ def _failing(events: Events, n: int) -> Events:
     return [{**each, "outcome": "failed"} if last else each for each, last in zip(events, is_end, strict=True)]
 
 
-def test_what_is_not(repo: Repo, there: Elsewhere) -> None:
-    repository, base = context_of(repo).repository, repo.oid("HEAD")
+def _bad(repo: Repo, there: Elsewhere, base: str) -> dict[str, Elsewhere]:
+    """What nothing is taken over of."""
     other = repo.text("rev-parse", "HEAD~1")
-    assert inherited_work.find(repository, ID, other, there) == {}
 
     def with_tool(events: Events) -> Events:
         return [{**each, "tool": "tdd"} if each["event"] == "begun" else each for each in events]
@@ -110,7 +112,7 @@ def test_what_is_not(repo: Repo, there: Elsewhere) -> None:
     def with_checkpoint(events: Events) -> Events:
         return [{**each, "checkpoint": other} if each["event"] == "step-ended" else each for each in events]
 
-    bad = {
+    return {
         "another kind of run": changed(repo, there, with_tool),
         "checkpoints that its timeline does not have": changed(repo, there, with_checkpoint),
         "no steps": changed(repo, there, lambda events: events[:1]),
@@ -121,5 +123,3 @@ def test_what_is_not(repo: Repo, there: Elsewhere) -> None:
         "no evidence": there._replace(evidence=f"{repo.text('hash-object', '-t', 'tree', '/dev/null')}"),
         "a timeline that is none": there._replace(timeline=base),
     }
-    for what, at in bad.items():
-        assert inherited_work.find(repository, ID, base, at) == {}, what
