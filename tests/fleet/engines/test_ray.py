@@ -209,6 +209,22 @@ def test_what_starts_workers_is_killed(cluster: Any, engine: RayEngine, tmp_path
     wait_until(lambda: not table.is_alive(first), "the first worker goes on")
 
 
+def test_the_process_that_talks_to_the_cluster_is_killed(cluster: Any, tmp_path: Path) -> None:
+    """Ray ends it where its part of the cluster is lost."""
+    engine = RayEngine(address=cluster.address, retries=0)
+    engine.start(_shell("t", "true", tmp_path))
+    (process,) = [
+        pid for pid in table.descendants(os.getpid()) if "git_agentos.fleet.engines.ray_driver" in table.argv(pid)
+    ]
+    os.kill(process, signal.SIGKILL)
+
+    with pytest.raises(FleetError, match="the connection to the Ray cluster is lost"):
+        engine.poll(1)
+    with pytest.raises(FleetError, match="the connection to the Ray cluster is lost"):
+        engine.end()
+    engine.end()
+
+
 def test_a_lost_node_s_worker_runs_elsewhere(cluster: Any, engine: RayEngine, tmp_path: Path) -> None:
     nodes = [ray_clusters.add(cluster, num_cpus=1, labels={"zone": "lost"}) for _ in range(2)]
     text = "echo $$ >>{0}; test $(wc -l <{0}) = 2 || sleep 1000"
