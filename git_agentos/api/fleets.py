@@ -75,16 +75,16 @@ class Fleets:
 
         Call it in the main thread: a signal ends the wait, and KeyboardInterrupt is raised then.
         """
-        from git_agentos.fleet import submission
+        from git_agentos.fleet import prepared, submission
         from git_agentos.fleet.engines import choice
 
-        retries = options.get("retries", submission.Request.retries)
+        retries = options.get("retries", prepared.Request.retries)
         most = options.get("max_parallel")
         if most is not None and most < 1:
             raise UsageError("'max_parallel' is a number from 1 on")
         names = tuple(_texts(options.get("pass_env", ())))
         accepts = options.get("accept_data_policy", False)
-        request = submission.Request(os.path.abspath(path), options.get("name"), remote, names, retries, accepts)
+        request = prepared.Request(os.path.abspath(path), options.get("name"), remote, names, retries, accepts)
         wanted = choice.Options(
             options.get("engine", choice.Options.engine), most, retries, options.get("address"), options.get("template")
         )

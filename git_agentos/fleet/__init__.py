@@ -8,6 +8,7 @@ remote          refs of the remote: fetched, created and replaced by compare-and
 fetches         fetches into one repository, and git's lock files that killed ones have left there
 folded          the results of a fleet that was ended, in one chain
 contents        what a fleet has, by what was fetched
+prepared        what is submitted, looked at before anything is started
 submission      tasks recorded on the remote, and workers started until each has a result
 status          what became of each task, by what was fetched
 logs            the output of a task's commands, as the remote has it

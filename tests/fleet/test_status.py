@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from git_agentos.errors import AgentosWarning, FleetError, RunError, UsageError
-from git_agentos.fleet import cancellation, contents, logs, names, records, status, submission, tasks
+from git_agentos.fleet import cancellation, contents, logs, names, prepared, records, status, submission, tasks
 from git_agentos.fleet.records import Fleet, Result
 from git_agentos.fleet.status import ListedFleet, Status, TaskStatus
 from git_agentos.git import transport
@@ -136,7 +136,7 @@ def test_what_has_no_result_is_cancelled(repo: Repo, shared: Path, other: Repo) 
     assert cancellation.cancel(context_of(repo), "f") == found
     # The submitter starts nothing of it.
     engine = ScriptedEngine(other)
-    done = submission.plan(context_of(repo), submission.Request(str(repo.scratch / "f.toml")), engine, environment={})
+    done = submission.plan(context_of(repo), prepared.Request(str(repo.scratch / "f.toml")), engine, environment={})
     assert done.started == () and done.status == found
 
 

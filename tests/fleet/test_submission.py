@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from git_agentos.errors import FleetError, LockedError, UsageError
-from git_agentos.fleet import cancellation, names, submission
+from git_agentos.fleet import cancellation, names, prepared, submission
 from git_agentos.fleet.engines.port import Ended, Order
+from git_agentos.fleet.prepared import Request
 from git_agentos.fleet.remote import RemoteAway
 from git_agentos.fleet.status import Status
-from git_agentos.fleet.submission import Request, Submitted
+from git_agentos.fleet.submission import Submitted
 from tests.support.fleet_engine import (
     ScriptedEngine,
     context_of,
@@ -203,8 +204,8 @@ def test_two_who_submit_at_once(repo: Repo, shared: Path, worker: Repo, tmp_path
     other = Repo(tmp_path / "other")
     shutil.copytree(repo.path, other.path)
     engine = ScriptedEngine(worker)
-    both = [submission._Prepared(context_of(each), Request(path), engine, {}) for each in (repo, other)]
-    third = submission._Prepared(
+    both = [prepared.Prepared(context_of(each), Request(path), engine, {}) for each in (repo, other)]
+    third = prepared.Prepared(
         context_of(other), Request(tasks_file(tmp_path, "b", name="g.toml"), name="f"), engine, {}
     )
     first, second = (each.record() for each in both)
@@ -281,8 +282,8 @@ def test_what_is_wrong_is_said_before_anything_is_started(
 )
 def test_workers_get_a_url_that_is_good_in_any_folder(repo: Repo, url: str, given: str) -> None:
     repo.git("remote", "add", "origin", url)
-    assert submission._url(context_of(repo), "origin") == given.format(root=repo.path)
+    assert prepared.push_url(context_of(repo), "origin") == given.format(root=repo.path)
 
 
 def test_names_of_files() -> None:
-    assert submission.usual_name("/x/my fixes (2).toml") == "my-fixes-2"
+    assert prepared.usual_name("/x/my fixes (2).toml") == "my-fixes-2"

@@ -16,7 +16,7 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.errors import PolicyError, UsageError
-from git_agentos.fleet import acceptance, collection, names, submission
+from git_agentos.fleet import acceptance, collection, names, prepared, submission
 from git_agentos.store import database_path
 from git_agentos.tdd import query
 from git_agentos.tdd.state import Workflow
@@ -369,17 +369,17 @@ def test_a_fleet_with_workflows_needs_the_consent_of_who_submits_it(site: Site) 
     path.write_text(json.dumps(task(f"command:cat {site.folder}/x")) + "\n")
     context = open_workspace(site.repo.path).context
     engine = ScriptedEngine(site.repo)
-    planned = submission.plan(context, submission.Request(str(path)), engine, environment={})
+    planned = submission.plan(context, prepared.Request(str(path)), engine, environment={})
     assert any(tdd_project.LLD in line for line in planned.policy)
     with pytest.raises(PolicyError, match="nothing was recorded or sent"):
-        submission.detach(context, submission.Request(str(path)), engine, (), environment={})
+        submission.detach(context, prepared.Request(str(path)), engine, (), environment={})
     assert git(site.shared, "for-each-ref", names.PREFIX) == b""
     path.write_text(json.dumps(task("mock", tdd={"issue": 1, "lld": "docs/none.md"})) + "\n")
     with pytest.raises(UsageError, match=r"w.jsonl', line 1: 'docs/none.md' does not exist in commit"):
-        submission.plan(context, submission.Request(str(path)), engine, environment={})
+        submission.plan(context, prepared.Request(str(path)), engine, environment={})
     path.write_text(json.dumps(task("nobody")) + "\n")
     with pytest.raises(UsageError, match=r"w.jsonl', line 1: 'nobody' is not an agent"):
-        submission.plan(context, submission.Request(str(path)), engine, environment={})
+        submission.plan(context, prepared.Request(str(path)), engine, environment={})
 
 
 def test_a_worker_does_no_workflow_whose_policy_nobody_has_accepted(

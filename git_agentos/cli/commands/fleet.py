@@ -95,11 +95,11 @@ def submit(
     130 if the wait was interrupted.
     """
     from git_agentos.cli.fleet_progress import FleetProgress
-    from git_agentos.fleet import submission
+    from git_agentos.fleet import prepared, submission
     from git_agentos.fleet.engines import choice
 
     context = ctx.workspace().context
-    request = submission.Request(
+    request = prepared.Request(
         ctx.path(file),
         options.name,
         options.remote,
