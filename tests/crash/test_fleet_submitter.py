@@ -125,9 +125,9 @@ def test_accept(runner: Runner, results: fleet_results.Site, tmp_path: Path) -> 
         assert again.code == 0, f"{what}\n{again}"
         tasks = repo.text("log", "--merges", "--format=%(trailers:key=Agentos-Task,valueonly)", "main").split()
         assert sorted(tasks) == ["f/a", "f/b"], what
-        assert (repo.read("a.txt"), repo.read("b.txt"), repo.text("status", "--porcelain")) == (b"a\n", b"b\n", ""), (
-            what
-        )
+        assert (repo.read("a.txt"), repo.read("b.txt")) == (b"a\n", b"b\n"), what
+        # The folder of the workflow database hides itself with the last step of its making.
+        assert repo.text("status", "--porcelain") in ("", "?? .agentos/"), what
         assert_sound_after(runner, repo, what)
 
 
