@@ -9,9 +9,9 @@ from git_agentos.ui.matrix import Matrix
 from git_agentos.ui.rows import Rows
 from tests.support import runs
 from tests.support.agents import agent_commit
+from tests.support.guard.approvals import asked
 from tests.support.repo import Repo
 from tests.support.ui import Driver, drive, five_agents
-from tests.ui.views.test_approvals import asked
 
 
 def _shown(ui: Driver) -> list[str]:

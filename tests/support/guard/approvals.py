@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from git_agentos.git.location import locate
+from git_agentos.guard.approval import approvals
+from git_agentos.guard.approval.approvals import ApprovalRequest
 from git_agentos.guard.call import Call
 from git_agentos.guard.configuration.settings import GuardSettings
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Assessment, Decision, SaveScope
 from git_agentos.guard.enforcement.enforcer import LayerCall, Verdict, enforce
 from git_agentos.guard.identity import Identity
+from tests.support.repo import Repo
 from tests.support.tool import Result
 
 AGENT = Identity("dev", "environment")
@@ -56,6 +59,17 @@ def run_by(
     known = GuardSettings(**settings)
     pid = os.getpid() if pid is None else pid
     return enforce(call, assessment, who, LayerCall(layer, pid, known, on_wait=tell if wait else None))
+
+
+def asked(repo: Repo, agent: Repo, *argv: str, checkpoint: str | None = None) -> str:
+    """A request for a command line in the worktree of an agent; its id."""
+    digest, where = approvals.command_digest(argv), str(agent.path)
+    id_ = agent.path.name
+    request = ApprovalRequest(
+        argv[1], (argv[1],), argv, digest, where, where, agent.oid("HEAD"), f"refs/heads/agent/{id_}", id_, "because",
+        checkpoint=checkpoint,
+    )  # fmt: skip
+    return approvals.file_request(approvals.open_store(str(repo.git_dir), os.environ), request).id
 
 
 def common_dir(path: Path) -> str:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from git_agentos.guard.approval import approvals
-from git_agentos.guard.approval.approvals import ApprovalRequest
 from git_agentos.ui.lines import Lines
 from tests.support.confirming import set_up_key
+from tests.support.guard.approvals import asked
 from tests.support.repo import Repo
 from tests.support.tool import run_ok
 from tests.support.ui import NARROW, Driver, drive, five_agents
@@ -22,17 +22,6 @@ VIEW = "5"
 def key(repo: Repo, tmp_path: Path) -> None:
     """The orchestrator's key is in place."""
     set_up_key(repo, tmp_path)
-
-
-def asked(repo: Repo, agent: Repo, *argv: str, checkpoint: str | None = None) -> str:
-    """A request for a command line in the worktree of an agent; its id."""
-    digest, where = approvals.command_digest(argv), str(agent.path)
-    id_ = agent.path.name
-    request = ApprovalRequest(
-        argv[1], (argv[1],), argv, digest, where, where, agent.oid("HEAD"), f"refs/heads/agent/{id_}", id_, "because",
-        checkpoint=checkpoint,
-    )  # fmt: skip
-    return approvals.file_request(approvals.open_store(str(repo.git_dir), os.environ), request).id
 
 
 def state(repo: Repo, id_: str) -> tuple[str, str | None]:
