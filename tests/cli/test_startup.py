@@ -27,6 +27,12 @@ HEAVY = (
 )
 
 
+@pytest.fixture(autouse=True)
+def _nothing_is_integrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a user who has a harness integrated, each command looks at its settings."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
 def loaded_by(code: str) -> set[str]:
     """The modules that `code` has loaded in a process of its own."""
     watch = f"import sys\n{code}\nsys.stderr.write(' '.join(sys.modules))"
