@@ -42,7 +42,6 @@ class Agents(SearchedView):
     title = "Agents"
     command = "worktree list"
     hints: ClassVar[tuple[Hint, ...]] = (Hint("enter", "timeline"), Hint("/", "search"))
-    every = 2.0
 
     def __init__(self) -> None:
         super().__init__()

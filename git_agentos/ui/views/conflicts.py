@@ -38,7 +38,6 @@ class ConflictsView(SearchedView):
     title = "Conflicts"
     command = "worktree conflicts"
     hints: ClassVar[tuple[Hint, ...]] = (Hint("m", "merge"), Hint("/", "search"))
-    every = 3.0
 
     DEFAULT_CSS = """
     ConflictsView Matrix { width: 3fr; }
