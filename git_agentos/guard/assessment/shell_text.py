@@ -113,7 +113,12 @@ class ShellTextReader:
 
     def _settings_of(self, directory: str, environment: Mapping[str, str]) -> GuardSettings:
         if directory not in self._settings:
-            self._settings[directory] = configuration.read(directory, environment)
+            there = (
+                directory  # git fails in a folder that is not there; what it would have run is judged by the one above
+            )
+            while not os.path.isdir(there) and there != os.path.dirname(there):
+                there = os.path.dirname(there)
+            self._settings[directory] = configuration.read(there, environment)
         return self._settings[directory]
 
     # -- programs --------------------------------------------------------------------------------------------------

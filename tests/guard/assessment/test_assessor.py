@@ -459,6 +459,12 @@ _COMMANDS = [*subcommands._HANDLERS, *subcommands._SIMPLE, "status", "no-such-co
 _ENVIRONMENT = ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS", "GIT_EDITOR"]
 
 
+def test_unreadable_text_for_a_folder_that_is_not_there(repo: Repo) -> None:
+    environment = {**os.environ, "GIT_EDITOR": "'"}
+    found = judging.assess_git(Call(("git", "-C", "nowhere", "add"), str(repo.path), environment), AGENT)
+    assert "shell-error" in found.decision.operations
+
+
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Repo:
     return policy_repository.build(tmp_path_factory.mktemp("any"))
