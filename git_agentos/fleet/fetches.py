@@ -1,6 +1,6 @@
 """Fetches of fleets into a repository, one beside the other, and the lock files that killed ones have left there.
 
-    <common dir>/agentos/fleet-fetches.turn    flock(2): shared by whoever fetches, exclusive for who removes lock files
+    <common dir>/agentos/fleet-fetches.turn    flock(2): shared by a fetch, exclusive for the removal of lock files
 
 A git that is killed leaves its lock files (`shallow.lock`, `packed-refs.lock`, those of refs), and every later one
 fails at them. They are removed where nobody fetches, and `git.stale_locks` proves that no process can have made them.

@@ -256,7 +256,7 @@ def _is_path_only(pid: int, descriptor: str) -> bool:
 
 def _makes_no_lock(pid: int) -> bool:
     """Whether a git makes no lock of its own: it waits for a git-agentos command, as the git of `git agentos …` does,
-    watches files, or reads objects for a process of ours."""
+    watches files, or reads objects for another process (`cat-file`)."""
     argv = table.argv(pid)
     command = git_command_line.parse(argv).command or ""
     if command == "cat-file":

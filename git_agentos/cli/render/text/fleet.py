@@ -55,7 +55,7 @@ def task_line(task: TaskStatus, style: Style) -> str:
 
 
 def not_begun(tasks: Sequence[str], seconds: float, command: str) -> str:
-    """What is said of tasks that were handed over so many seconds ago, and of which nothing is known since."""
+    """The message that no worker of these tasks has begun, `seconds` after they were handed to the engine."""
     more = len(tasks) - _MOST_SILENT
     listed = ", ".join(tasks[:_MOST_SILENT]) + (f" and {more} more" if more > 0 else "")
     who = "it was" if len(tasks) == 1 else "they were"
@@ -71,7 +71,7 @@ def status(found: Status, style: Style) -> Text:
 
 
 def _since(found: Status, style: Style) -> str:
-    """What is said of a task that waits: nothing, where the engine starts one after the other."""
+    """The detail of a waiting task: since when it waits for the engine `command`; else empty, as tasks take turns."""
     if found.engine != _COMMAND:
         return ""
     return f"not begun, submitted {relative_time(found.created_at, style.now)}"

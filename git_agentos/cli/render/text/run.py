@@ -64,7 +64,7 @@ def run_header(run: Run) -> str:
 
 
 def _base(context: WorkspaceContext, form: str = "{} ({})") -> str:
-    """The base as it was named, and its commit; the commit alone where it was named by its id."""
+    """The base by its name and its commit; only the commit if the base was given as a commit id."""
     commit = abbrev(context.base_sha)
     return commit if _is_commit(context) else form.format(quote.line(context.base_ref), commit)
 
