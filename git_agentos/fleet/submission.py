@@ -301,7 +301,7 @@ class _Work:
                 self._start(at.order)
 
     def _tell_not_begun(self) -> None:
-        """Report tasks that were handed over long ago, to an engine that reports nothing about its workers."""
+        """Report tasks that were handed long ago to an engine that reports nothing about its workers."""
         due = time.monotonic() - self.patience
         silent = [task for task, at in self.tries.items() if at.began <= due and task not in self.found.live]
         command = self._engine.describe(silent[0]) if silent else None

@@ -75,7 +75,7 @@ def work(
 ) -> Run:
     """Work on a workflow until its run has ended, or was interrupted; the run. It has passed if the work is green.
 
-    The person who assigned it has accepted the data policy. ContextError for a document that must not be sent; TddError if
+    The data policy was accepted with the task. ContextError for a document that must not be sent; TddError if
     another process works on it, or it cannot be done on this machine.
     """
     ref = _ref(context, task.id, environment)

@@ -71,7 +71,7 @@ def status(found: Status, style: Style) -> Text:
 
 
 def _since(found: Status, style: Style) -> str:
-    """The detail of a waiting task: since when it waits for the engine `command`; else empty, as tasks take turns."""
+    """The detail of a waiting task: since when, with the engine `command`; else empty, since tasks take turns."""
     if found.engine != _COMMAND:
         return ""
     return f"not begun, submitted {relative_time(found.created_at, style.now)}"
