@@ -36,6 +36,7 @@ lone surrogate, escaped):
 
     format            1
     created_at        ISO 8601 UTC, milliseconds, Z
+    nonce             random hex digits: two checkpoints of the same state at the same moment are two
     created_by, worktree, worktree_path, trigger, description, task_id, run_id, session_id, meta
     head              {"ref": full name or null, "commit": id or null}
     intent_to_add     {path: mode}
@@ -138,6 +139,7 @@ def write(
     meta = {
         "format": FORMAT,
         "created_at": created_at,
+        "nonce": os.urandom(8).hex(),
         "created_by": metadata.created_by,
         "worktree": metadata.worktree_id,
         "worktree_path": metadata.worktree_path,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, DatabaseError, LockedError
-from git_agentos.fleet import attempts, clones, kinds, names, records
+from git_agentos.fleet import attempts, clones, fetches, kinds, names, records
 from git_agentos.fleet.attempts import Attempt
 from git_agentos.fleet.clones import REMOTE
 from git_agentos.fleet.remote import Remote, RemoteAway
@@ -20,7 +20,7 @@ from git_agentos.git import refs, state_dir, worktrees
 from git_agentos.git.lockfile import remove_stale
 from git_agentos.run import discard
 from git_agentos.util import files
-from git_agentos.worktree import journal, pool, pool_filling
+from git_agentos.worktree import journal, pool, pool_filling, trash
 
 _FOLDERS = ("fleet", "runs", "worktrees")  # where files are written beside others, of `attempts`, runs and journals
 
@@ -90,9 +90,11 @@ def left_by_others(context: OpenWorktree, there: Mapping[str, str], remote: Remo
     if journal.without_journal(location):
         with worktrees.lock(location):
             journal.remove_unused(location)
+    trash.delete_leftovers(location)
     for folder in _FOLDERS:
         files.remove_unfinished(os.path.join(location.shared_state_dir, folder))
     remove_stale(location)
+    fetches.remove_unfinished_packs(location)
     _ended_fleets(context, there)
 
 

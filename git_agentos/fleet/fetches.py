@@ -5,10 +5,13 @@
 A git that is killed leaves its lock files (`shallow.lock`, `packed-refs.lock`, those of refs), and every later one
 fails at them. They are removed where nobody fetches, and `git.stale_locks` proves that no process can have made them.
 The flock is for workers that share a clone and do not see each other's processes, as in containers.
+
+It also leaves the pack that it was about to write, which may be as large as the repository.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import re
@@ -24,6 +27,8 @@ _NAME = "fleet-fetches.turn"
 _PATIENCE = 5.0  # seconds that other fetches have to end
 _SHORTEST, _LONGEST = 10.0, 600.0  # seconds for which a lock file is waited for: a large fetch may hold it
 _PAUSE = 0.5
+_UNFINISHED = ("tmp_pack_", "tmp_idx_", "tmp_rev_")
+_UNTOUCHED = 3600.0  # seconds
 # What git says where a lock file is in its way; of a repository with reftables, it says no more.
 _LOCKED = re.compile(r"Unable to create '(.+?\.lock)': File exists|cannot lock references")
 
@@ -62,6 +67,21 @@ def remove_left(location: Location, *, patience: float = _PATIENCE) -> bool:
             return None in stale_locks.remove(location, candidates).values() or bool(removed)
     except LockedError:
         return False
+
+
+def remove_unfinished_packs(location: Location) -> None:
+    """Delete the packs that killed fetches have left unfinished, as git's `prune` does (its `builtin/prune.c`): those
+    to which nobody has written for an hour. Nothing is deleted while others fetch."""
+    folder = os.path.join(location.common_dir, "objects", "pack")
+    with contextlib.suppress(OSError):
+        found = [os.path.join(folder, name) for name in os.listdir(folder) if name.startswith(_UNFINISHED)]
+        if not found:
+            return
+        with contextlib.suppress(LockedError), locks.hold(_path(location), wait=False):
+            for path in found:
+                with contextlib.suppress(FileNotFoundError):
+                    if os.lstat(path).st_mtime < time.time() - _UNTOUCHED:
+                        os.unlink(path)
 
 
 def _lock_of(location: Location, error: GitCommandError) -> str | None:

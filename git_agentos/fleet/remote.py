@@ -35,13 +35,15 @@ _PASSING = re.compile(
     r"|hung up|time|unpacker|missing necessary objects|internal|does not exist|non-fast-forward|bad pack",
     re.IGNORECASE,
 )
+_LOCKED = re.compile(r"remote: error: (.*(?:\.lock'|lock references).*)")
 _GONE = "couldn't find remote ref"  # a ref was deleted while it was fetched
 _NOT_THERE = "remote ref does not exist"  # git does not begin a push that deletes a ref that is gone
 _ENDED = "the fleet was ended"
+_HINT_LOCKED = "if no git works in it any more, a killed one has left the lock file there: remove that"
 
 
 class RemoteAway(FleetError):
-    """The remote could not be reached for as long as it was waited for."""
+    """The remote could not be reached, or did not take a change, for as long as it was waited for."""
 
 
 class Answer(NamedTuple):
@@ -293,8 +295,9 @@ class Remote:
 
     def _swap(self, changes: Mapping[str, tuple[str | None, str | None]]) -> Answer:
         swaps = [Swap(ref, new, old) for ref, (new, old) in changes.items()]
+        output: list[str] = []
         try:
-            answers = transport.swap(self.repository.location, self.name, swaps, _silent)
+            answers = transport.swap(self.repository.location, self.name, swaps, output.append)
         except GitCommandError as error:
             if _NOT_THERE not in error.stderr:
                 raise
@@ -310,7 +313,8 @@ class Remote:
                 said = [reason for reason in reasons if reason is not None]
                 reason = next((each for each in said if not _PASSING.search(each)), None)
                 if reason is None:
-                    raise _Met(said[0])
+                    # The answer for a ref does not name a lock file that is there.
+                    raise _Met(next((line[1] for each in output if (line := _LOCKED.match(each))), said[0]))
                 return Answer(REFUSED, reason=reason)
         for ref, (new, _) in changes.items():
             self._track(ref, new)
@@ -339,20 +343,19 @@ class Remote:
             except _Met as error:
                 met += 1
                 reason, is_over = str(error), met >= _MEETINGS and self._clock() - began >= self._wait
+                what, hint = "cannot be changed", _HINT_LOCKED if "lock" in reason else None
             except GitCommandError as error:
                 reason = error.message
                 met += _GONE in error.stderr
                 is_over = self._clock() - began >= self._wait and not (_GONE in error.stderr and met < _MEETINGS)
+                what, hint = "cannot be reached", f"git ls-remote {self.name} shows whether it can be reached"
             if is_over:
-                raise RemoteAway(f"the remote '{self.name}' cannot be reached: {reason}", self._hint())
+                raise RemoteAway(f"the remote '{self.name}' {what}: {reason}", hint)
             if self._away is not None:
                 self._away(reason)
             # Not all at the same moment: there may be a thousand.
             self._pause(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, _LONGEST_PAUSE)
-
-    def _hint(self) -> str:
-        return f"git ls-remote {self.name} shows whether it can be reached"
 
 
 def _silent(_: str) -> None:

@@ -36,7 +36,8 @@ class TaskStatus:
 @dataclass(frozen=True)
 class Status:
     """A fleet; the fields are the keys of the JSON kind `fleet`. `base` is a commit id; `counts` has every state;
-    `created_at` is when it was first submitted (ISO 8601, UTC)."""
+    `created_at` is when it was first submitted (ISO 8601, UTC); `policy` is the data policy of workflows, where it is
+    still to be accepted."""
 
     id: str
     engine: str
@@ -45,6 +46,7 @@ class Status:
     tasks: tuple[TaskStatus, ...]
     counts: Mapping[str, int]
     created_at: str
+    policy: tuple[str, ...] = ()
 
     @property
     def is_over(self) -> bool:

@@ -13,16 +13,13 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Protocol
 
 from git_agentos import config
 from git_agentos.checkpoint.open_worktree import OpenWorktree
-from git_agentos.errors import (
-    AgentosError,
-    LockedError,
-)
+from git_agentos.errors import AgentosError, LockedError
 from git_agentos.fleet import cancellation, clearing, clones, contents, tasks
 from git_agentos.fleet.contents import Contents
 from git_agentos.fleet.engines.port import LOCAL, Ended, Engine, Order
@@ -47,12 +44,11 @@ _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 @dataclass(frozen=True)
 class Submitted:
     """What was submitted. `started` are the tasks for which workers were started, or would be; `is_interrupted` says
-    that a signal has ended the wait, `policy` is the data policy of workflows that are new."""
+    that a signal has ended the wait."""
 
     status: Status
     started: tuple[Task, ...] = ()
     is_interrupted: bool = False
-    policy: tuple[str, ...] = ()
 
 
 class Observer(Protocol):
@@ -103,7 +99,8 @@ def plan(context: OpenWorktree, request: Request, engine: Engine, *, environment
     with _ending(engine):
         prepared = Prepared(context, request, engine, environment)
     found = prepared.found or prepared.new()
-    return Submitted(prepared.reader.status(found), tuple(prepared.open_tasks(found)), policy=prepared.policy)
+    status = replace(prepared.reader.status(found), policy=prepared.policy)
+    return Submitted(status, tuple(prepared.open_tasks(found)))
 
 
 @authorize.entry("fleet", "submit")

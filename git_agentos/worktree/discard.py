@@ -4,7 +4,7 @@
     to_trash    the folder goes (`trash`)
 
 Its branch and its timeline stay. Killed at any moment, the worktree is there as it was, or it is gone; what was made of
-a prepared one until then is removed by `pool_filling.clean`.
+a prepared one until then is removed by `pool_filling.clean`, what was not deleted yet by `trash.delete_leftovers`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard.setup import activation
-from git_agentos.process import deletion
 from git_agentos.util import files
 from git_agentos.worktree import creation_recovery, journal, layout, pool, trash
 from git_agentos.worktree.record import AgentWorktree
@@ -78,5 +77,8 @@ def _move(location: Location, worktree: AgentWorktree, path: str, base_sha: str,
     os.rename(worktree.root, path)
     files.replace(os.path.join(path, ".git"), os.fsencode(f"gitdir: {git_dir}\n"), durable=False)
     activation.unregister(location, worktree.git_dir)
-    deletion.remove_folder(worktree.git_dir)
+    # By one rename: of a folder that was deleted in part, nobody could tell what it had been.
+    entry = trash.choose_entry(location, worktree.root, worktree.id).entry
+    trash.move(worktree.git_dir, entry)
+    trash.delete_now(entry)
     return there

@@ -13,6 +13,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 
+from git_agentos.git import worktrees
 from git_agentos.git.location import Location
 from git_agentos.process import deletion
 from git_agentos.util import directories, files
@@ -87,6 +88,21 @@ def delete(entries: list[TrashEntry]) -> None:
     for entry in entries:
         with contextlib.suppress(OSError):
             deletion.remove_in_background(entry)
+
+
+def delete_now(entry: str) -> None:
+    """Delete a git directory in the trash whose worktree's folder is not there."""
+    deletion.remove_folder(entry)
+    with contextlib.suppress(OSError):
+        os.rmdir(os.path.dirname(entry))
+
+
+def delete_leftovers(location: Location) -> None:
+    """Delete what is in the trash of processes that were killed, as `delete` does."""
+    if os.path.lexists(os.path.join(location.shared_state_dir, _ENTRIES)):
+        with worktrees.lock(location):
+            found = list(leftovers(location))
+        delete(found)
 
 
 def leftovers(location: Location) -> Iterator[TrashEntry]:

@@ -14,6 +14,7 @@ from git_agentos import open_workspace
 from git_agentos.errors import LockedError
 from git_agentos.fleet import ending, fetches, names
 from git_agentos.git import stale_locks
+from git_agentos.util import locks
 from tests.support import fleets
 from tests.support.fleets import Site, waits_for
 from tests.support.ref_storage import is_reftable
@@ -101,6 +102,26 @@ def test_a_worker_that_is_killed_in_the_middle_of_a_fetch(site: Site, what: str)
     assert second.returncode == 0, err
     assert sorted(site.refs()) == ["results/a", "tasks"]
     assert machine.left() == {}
+
+
+def test_packs_that_killed_fetches_have_left(site: Site) -> None:
+    """Those of a fetch that may still go on stay, and so does everything else."""
+    site.submit({"id": "a", "agent": "echo x >f"}, {"id": "b", "agent": "echo x >f"})
+    machine = site.machine("one")
+    assert machine.work("a").code == 0
+    location = open_workspace(machine.clone.path).context.location
+    folder = machine.clone.git_dir / "objects" / "pack"
+    old = [folder / name for name in ("tmp_pack_a1b2c3", "tmp_idx_a1b2c3", "tmp_rev_a1b2c3")]
+    kept = [folder / name for name in ("tmp_pack_d4e5f6", "pack-1.pack")]
+    for path in (*old, *kept):
+        path.write_bytes(b"PACK")
+    for path in (*old, kept[1]):
+        os.utime(path, (1, 1))
+    with locks.hold(fetches._path(location), shared=True):
+        fetches.remove_unfinished_packs(location)
+    assert all(path.exists() for path in (*old, *kept))
+    assert machine.work("b").code == 0
+    assert [path for path in (*old, *kept) if path.exists()] == kept
 
 
 def test_a_command_of_a_person_goes_on_with_locks_that_were_left(site: Site) -> None:

@@ -12,6 +12,7 @@ from git_agentos.fleet import names
 from git_agentos.fleet.remote import DONE, REFUSED, TAKEN, Answer, FleetRefs, Remote, RemoteAway
 from git_agentos.git import location, transport
 from git_agentos.git.repository import Repository
+from tests.support.ref_storage import TABLES, is_reftable
 from tests.support.remotes import add_hook, clone, http_server
 from tests.support.repo import Repo, git
 
@@ -221,6 +222,20 @@ def test_a_remote_that_is_away_is_waited_for(repo: Repo, shared: Path) -> None:
     with pytest.raises(RemoteAway):
         of(repo, 0.0, never).fetch_all()
     assert never.pauses == []
+
+
+def test_a_lock_that_a_killed_push_has_left_there(repo: Repo, shared: Path) -> None:
+    """It is not said that the remote cannot be reached, but what to do."""
+    (one,) = commits(repo, 1)
+    mine = of(repo)
+    lock = shared / (f"{TABLES}/tables.list.lock" if is_reftable(shared) else f"{RESULT}.lock")
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock.touch()
+    with pytest.raises(RemoteAway, match=r"the remote 'origin' cannot be changed: .*lock") as caught:
+        mine.settle("f", "a", one)
+    assert "has left the lock file there" in (caught.value.hint or "")
+    lock.unlink()
+    assert mine.settle("f", "a", one) == Answer(DONE, one)
 
 
 def test_by_http(repo: Repo, shared: Path) -> None:

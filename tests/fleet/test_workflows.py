@@ -370,7 +370,7 @@ def test_a_fleet_with_workflows_needs_the_consent_of_who_submits_it(site: Site) 
     context = open_workspace(site.repo.path).context
     engine = ScriptedEngine(site.repo)
     planned = submission.plan(context, prepared.Request(str(path)), engine, environment={})
-    assert any(tdd_project.LLD in line for line in planned.policy)
+    assert any(tdd_project.LLD in line for line in planned.status.policy)
     with pytest.raises(PolicyError, match="nothing was recorded or sent"):
         submission.detach(context, prepared.Request(str(path)), engine, (), environment={})
     assert git(site.shared, "for-each-ref", names.PREFIX) == b""

@@ -10,12 +10,13 @@ import sys
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from git_agentos import log, open_workspace
-from git_agentos.checkpoint import log_sync
+from git_agentos.checkpoint import format, log_sync
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosWarning, CheckpointNotFound, UsageError
 from git_agentos.log import Entry
@@ -137,6 +138,19 @@ def test_twenty_processes_lose_no_entry(repo: Repo) -> None:
     repo.remove(".agentos")
     again = log.entries(context_of(repo), kinds=["action"])
     assert (len(again), set(told(again))) == (200, expected)
+
+
+def test_two_checkpoints_of_one_moment_are_two(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the same state, by two processes in the same millisecond."""
+    now = datetime.now(UTC)
+    monkeypatch.setattr(format, "datetime", SimpleNamespace(now=lambda _: now))
+    log.add(context_of(repo), "action", "one")
+    open_workspace(repo.path).checkpoint()
+    ids = [open_workspace(repo.path).checkpoint("meanwhile").id for _ in range(3)]
+    assert len({each.created_at for each in open_workspace(repo.path).checkpoints()}) == 1
+    assert [each.id for each in open_workspace(repo.path).checkpoints(limit=3)] == ids[::-1]
+    found = log.entries(context_of(repo), kinds=["checkpoint"])
+    assert {each.checkpoint_id for each in found} >= {*ids} and len(found) == 4
 
 
 # -- carrying ---------------------------------------------------------------------------------------------------------

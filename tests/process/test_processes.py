@@ -68,6 +68,39 @@ def test_a_git_that_only_looks_makes_no_folder_busy(
         shell.stdout.read()
 
 
+_FORKED = """
+import os, sys
+from git_agentos.process import occupants
+
+(at, ready), (end, go) = os.pipe(), os.pipe()
+child = os.fork()
+if not child:
+    os.chdir(sys.argv[1])
+    os.write(ready, b"x")
+    os.read(end, 1)
+    os._exit(0)
+os.read(at, 1)
+print(child, len(occupants.standing_in([sys.argv[1]])[sys.argv[1]]), flush=True)
+sys.stdin.read()
+os.write(go, b"x")
+os.waitpid(child, 0)
+"""
+
+
+def test_a_child_that_has_not_become_a_git_yet(tmp_path: Path) -> None:
+    """It stands in the folder before it is the program that it was started for."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-c", _FORKED, folder], cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as parent:
+        assert parent.stdin is not None and parent.stdout is not None
+        child, seen = map(int, parent.stdout.readline().split())
+        assert seen == 0
+        assert _standing_in_another_process(folder) == [child]
+        parent.stdin.close()
+
+
 def _standing_in_another_process(folder: Path) -> list[int]:
     script = (
         "import sys; from git_agentos.process import occupants\n"

@@ -395,8 +395,9 @@ def test_more_at_once_than_the_system_remembers(repo: Repo, monkeypatch: pytest.
     found = Roster(open_workspace(repo.path).context)
     try:
         found.look()
-        wait_until(lambda: found.look() and queue.overflows, "events are lost")
-        assert set(own.moments().values()) == {None}
+        # A worktree that begins to be watched after a loss is lost by the scan that follows.
+        wait_until(lambda: found.look() and list(own.moments().values()) == [None, None], "nothing is known of them")
+        assert queue.overflows
         scanned.clear()
         found.look()
         assert scanned == [], "it is not scanned all the time"

@@ -126,7 +126,7 @@ def planned(plan: Submitted, style: Style) -> Text:
     for task in plan.started:
         rows.append(f"would start  {style.paint('bold', task.id)}{_needs(task)}")
         rows += [f"    {each}" for each in _steps(task)]
-    rows += [quote.line(each) for each in plan.policy]
+    rows += [quote.line(each) for each in plan.status.policy]
     return Text(lines(rows), lines(task.id for task in plan.started))
 
 
