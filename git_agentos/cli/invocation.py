@@ -151,10 +151,10 @@ class Invocation:
 
         if not os.path.isdir(os.path.join(signing.folder(os.environ), "integrations")):
             return
-        from git_agentos.guard.harness import integration
+        from git_agentos.guard.harness import removed_settings
 
         try:
-            for name, path in integration.restore_removed(workspace.context.location.root, os.environ):
+            for name, path in removed_settings.restore(workspace.context.location.root, os.environ):
                 self.output.warn(
                     f"the guard hooks of {name} were missing from '{path}': they were written again",
                     f"'git agentos guard integrate {name} --remove' removes them",

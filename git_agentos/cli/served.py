@@ -18,9 +18,9 @@ _MODULES = (
     "cli.authorization", "cli.crash", "cli.progress", "cli.render.json", "checkpoint.log_sync", "checkpoint.pick",
     "checkpoint.queries", "checkpoint.restore.commands", "git.dates", "git.objects.libgit2_store",
     "git.objects.plumbing", "git.refs.files", "git.refs.reftable", "guard.approval.approvals",
-    "guard.enforcement.enforcer", "guard.harness.handler", "guard.harness.integration", "guard.policy.commands.agentos",
-    "guard.policy.operations", "guard.tampering", "hooks.judges", "hooks.pending", "hooks.recorders",
-    "hooks.user_hooks_cache", "log", "worktree.journal", "workspace",
+    "guard.enforcement.enforcer", "guard.harness.handler", "guard.harness.removed_settings",
+    "guard.policy.commands.agentos", "guard.policy.operations", "guard.tampering", "hooks.judges", "hooks.pending",
+    "hooks.recorders", "hooks.user_hooks_cache", "log", "worktree.journal", "workspace",
 )  # fmt: skip
 
 

@@ -29,7 +29,7 @@ HEAVY = (
 
 @pytest.fixture(autouse=True)
 def _nothing_is_integrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For a user who has a harness integrated, each command looks at its settings."""
+    """For a user who has a harness integrated, each command looks for its settings."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
 
@@ -74,6 +74,19 @@ def test_a_small_checkpoint_loads_no_libgit2_and_nothing_slow(repo: Repo, words:
     repo.write("new.txt", "y")
     slow = {"pygit2", "git_agentos.git.objects.libgit2", "inspect", "dataclasses", "shutil", "tempfile", "logging"}
     assert loaded_by(command("-C", str(repo.path), *words)).isdisjoint({*slow, "sqlite3", "asyncio"})
+
+
+def test_a_command_beside_an_integrated_harness_loads_nothing_slow(repo: Repo) -> None:
+    """It looks whether the settings are still there."""
+    for name in ("claude-code", "codex", "gemini"):
+        assert run(repo.path, "guard", "integrate", name).code == 0
+    repo.write("new.txt", "x")
+    assert run(repo.path, "checkpoint", "-q").code == 0
+    slow = {"pygit2", "inspect", "dataclasses", "tomllib", "shutil", "tempfile", "logging"}
+    for words in (("status",), ("checkpoint",), ("checkpoint", "list")):
+        loaded = loaded_by(command("-C", str(repo.path), *words))
+        assert "git_agentos.guard.harness.removed_settings" in loaded
+        assert loaded.isdisjoint({*slow, "git_agentos.guard.harness.integration", "sqlite3", "asyncio"}), words
 
 
 @pytest.mark.parametrize("words", [("status",), ("checkpoint", "list", "-n", "20"), ("checkpoint", "show", "latest")])

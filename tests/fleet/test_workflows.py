@@ -29,9 +29,11 @@ from tests.support.waiting import PATIENCE, wait_until
 
 RUN = names.run_id(FLEET, "a")
 long = pytest.mark.skipif(not EXHAUSTIVE, reason="make soak runs it")  # each of these has many workers
-# `git-agentos`, whose process is killed when a function is called for the nth time, or stops there until it is killed.
+# `git-agentos`, whose process is killed when a function is called for the nth time, or stops there until it is killed, or
+# finds that the database cannot be reached.
 STRIKE = """
 import functools, importlib, os, signal, sys, threading
+from git_agentos.errors import DatabaseError
 from git_agentos.launch import main
 how, module, path, number = sys.argv[1:5]
 *above, name = path.split(".")
@@ -40,6 +42,8 @@ function, calls = getattr(owner, name), []
 def strike(*args, **fields):
     calls.append(1)
     if len(calls) == int(number):
+        if how == "away":
+            raise DatabaseError("the database cannot be reached")
         os.kill(os.getpid(), signal.SIGKILL) if how == "kill" else threading.Event().wait()
     return function(*args, **fields)
 setattr(owner, name, strike)
@@ -102,7 +106,7 @@ def workflows(site: Site, machine: Machine) -> list[Workflow]:
 
 
 def struck(machine: Machine, how: str, module: str, path: str, number: int) -> subprocess.Popen[bytes]:
-    """A worker that is killed there, or stops."""
+    """A worker that is killed there, or stops, or finds that the database cannot be reached."""
     words = machine.words("a")
     line = [sys.executable, "-P", "-c", STRIKE, how, module, path, str(number), *words[words.index("fleet") :]]
     pipe = subprocess.PIPE
@@ -197,6 +201,26 @@ def test_killed_anywhere_it_is_continued(site: Site, database: str, module: str,
     assert workflows(site, machine) == []
     (collected,) = collection.collect(open_workspace(site.repo.path).context, FLEET).results
     assert collected.run_id == RUN
+
+
+@pytest.mark.sampled(one_in=2)
+def test_the_database_is_away_at_the_end(site: Site, database: str) -> None:
+    """The result is there. The state that the database still has is removed by the next worker of the machine."""
+    site.submit(task(agent(site.folder)), task(agent(site.folder), id="b"))
+    machine = site.machine("one")
+    with struck(machine, "away", "git_agentos.fleet.kinds", "forget_workflow", 2) as child:
+        out, err = child.communicate(timeout=PATIENCE)
+    assert child.returncode == 0, (out, err)
+    assert sorted(site.refs()) == ["results/a", "tasks"]
+    assert [each.run_id for each in workflows(site, machine)] == [RUN]
+    left = machine.left()
+    assert (sorted(left.pop("files")), left) == (
+        [f"agentos/fleet/{RUN}.json", f"agentos/fleet/{RUN}.turn"],
+        {"refs": [f"refs/agentos/workflows/{RUN}"]},
+    )
+    assert machine.work("b").code == 0
+    assert workflows(site, machine) == []
+    assert machine.left() == {}
 
 
 @pytest.mark.sampled(one_in=2)

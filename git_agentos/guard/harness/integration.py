@@ -21,7 +21,6 @@ from git_agentos.guard.harness import adapters, backup, exclude, requirements, s
 from git_agentos.guard.harness.adapters import HARNESSES
 from git_agentos.guard.harness.backup import Backup
 from git_agentos.guard.harness.row import Harness
-from git_agentos.guard.paths import is_below
 from git_agentos.guard.setup import launcher
 from git_agentos.guard.shell import syntax
 from git_agentos.util import files
@@ -98,7 +97,7 @@ def remove(name: str, root: str, environment: Mapping[str, str], *, user: bool =
 def require_inside(name: str, root: str) -> None:
     """GuardError where a settings file leads out of its worktree, by a link that a commit may have brought: nobody has
     asked for what is there to be written."""
-    path = _leading_out(name, root)
+    path = settings_files.leading_out(name, root)
     if path is not None:
         hint = f"remove the link, or git agentos guard integrate {name}, which follows it"
         raise GuardError(f"'{path}' leads out of the worktree", hint)
@@ -166,25 +165,6 @@ def lacking(name: str, path: str) -> list[str]:
 
 def _has_ours(entries: Sequence[Any]) -> bool:
     return any(_others(entry) != [entry] for entry in entries)
-
-
-def restore_removed(root: str, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Write settings again that were removed since (`git clean`, `git stash --all`); yield each harness and file.
-
-    A file without our hooks is left, since somebody may have edited it on purpose: `doctor` reports it.
-    """
-    for name, path in list(missing(root, environment)):
-        if not os.path.lexists(path) and _leading_out(name, root) is None:
-            add(name, root, environment)
-            yield name, path
-
-
-def _leading_out(name: str, root: str) -> str | None:
-    """A settings file that a link takes out of its worktree."""
-    for path in settings_files.paths(name, root):
-        if not is_below(os.path.realpath(path), os.path.realpath(settings_files.folder_of(name, path))):
-            return path
-    return None
 
 
 def _location(path: str) -> Location | None:

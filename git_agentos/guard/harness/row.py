@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from git_agentos.guard.exec import client_configuration
@@ -51,8 +50,7 @@ _OF_SUBAGENT = "agent_id"
 _REASONS = ("source", "reason", "trigger", "agent_type", "agentName")
 
 
-@dataclass(frozen=True)
-class Harness:
+class Harness(NamedTuple):
     """How to talk to one harness.
 
     `project_settings` and `user_settings` are the files with its hooks, below a worktree and below the home folder;

@@ -7,6 +7,7 @@ import os
 from git_agentos.git import gitfile
 from git_agentos.guard.harness import adapters
 from git_agentos.guard.harness.adapters import HARNESSES
+from git_agentos.guard.paths import is_below
 from git_agentos.util import files
 
 # Every git-agentos command in a harness's settings contains this, and no other command does.
@@ -31,6 +32,14 @@ def folder_of(name: str, path: str) -> str:
     harness = adapters.get(name)
     relative = next(each for each in (harness.project_settings, harness.user_settings) if path.endswith(os.sep + each))
     return path[: -len(relative) - 1]
+
+
+def leading_out(name: str, root: str) -> str | None:
+    """A settings file of the worktree at `root` that a link takes out of it; None where there is none."""
+    for path in paths(name, root):
+        if not is_below(os.path.realpath(path), os.path.realpath(folder_of(name, path))):
+            return path
+    return None
 
 
 def have_hooks(paths: list[str]) -> bool:

@@ -17,7 +17,7 @@ from git_agentos import findings
 from git_agentos.git.location import Location, locate
 from git_agentos.guard.diagnosis import checks
 from git_agentos.guard.exec import client_configuration
-from git_agentos.guard.harness import handler, integration, recording, requirements, settings_files
+from git_agentos.guard.harness import handler, integration, recording, removed_settings, requirements, settings_files
 from git_agentos.guard.harness.adapters import HARNESSES
 from tests.support import daemon
 from tests.support.guard.guarded_worktree import guarded
@@ -174,7 +174,7 @@ def test_settings_without_our_hooks_are_for_doctor(repo: Repo) -> None:
     path = repo.path / ".claude" / "settings.local.json"
     path.write_text("{}\n")
     location = locate(str(repo.path), use_environment=False)
-    assert list(integration.restore_removed(str(repo.path), os.environ)) == []
+    assert list(removed_settings.restore(str(repo.path), os.environ)) == []
     (found,) = findings.report(checks.harnesses(location, os.environ), fix=False)
     assert (found.code, found.severity, found.fixed) == ("harness-missing", "warning", False)
     (found,) = findings.report(checks.harnesses(location, os.environ), fix=True)
