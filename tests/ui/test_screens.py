@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from git_agentos.ui import texts
 from git_agentos.ui.commands import Command, Commands
 from git_agentos.ui.views import timeline
+from tests.support import runs
+from tests.support.confirming import set_up_key
+from tests.support.guard.approvals import asked
 from tests.support.repo import Repo
 from tests.support.screens import Screens
 from tests.support.ui import NARROW, WIDE, Driver, drive, five_agents
@@ -19,6 +24,9 @@ _KEYS = {
     "question": ("j", "j", "enter", "r"),
     "files": ("j", "j", "enter", "j", "f", "j", "j"),
     "conflicts": ("3",),
+    "runs": ("4", "j", "]", "]"),
+    "approvals": ("5", "]"),
+    "granting": ("5", "]", "g"),
     "help": ("question_mark",),
 }
 
@@ -34,6 +42,7 @@ def test_a_screen_is_as_it_was(
     repo: Repo,
     snapshot: SnapshotAssertion,
     monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
     name: str,
     size: tuple[int, int],
 ) -> None:
@@ -43,8 +52,15 @@ def test_a_screen_is_as_it_was(
     monkeypatch.setattr(timeline, "density", lambda _, __, ___, width: [(n * n) % 7 for n in range(width)])
     monkeypatch.setattr(timeline, "place", lambda _, __, width: width // 2)
     monkeypatch.setattr(Commands, "line", _line)
-    dev = five_agents(repo)["dev-3"]
-    dev.write("notes.txt", "third\n")
+    agents = five_agents(repo)
+    agents["dev-3"].write("notes.txt", "third\n")
+    if name == "runs":
+        runs.start(repo, "echo work > work.txt", validate=["true"], run_id="T-1", task="PROJ-1")
+        runs.start(repo, "echo tried > tried.txt", validate=["exit 3"], run_id="T-2", max_attempts=2)
+    if name in ("approvals", "granting"):
+        set_up_key(repo, tmp_path)
+        asked(repo, agents["dev-1"], "git", "merge", "other")
+        asked(repo, agents["dev-2"], "git", "push", "--force")
     pictures: list[str] = []
 
     async def user(ui: Driver) -> None:
