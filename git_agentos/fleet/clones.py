@@ -5,7 +5,7 @@
     <folder>/<name>-<digits>/turn                    flock(2): one process at a time makes the clone, or fetches tasks
 
 A clone has the tasks and their bases, and of the history what is newer than these: it is shallow
-(`agentos.fleet.history`).
+(`agentos.fleet.history`). What runs have left is packed by `git gc`, and deleted after two weeks, as in any repository.
 
 <folder> is `AGENTOS_FLEET_DIR`, else `git-agentos/fleet` in the user's folder for data. <name> is the last part of the
 remote's URL, <digits> are of the hash of all of it.
@@ -23,7 +23,7 @@ from git_agentos import config, workspace
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import GitCommandError, UsageError
 from git_agentos.git import process, refs
-from git_agentos.process import deletion
+from git_agentos.process import deletion, programs
 from git_agentos.util import directories, files, locks
 
 REMOTE = "origin"  # the name of the remote in a clone
@@ -31,6 +31,7 @@ FOLDER = config.FLEET_DIR
 _REPOSITORY, _NEW = "repository", "repository.new"
 _DIGITS = 12
 _LONGEST = 50  # characters of the name
+_MANY_PACKS = 50  # as gc.autoPackLimit: git gc --auto would begin then, if anything called it in a clone of workers
 
 
 def folder(environment: Mapping[str, str]) -> str:
@@ -79,6 +80,18 @@ def fetching(context: OpenWorktree) -> Iterator[None]:
 def is_shallow(context: OpenWorktree) -> bool:
     """Whether a part of the history was left out."""
     return os.path.exists(os.path.join(context.location.common_dir, "shallow"))
+
+
+def pack_if_many(context: OpenWorktree) -> None:
+    """Start `git gc` in the background, at low priority, where a clone has many packs."""
+    location = context.location
+    names = os.listdir(os.path.join(location.common_dir, "objects", "pack"))
+    if sum(name.endswith(".pack") for name in names) > _MANY_PACKS:
+        environment = location.environment()
+        git = process.program(environment.get("PATH", os.defpath)) or "git"
+        # Objects that nothing reaches go into one pack: by default, older versions of git make a file of each.
+        words = ("nice", "-n", "15", git, *process.FIXED_CONFIG, "gc", "--quiet", "--cruft")
+        programs.start_in_background(words, env=environment)
 
 
 def keep_at(context: OpenWorktree, commit: str) -> None:

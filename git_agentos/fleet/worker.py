@@ -273,6 +273,7 @@ class _Worker:
             answer = self._remote.settle(attempt.fleet, attempt.task, oid, instead_of=answer.at)
         if answer.state == DONE:
             clearing.done(self._context, attempt)
+            clones.pack_if_many(self._context)
             return self._done(PUSHED, oid, run)
         if answer.state == TAKEN:
             return self._give_way(attempt, run, answer.at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import threading
@@ -519,6 +520,30 @@ def test_a_worktree_is_as_new_for_the_next_task(site: Site) -> None:
     prepared = Repo(prepared_path)
     assert prepared.text("status", "--porcelain", "--ignored") == ""
     assert prepared.text("diff", "--stat", repo.oid("HEAD")) == ""
+
+
+def test_what_runs_have_left_is_packed_and_deleted_when_it_is_old(site: Site) -> None:
+    """Nobody else calls `git gc` in a clone of workers."""
+    site.submit({"id": "a", "agent": "echo a >f"}, {"id": "b", "agent": "echo b >f"})
+    machine = site.machine("one")
+    assert machine.work("a").code == 0
+    clone, folder = machine.clone, machine.clone.git_dir / "objects" / "pack"
+    left = []
+    for number in range(51):
+        oid = git(clone.path, "hash-object", "-w", "--stdin", stdin=b"%d" % number).decode().strip()
+        name = git(clone.path, "pack-objects", "-q", str(folder / "pack"), stdin=oid.encode()).decode().strip()
+        (clone.git_dir / "objects" / oid[:2] / oid[2:]).unlink()
+        left.append(oid)
+        if number < 50:
+            for path in folder.glob(f"pack-{name}.*"):
+                os.utime(path, (1, 1))
+    assert machine.work("b").code == 0
+    wait_until(lambda: len(list(folder.glob("*.pack"))) < 5, "it is packed")
+    wait_until(lambda: not (clone.git_dir / "gc.pid").exists(), "git gc has ended")
+    found = git(clone.path, "cat-file", "--batch-check", stdin="\n".join(left).encode()).decode().splitlines()
+    assert [line.endswith(" missing") for line in found] == [True] * 50 + [False]
+    git(clone.path, "fsck", "--no-dangling", "--no-progress")
+    assert machine.left() == {}
 
 
 def test_the_record_is_json_that_the_tables_describe(site: Site) -> None:

@@ -29,8 +29,8 @@ from tests.support.waiting import PATIENCE, wait_until
 
 RUN = names.run_id(FLEET, "a")
 long = pytest.mark.skipif(not EXHAUSTIVE, reason="make soak runs it")  # each of these has many workers
-# `git-agentos`, whose process is killed when a function is called for the nth time, or stops there until it is killed, or
-# finds that the database cannot be reached.
+# `git-agentos`, whose process is killed when a function is called for the nth time, or stops there until it is killed,
+# or finds that the database cannot be reached.
 STRIKE = """
 import functools, importlib, os, signal, sys, threading
 from git_agentos.errors import DatabaseError
