@@ -27,7 +27,7 @@ class FleetObserver(Protocol):
         """A task has another state than before."""
 
     def away(self, reason: str) -> None:
-        """The remote cannot be reached, and is tried again."""
+        """The remote cannot be reached, or changed, for this reason; it is tried again."""
 
     def not_begun(self, tasks: Sequence[str], seconds: float, command: str) -> None:
         """No worker of these tasks has said that it has begun, so many seconds after they were handed over, the first

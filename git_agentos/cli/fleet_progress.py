@@ -32,7 +32,7 @@ class FleetProgress(StatusLine):
             self.start(f"fleet {status.id}", render.counts(status), at_once=False)
 
     def away(self, reason: str) -> None:
-        self.print(f"the remote cannot be reached, and is tried again: {quote.line(reason)}")
+        self.print(f"{quote.line(reason)}; it is tried again")
 
     def not_begun(self, tasks: Sequence[str], seconds: float, command: str) -> None:
         self.print(render.not_begun(tasks, seconds, command))

@@ -55,7 +55,7 @@ class WorkerProgress(RunProgress):
     """A `fleet.worker.Observer`: as of a run."""
 
     def away(self, reason: str) -> None:
-        self.print(f"the remote cannot be reached, and is tried again: {quote.line(reason)}")
+        self.print(f"{quote.line(reason)}; it is tried again")
 
 
 class WorkflowProgress(StatusLine):

@@ -75,7 +75,7 @@ class Remote:
 
     Every method that asks it raises RemoteAway where it cannot be reached for `wait` seconds; with 0, it is tried once.
     One that fetches raises LockedError where a lock file of git's is in the way here, and stays.
-    `away` is told why it cannot be reached, before each pause. `clock` and `pause` are those of `time`.
+    `away` is told what is wrong, before each pause. `clock` and `pause` are those of `time`.
     """
 
     def __init__(
@@ -349,10 +349,11 @@ class Remote:
                 met += _GONE in error.stderr
                 is_over = self._clock() - began >= self._wait and not (_GONE in error.stderr and met < _MEETINGS)
                 what, hint = "cannot be reached", f"git ls-remote {self.name} shows whether it can be reached"
+            message = f"the remote '{self.name}' {what}: {reason}"
             if is_over:
-                raise RemoteAway(f"the remote '{self.name}' {what}: {reason}", hint)
+                raise RemoteAway(message, hint)
             if self._away is not None:
-                self._away(reason)
+                self._away(message)
             # Not all at the same moment: there may be a thousand.
             self._pause(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, _LONGEST_PAUSE)

@@ -56,7 +56,7 @@ class Observer(RunObserver, Protocol):
     """Gets called as a worker proceeds."""
 
     def away(self, reason: str) -> None:
-        """The remote cannot be reached, and is tried again."""
+        """The remote cannot be reached, or changed, for this reason; it is tried again."""
 
 
 class Request(NamedTuple):

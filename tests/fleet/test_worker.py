@@ -411,7 +411,7 @@ def test_a_remote_that_is_away_is_waited_for(site: Site) -> None:
     go.touch()
     assert child.stderr is not None
     while line := child.stderr.readline():
-        if b"cannot be reached, and is tried again" in line:
+        if b"cannot be reached: " in line and line.rstrip().endswith(b"; it is tried again"):
             break
     away.rename(site.shared)
     child.communicate(timeout=PATIENCE)
