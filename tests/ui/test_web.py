@@ -62,8 +62,10 @@ class Served:
 
     @property
     def interfaces(self) -> list[int]:
-        """Those of them that are a page's interface, and no command of it."""
-        return [pid for pid in self.pages if "git_agentos.ui.page_process" in table.argv(pid)]
+        """Those of them that are a page's interface, and no command of it. One that is about to be started has the words
+        of the interface, too."""
+        found = [pid for pid in self.pages if "git_agentos.ui.page_process" in table.argv(pid)]
+        return [pid for pid in found if not set(found) & set(table.parents(pid))]
 
     def end(self) -> tuple[bytes, bytes]:
         """What else it has written."""
