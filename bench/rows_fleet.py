@@ -53,9 +53,7 @@ def fleet(bench: Bench) -> None:
         _make(arena, place, runs)
 
     def timed(name: str, _number: int) -> Run:
-        return measure.run(
-            commands[name], arena.path, {**arena.environment, "AGENTOS_FLEET_DIR": str(place / "clones")}
-        )
+        return measure.run(commands[name], arena.path, {**arena.environment, **_clones(place)})
 
     def after(name: str, _number: int) -> None:
         if name != _XARGS:
@@ -64,7 +62,7 @@ def fleet(bench: Bench) -> None:
     try:
         with contextlib.ExitStack() as stack:
             if not hurried and _has_ray(bench):
-                address = stack.enter_context(_cluster(bench))
+                address = stack.enter_context(_cluster(bench, arena, place))
                 commands[_RAY] = (*commands[_LOCAL], "--engine", "ray", "--address", address)
             series = measure.alternate(tuple(commands), min(bench.rounds, 3), prepare, timed, after)
         add_ratio(
@@ -82,12 +80,17 @@ def fleet(bench: Bench) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def _clones(place: Path) -> dict[str, str]:
+    return {"AGENTOS_FLEET_DIR": str(place / "clones")}
+
+
 @contextlib.contextmanager
-def _cluster(bench: Bench) -> Iterator[str]:
-    """A Ray cluster of several nodes on this machine; its address."""
+def _cluster(bench: Bench, arena: Arena, place: Path) -> Iterator[str]:
+    """A Ray cluster of several nodes on this machine; its address. Workers have the variables of the nodes."""
     argv = (bench.tools.python, "-c", _CLUSTER, str(_NODES))
+    path = os.pathsep.join([os.path.dirname(bench.tools.python), arena.environment["PATH"]])
     # Workers run at nice 15 otherwise, and get little of a machine on which anything else runs.
-    environment = {**os.environ, "RAY_worker_niceness": "0"}
+    environment = {**arena.environment, **_clones(place), "PATH": path, "RAY_worker_niceness": "0"}
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True) as child:
         assert child.stdin is not None and child.stdout is not None
         try:
