@@ -62,8 +62,8 @@ class Served:
 
     @property
     def interfaces(self) -> list[int]:
-        """Those of them that are a page's interface, and no command of it. One that is about to be started has the words
-        of the interface, too."""
+        """Those of them that are a page's interface, and no command of it. One that is about to be started has the
+        interface's words, too."""
         found = [pid for pid in self.pages if "git_agentos.ui.page_process" in table.argv(pid)]
         return [pid for pid in found if not set(found) & set(table.parents(pid))]
 
