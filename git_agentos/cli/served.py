@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+from collections.abc import Sequence
 
 from git_agentos.cli import entry
 from git_agentos.git.location import Location
@@ -30,9 +31,11 @@ def load() -> Work:
         importlib.import_module(f"git_agentos.{name}")
     gc.collect()
     gc.freeze()  # the collector leaves all that alone from now on, so that forked processes share its memory
-    return Work(signing.key(os.environ), entry.run, _is_saved)
+    return Work(signing.key(os.environ), entry.run, _saved)
 
 
-def _is_saved(location: Location) -> bool:
-    """Whether a worktree is guarded, or `init` was called in its repository."""
-    return activation.is_enabled(location) or init_record.is_watched(location.common_dir)
+def _saved(worktrees: Sequence[Location]) -> Sequence[Location]:
+    """Those that are guarded; all of them where `init` was called in their repository."""
+    if worktrees and init_record.is_watched(worktrees[0].common_dir):
+        return worktrees
+    return activation.enabled(worktrees)

@@ -107,9 +107,9 @@ class Periodic:
                 self._read_configuration(there[0])
                 self._pushing.turn(there[0])
                 self._notifying.turn(there)
-            wanted = {each.root for each in there if self._is_everywhere or self._service.is_saved(each)}
-            if self._every is None:
-                wanted.clear()
+            wanted: set[str] = set()
+            if self._every is not None:
+                wanted = {each.root for each in (there if self._is_everywhere else self._service.saved(there))}
             begun = time.monotonic()
             for root in sorted(wanted):
                 if root not in self._repository.worktrees and time.monotonic() > begun + _LONGEST:

@@ -40,14 +40,13 @@ StartScan = Callable[[str], Scan]
 
 class Work(NamedTuple):
     """What the daemon can do: `run` runs a command line (without the program's name), which starts its scan by the
-    function that it is given, and gives its exit code; `is_saved` tells whether the
-    daemon creates checkpoints in a worktree by itself. `key` is the user's, None where there is none: then it works
-    for nobody.
+    function that it is given, and gives its exit code; `saved` gives those of a repository's worktrees in which the
+    daemon creates checkpoints by itself. `key` is the user's, None where there is none: then it works for nobody.
     """
 
     key: bytes | None
     run: Callable[[Sequence[str], StartScan], int]
-    is_saved: Callable[[Location], bool]
+    saved: Callable[[Sequence[Location]], Sequence[Location]]
 
 
 _MOST = 32  # children at a time
@@ -75,7 +74,7 @@ class Service:
 
     def __init__(self, version: str, work: Work, scans: Scans) -> None:
         self._version, self._work, self._scans = version, work, scans
-        self.is_saved = work.is_saved
+        self.saved = work.saved
         self.served = 0  # commands of clients
         self._children: dict[int, _Child] = {}
 

@@ -88,7 +88,7 @@ def watching(root: Path) -> Iterator[Watch]:
 
 def service(key: bytes | None, run: Callable[[Sequence[str]], int]) -> Service:
     """The service of a daemon that watches nothing, and does its work by `run`; no worktree is guarded."""
-    work = Work(key, lambda argv, _: run(argv), lambda _: False)
+    work = Work(key, lambda argv, _: run(argv), lambda _: ())
     return Service(__version__, work, Scans(cast(WatchedRepository, SimpleNamespace(worktrees={}))))
 
 

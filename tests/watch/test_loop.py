@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from git_agentos import __version__
-from git_agentos.git.location import locate
+from git_agentos.git.location import Location, locate
 from git_agentos.watch import automatic, periodic, place, protocol
 from git_agentos.watch.daemon import Daemon, Log
 from git_agentos.watch.periodic import Periodic
@@ -109,8 +109,8 @@ class _Orders:
         self.fail = failed
         return True
 
-    def is_saved(self, _: object) -> bool:
-        return True
+    def saved(self, worktrees: Sequence[Location]) -> Sequence[Location]:
+        return worktrees
 
 
 class _Clock:

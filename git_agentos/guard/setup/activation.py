@@ -19,7 +19,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from git_agentos.errors import GuardError
 from git_agentos.git import configuration, user_hooks, worktrees
@@ -61,8 +61,17 @@ def fsmonitor_value(path: str) -> str:
 def is_enabled(location: Location) -> bool:
     """Whether the guard was enabled for this worktree: it is in the manifest, or in the worktree's configuration (two
     small files are read; GuardError where the manifest is damaged)."""
-    record = manifest.read(location.common_dir)
-    return _own_edit(record, location) is not None or config_edit.has_block(_path(location), COMMENT)
+    return bool(enabled([location]))
+
+
+def enabled(worktrees: Sequence[Location]) -> list[Location]:
+    """Those of these worktrees of one repository for which the guard was enabled, as `is_enabled`."""
+    if not worktrees:
+        return []
+    record = manifest.read(worktrees[0].common_dir)  # once: it has a part for each worktree
+    return [
+        each for each in worktrees if _own_edit(record, each) is not None or config_edit.has_block(_path(each), COMMENT)
+    ]
 
 
 def is_effective(location: Location) -> bool:

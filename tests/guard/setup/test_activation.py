@@ -465,6 +465,24 @@ def test_a_repository_that_was_moved(repo: Repo) -> None:
     assert (layers(found)["fsmonitor"], layers(found)["hook"], found.findings) == (True, True, [])
 
 
+def test_of_many_worktrees_the_manifest_is_read_once(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The watch daemon asks every few seconds, and the manifest grows with the worktrees."""
+    made = [agent_worktree(repo, f"dev-{n}") for n in range(4)]
+    for each in made[:2]:
+        activation.enable(location(each))
+    reads: list[str] = []
+    read = manifest.read
+
+    def noted(common_dir: str) -> manifest.Manifest:
+        reads.append(common_dir)
+        return read(common_dir)
+
+    monkeypatch.setattr(manifest, "read", noted)
+    assert activation.enabled([location(each) for each in (repo, *made)]) == [location(each) for each in made[:2]]
+    assert reads == [str(repo.git_dir)]
+    assert activation.enabled([]) == []
+
+
 def test_a_damaged_manifest(repo: Repo) -> None:
     made = agent_worktree(repo, "dev")
     before = own_config(made)
