@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import signal
+import threading
 import time
 import warnings
 from collections.abc import Callable
@@ -39,6 +41,8 @@ _MESSAGE = 20.0  # seconds that a message stays
 _TICK = 0.5  # seconds; each view says how often it looks (`View.every`)
 _KEYS = (Hint("?", "keys"), Hint("@", "commands"), Hint("q", "quit"))
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+SIGNALLED = 128  # the exit code is so much more than the signal
+_PATIENCE = 30.0  # seconds for what was typed before a signal, and to restore the terminal
 
 
 class Delivered(Message, namespace="ui"):
@@ -306,4 +310,12 @@ class Interface(App[None]):
 
     def _end_by(self, number: int) -> None:
         self.ended_by = number
+        end_soon(number, _PATIENCE)
         self.action_leave()
+
+
+def end_soon(number: int, patience: float) -> None:
+    """End this process as by a signal after so many seconds, if it has not ended by itself."""
+    timer = threading.Timer(patience, os._exit, (SIGNALLED + number,))
+    timer.daemon = True
+    timer.start()

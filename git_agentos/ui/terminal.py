@@ -15,11 +15,10 @@ from textual.drivers.linux_driver import LinuxDriver
 
 from git_agentos.errors import UsageError
 from git_agentos.git.location import locate
-from git_agentos.ui.app import Interface
+from git_agentos.ui.app import SIGNALLED, Interface, end_soon
 
-_SIGNALLED = 128
+_PATIENCE = 5.0  # seconds to leave a terminal that is gone
 _SWITCH = 0.001  # seconds after which a thread that reads lets the one that answers keys go on
-_PATIENCE = 5.0  # seconds to leave a terminal that may be gone
 
 
 class _Driver(LinuxDriver):
@@ -28,6 +27,12 @@ class _Driver(LinuxDriver):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._file = sys.__stdout__
+
+    def _sigcont_application(self, *args: Any) -> None:
+        """Draw the screen again, as after `fg`. A process whose terminal is gone gets this signal, too, and would wait
+        for ever until something of it was written."""
+        if not _is_gone(self.fileno):
+            super()._sigcont_application(*args)
 
 
 def run(directory: str, agent: str | None) -> int:
@@ -45,19 +50,19 @@ def run(directory: str, agent: str | None) -> int:
     threading.Thread(target=_end_with_terminal, args=(sys.stdin.fileno(),), daemon=True).start()
     with warnings.catch_warnings():
         app.run()
-    if app.ended_by is not None:
-        # The terminal may be gone: then nothing of it can be waited for.
-        timer = threading.Timer(_PATIENCE, os._exit, (_SIGNALLED + app.ended_by,))
-        timer.daemon = True
-        timer.start()
-        return _SIGNALLED + app.ended_by
-    return app.return_code or 0
+    return SIGNALLED + app.ended_by if app.ended_by is not None else app.return_code or 0
 
 
 def _end_with_terminal(number: int) -> None:
     """End when the terminal is gone. Only the processes that it controls get a signal then, and who reads from it reads
     nothing, again and again."""
+    _is_gone(number, None)
+    os.kill(os.getpid(), signal.SIGHUP)
+    end_soon(signal.SIGHUP, _PATIENCE)  # whatever the thread that gets the signal is waiting for
+
+
+def _is_gone(number: int, patience: float | None = 0) -> bool:
+    """Whether a terminal is gone; within so many milliseconds (None: when it is)."""
     gone = select.poll()
     gone.register(number, 0)  # a hangup is always told
-    gone.poll()
-    os.kill(os.getpid(), signal.SIGHUP)
+    return bool(gone.poll(patience))

@@ -15,20 +15,28 @@ ALTERNATE, NORMAL = b"\x1b[?1049h", b"\x1b[?1049l"
 
 
 class Terminal:
-    """A process with a terminal of its own, which reads what is written to it."""
+    """A process with a terminal of its own, which reads what is written to it. With `controls`, it is the process's
+    controlling terminal, as that of a window: the system sends signals when it is gone."""
 
-    def __init__(self, folder: Path, *args: str, env: Mapping[str, str] | None = None, err: int | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *args: str,
+        env: Mapping[str, str] | None = None,
+        err: int | None = None,
+        controls: bool = False,
+    ) -> None:
         self.ours, theirs = os.openpty()
         termios.tcsetwinsize(theirs, (24, 100))
         self.before = termios.tcgetattr(theirs)
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "git_agentos", *args],
+            [*(("setsid", "--ctty") if controls else ()), sys.executable, "-P", "-m", "git_agentos", *args],
             cwd=folder,
             stdin=theirs,
             stdout=theirs,
             stderr=theirs if err is None else err,
             env={**os.environ, "TERM": "xterm-256color", **(env or {})},
-            start_new_session=True,
+            start_new_session=not controls,
         )
         self.theirs = theirs
         os.set_blocking(self.ours, False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -62,6 +63,25 @@ def test_it_ends_where_no_signal_tells_that_its_terminal_is_gone(shown: Terminal
     os.close(shown.theirs)
     os.close(shown.ours)
     assert shown.process.wait(PATIENCE) == 128 + signal.SIGHUP
+
+
+def test_it_ends_with_its_terminal_whatever_was_typed(repo: Repo) -> None:
+    """Keys that it has not answered yet, and the signals with which the system tells that the window is closed."""
+    terminal = Terminal(repo.path, "ui", controls=True)
+    try:
+        terminal.wait_for(b"Agents")
+        left = 70_000
+        while left > 0:
+            try:
+                left -= os.write(terminal.ours, b"\0" * 1000)
+            except BlockingIOError:
+                terminal.read()
+                select.select([terminal.ours], [terminal.ours], [])
+        os.close(terminal.theirs)
+        os.close(terminal.ours)
+        assert terminal.process.wait(PATIENCE) == 128 + signal.SIGHUP
+    finally:
+        terminal.close()
 
 
 def test_without_a_terminal(repo: Repo) -> None:
