@@ -126,8 +126,8 @@ class Driver:
         self._unsent.append(order)
 
     def poll(self, patience: float) -> list[tuple[str, int | None, bytes]]:
-        """The ends of workers since the last call: task, exit code, the end of what was said. Where there is none, one
-        is waited for. Where the keeper has died, another one starts what it had."""
+        """The workers that have ended since the last call: task, exit code, the end of what each has said. Where there
+        is none, one is waited for. Where the keeper has died, another one starts what it had."""
         errors = self._ray.exceptions
         try:
             with self._asked():

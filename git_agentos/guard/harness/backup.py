@@ -4,9 +4,9 @@ One JSON file for each, `<our folder in the user's configuration>/integrations/<
 
     path      the settings file
     before    its bytes, Base64; null where there was no file
-    after     the SHA-256 of what we wrote; null where that is not known, and for a file with a
-              block of ours (`own_block`)
-    harness   the harness that reads it; null for a file with a block of ours
+    after     the SHA-256 of what we wrote; null where that is not known, and for a file in which we
+              have added a block of lines (`own_block`)
+    harness   the harness that reads it; null for a file with such a block
     users     the worktrees (or the home folder) that need our hooks in it
 """
 
