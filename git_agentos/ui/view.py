@@ -43,6 +43,7 @@ class View(Container):
         self._is_reading = False
         self._next = 0.0
         self._workspace: Workspace | None = None
+        self._parts: tuple[Widget, ...] = ()
 
     # -- for a subclass ------------------------------------------------------------------------------------------------
 
@@ -100,11 +101,19 @@ class View(Container):
         self.ui.background.request(self.title, self.read, self._take)
         self._next = time.monotonic() + self.every
 
+    def on_mount(self) -> None:
+        self._parts = tuple(self.query("*"))
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether everything in it is there: not while the interface ends, which removes one after the other."""
+        return self.is_attached and all(each.is_attached for each in self._parts)
+
     def _take(self, found: Any) -> None:
         self._is_reading = False
         if isinstance(found, Problem):
             self._workspace = None
-        if not self.is_attached:
+        if not self._is_whole:
             return
         before, self.problem = self.problem, found if isinstance(found, Problem) else None
         if self.problem is None and (not self.is_read or found != self._shown):

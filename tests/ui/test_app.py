@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 from git_agentos import open_workspace
+from git_agentos.ui.background import Problem
+from git_agentos.ui.rows import Rows
 from tests.support.repo import Repo
 from tests.support.ui import Driver, drive, five_agents
 
@@ -169,5 +171,20 @@ def test_a_repository_that_cannot_be_read(repo: Repo) -> None:
         away.rename(repo.path / ".git")
         await ui.until(lambda: "error: " not in ui.screen, "the error is gone")
         assert ui.row("dev-3").startswith("dev-3 active")
+
+    drive(repo.path, user)
+
+
+def test_what_is_read_when_the_interface_ends_is_not_shown(repo: Repo) -> None:
+    """It removes one widget after the other, the innermost first, and what was read before may still come."""
+
+    async def user(ui: Driver) -> None:
+        for view in ui.app.views:
+            ui.app.go(view)
+            await ui.settled()
+            await view.query(Rows).first().remove()
+            assert view.is_attached
+            view._take(Problem("it cannot be read"))
+            view._take(view.read())
 
     drive(repo.path, user)
