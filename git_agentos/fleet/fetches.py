@@ -27,7 +27,7 @@ _NAME = "fleet-fetches.turn"
 _PATIENCE = 5.0  # seconds that other fetches have to end
 _SHORTEST, _LONGEST = 10.0, 600.0  # seconds for which a lock file is waited for: a large fetch may hold it
 _PAUSE = 0.5
-_UNFINISHED = ("tmp_pack_", "tmp_idx_", "tmp_rev_")
+_UNFINISHED = re.compile(r"tmp_(pack|idx|rev)_[A-Za-z0-9]{6}")  # as mkstemp(3) names git's; ours are longer
 _UNTOUCHED = 3600.0  # seconds
 # What git says where a lock file is in its way; of a repository with reftables, it says no more.
 _LOCKED = re.compile(r"Unable to create '(.+?\.lock)': File exists|cannot lock references")
@@ -74,7 +74,7 @@ def remove_unfinished_packs(location: Location) -> None:
     to which nobody has written for an hour. Nothing is deleted while others fetch."""
     folder = os.path.join(location.common_dir, "objects", "pack")
     with contextlib.suppress(OSError):
-        found = [os.path.join(folder, name) for name in os.listdir(folder) if name.startswith(_UNFINISHED)]
+        found = [os.path.join(folder, name) for name in os.listdir(folder) if _UNFINISHED.fullmatch(name)]
         if not found:
             return
         with contextlib.suppress(LockedError), locks.hold(_path(location), wait=False):

@@ -112,10 +112,11 @@ def test_packs_that_killed_fetches_have_left(site: Site) -> None:
     location = open_workspace(machine.clone.path).context.location
     folder = machine.clone.git_dir / "objects" / "pack"
     old = [folder / name for name in ("tmp_pack_a1b2c3", "tmp_idx_a1b2c3", "tmp_rev_a1b2c3")]
-    kept = [folder / name for name in ("tmp_pack_d4e5f6", "pack-1.pack")]
+    names_kept = ("tmp_pack_d4e5f6", "pack-1.pack", "tmp_pack_forget_pack-2.pack", "tmp_pack_a1b2c3d4e5f6")
+    kept = [folder / name for name in names_kept]
     for path in (*old, *kept):
         path.write_bytes(b"PACK")
-    for path in (*old, kept[1]):
+    for path in (*old, *kept[1:]):
         os.utime(path, (1, 1))
     with locks.hold(fetches._path(location), shared=True):
         fetches.remove_unfinished_packs(location)
