@@ -43,7 +43,7 @@ _HINT_LOCKED = "if no git works in it any more, a killed one has left the lock f
 
 
 class RemoteAway(FleetError):
-    """The remote could not be reached, or did not take a change, for as long as it was waited for."""
+    """The remote could not be reached or changed within the time to wait for it (`agentos.fleet.remoteWait`)."""
 
 
 class Answer(NamedTuple):
@@ -75,7 +75,7 @@ class Remote:
 
     Every method that asks it raises RemoteAway where it cannot be reached for `wait` seconds; with 0, it is tried once.
     One that fetches raises LockedError where a lock file of git's is in the way here, and stays.
-    `away` is told what is wrong, before each pause. `clock` and `pause` are those of `time`.
+    Before each pause, `away` is called with the reason. `clock` and `pause` replace `time.monotonic` and `time.sleep`.
     """
 
     def __init__(

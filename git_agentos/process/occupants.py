@@ -74,19 +74,17 @@ def standing_in(folders: Iterable[str]) -> dict[str, list[Occupant]]:
 
 def _only_looks(pid: int) -> bool:
     """Whether a process is a git that must take no locks which it does not need, as background programs call it
-    (GIT_OPTIONAL_LOCKS in git(1)), or one that this process or the watch daemon has started. One that has just ended is
-    none that does anything."""
-    words, here = table.argv(pid), os.getpid()
+    (GIT_OPTIONAL_LOCKS in git(1)), or one that this process or the watch daemon has started; or it has ended."""
+    words, here, above = table.argv(pid), os.getpid(), table.parents(pid)
     if not words:
         return table.link(pid, "cwd") is None
-    # A child that is about to become a git stands in the folder already, and has the words of its parent.
-    if words[-len(DAEMON) :] == DAEMON or (words == table.argv(here) and here in table.parents(pid)):
+    # A child that has not become a git yet stands in the folder already, with the arguments of its parent.
+    if words[-len(DAEMON) :] == DAEMON or (here in above and words == table.argv(here)):
         return True
     if os.path.basename(words[0]) != "git":
         return False
     if "--no-optional-locks" in words or (table.environment(pid) or {}).get("GIT_OPTIONAL_LOCKS") == "0":
         return True
-    above = table.parents(pid)
     return here in above or any(table.argv(each)[-len(DAEMON) :] == DAEMON for each in above)
 
 

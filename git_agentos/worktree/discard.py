@@ -17,6 +17,7 @@ from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard.setup import activation
+from git_agentos.process import deletion
 from git_agentos.util import files
 from git_agentos.worktree import creation_recovery, journal, layout, pool, trash
 from git_agentos.worktree.record import AgentWorktree
@@ -80,5 +81,5 @@ def _move(location: Location, worktree: AgentWorktree, path: str, base_sha: str,
     # By one rename: of a folder that was deleted in part, nobody could tell what it had been.
     entry = trash.choose_entry(location, worktree.root, worktree.id).entry
     trash.move(worktree.git_dir, entry)
-    trash.delete_now(entry)
+    deletion.remove_folders([entry])
     return there

@@ -90,13 +90,6 @@ def delete(entries: list[TrashEntry]) -> None:
             deletion.remove_in_background(entry)
 
 
-def delete_now(entry: str) -> None:
-    """Delete a git directory in the trash whose worktree's folder is not there."""
-    deletion.remove_folder(entry)
-    with contextlib.suppress(OSError):
-        os.rmdir(os.path.dirname(entry))
-
-
 def delete_leftovers(location: Location) -> None:
     """Delete what is in the trash of processes that were killed, as `delete` does."""
     if os.path.lexists(os.path.join(location.shared_state_dir, _ENTRIES)):
